@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from demo.trials.kafka import Broker, installed
 from noted_time.kafka.connecting import FATAL_ONLY
-from noted_time.kafka.records import BATCH, SETTINGS
+from noted_time.kafka.records import BATCH_RECORDS, CONSUMER_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,11 +96,11 @@ def _analyse(broker: Broker, words: Sequence[str], records: int) -> tuple[float,
 
 
 def _bare(broker: Broker, records: int) -> float:
-    consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **SETTINGS})
+    consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **CONSUMER_SETTINGS})
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
     begun, read = time.monotonic(), 0
     while read < records:
-        messages = consumer.consume(BATCH, 1)
+        messages = consumer.consume(BATCH_RECORDS, 1)
         read += sum(each.value() is not None for each in messages if each.error() is None)
     consumer.close()
     return time.monotonic() - begun

@@ -28,7 +28,7 @@ from benchmarks.processes import TICKS, controller
 from benchmarks.spark_rows import BEGUN_MS, DAY_MS, spark_session
 from benchmarks.stored import sqlite_url
 from demo.trials.kafka import Broker, connector, installed
-from noted_time.kafka.noted_topic import noted_topic_of
+from noted_time.kafka.noted_topic import name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
 from tests.support.waiting import wait_until
@@ -106,7 +106,7 @@ class Cluster:
     @contextmanager
     def relay(self, topic: str) -> Iterator[None]:
         """Relay the marks of a topic during the block, to a topic that is there when it begins."""
-        self.broker.create(noted_topic_of(topic), 1)
+        self.broker.create(name_noted_topic(topic), 1)
         with KafkaRelay(self.broker.config, topic, self.url, new_partition_ms=0):
             yield
 
@@ -171,7 +171,7 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
         producer.flush()
         producer.finish()
     with cluster.relay("counted"):
-        wait_until(lambda: bool(cluster.broker.records(noted_topic_of("counted"))))
+        wait_until(lambda: bool(cluster.broker.records(name_noted_topic("counted"))))
     ways = cluster.noted, cluster.relayed, cluster.native
     for way in ways:
         run.say(f"Kafka: warming up {way.__name__}")

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.figures import Figure, Run, Samples, Target, WrongResult
 from noted_time.kafka.connecting import FATAL_ONLY
-from noted_time.kafka.records import BATCH, SETTINGS
+from noted_time.kafka.records import BATCH_RECORDS, CONSUMER_SETTINGS
 from writer_client import KafkaEnds, KafkaFields, KafkaTimes
 
 if TYPE_CHECKING:
@@ -98,11 +98,11 @@ def _check(newest: Mapping[int, int | None]) -> None:
 
 
 def _bare(broker: Broker) -> Iterator[int]:
-    consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **SETTINGS})
+    consumer = Consumer({"log_level": FATAL_ONLY, **broker.config, **CONSUMER_SETTINGS})
     consumer.assign([TopicPartition("fields", partition, 0) for partition in range(FEW)])
     read = 0
     while True:
-        messages = consumer.consume(BATCH, 1)
+        messages = consumer.consume(BATCH_RECORDS, 1)
         read += sum(each.value() is not None for each in messages if each.error() is None)
         yield read
 

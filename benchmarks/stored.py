@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from controller.store.postgres import is_postgres, postgres_engine
+from controller.store.postgres import create_postgres_engine, is_postgres
 from controller.store.reading import SqlReading
 from controller.store.rows import member_rows
-from controller.store.sqlite import BUSY_MS, file_of, sqlite_engine
+from controller.store.sqlite import BUSY_MS, create_sqlite_engine, parse_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,5 +58,5 @@ def _found(reading: SqlReading, name: str) -> StreamRecord | None:
 
 def _reading(database: str) -> SqlReading:
     if is_postgres(database):
-        return SqlReading(postgres_engine(database))
-    return SqlReading(sqlite_engine(file_of(database), busy_ms=BUSY_MS))
+        return SqlReading(create_postgres_engine(database))
+    return SqlReading(create_sqlite_engine(parse_file(database), busy_ms=BUSY_MS))

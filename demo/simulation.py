@@ -51,8 +51,8 @@ def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
     Windows that are still open when the data ends count neither as lost nor as emitted.
     """
     spark = analysed(flights).spark
-    waits = spark.waits(delay_ms).ms.tolist()
-    return Outcome(delay_ms, len(flights.landed), spark.lost(delay_ms), tuple(waits))
+    waits = spark.measure_waits(delay_ms).ms.tolist()
+    return Outcome(delay_ms, len(flights.landed), spark.count_lost(delay_ms), tuple(waits))
 
 
 def analysed(flights: Flights) -> Analysis:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.extras import imported
+from noted_time.extras import import_lazily
 from noted_time.progress import Backlog as Backlog
 from noted_time.progress import BacklogPolicy as BacklogPolicy
 from noted_time.progress import BacklogState as BacklogState
@@ -79,12 +79,12 @@ if TYPE_CHECKING:
     from noted_time.rules import Seal as Seal
     from noted_time.rules import SealRequest as SealRequest
 
-RULES = dict.fromkeys(
+RULE_MODULES = dict.fromkeys(
     ("Aggregator", "MemberRecord", "Seal", "SealRequest"), ("noted_time.rules", "")
 )
 
 __all__ = [
-    name for name in sorted({*globals(), *RULES}) if name[0].isupper() and not name.isupper()
+    name for name in sorted({*globals(), *RULE_MODULES}) if name[0].isupper() and not name.isupper()
 ]
 
 for _each in [*globals().values()]:
@@ -93,4 +93,4 @@ for _each in [*globals().values()]:
 
 
 def __getattr__(name: str) -> object:
-    return imported(__name__, RULES, name)
+    return import_lazily(__name__, RULE_MODULES, name)

@@ -11,10 +11,10 @@ from typing import Any
 from noted_time.values import Rejected
 
 
-def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
+def build_import_error(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
     """Return the error that says how to install what could not be imported.
 
-    >>> error = needs_extra("a", "spark", ModuleNotFoundError(name="pyspark.sql"))
+    >>> error = build_import_error("a", "spark", ModuleNotFoundError(name="pyspark.sql"))
     >>> str(error).partition(": ")[0], error.name
     ('a needs pyspark', 'pyspark')
     """
@@ -24,7 +24,7 @@ def needs_extra(part: str, extra: str, error: ModuleNotFoundError) -> ImportErro
     return ImportError(f"{part} needs {missing}: {install_command(extra)}", name=missing)
 
 
-def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
+def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
     """Return what a package imports when it is first used: by name its module, and extra or "".
 
     Raises `AttributeError` for another name, and `ImportError` that says what to install.
@@ -35,13 +35,13 @@ def imported(package: str, names: Mapping[str, tuple[str, str]], name: str) -> o
     try:
         return getattr(import_module(module), name)
     except ModuleNotFoundError as error:
-        raise needs_extra(f"{package}.{name}", extra, error) from None
+        raise build_import_error(f"{package}.{name}", extra, error) from None
 
 
-def function_named(name: str) -> Callable[..., Any]:
+def load_function(name: str) -> Callable[..., Any]:
     """Return the function that ``module:function`` names; the present directory is searched, too.
 
-    >>> function_named("posixpath:join")("a", "b")
+    >>> load_function("posixpath:join")("a", "b")
     'a/b'
 
     Raises `Rejected` if it cannot be imported, whatever its module raises.

@@ -17,20 +17,20 @@ def install_command(extra: str) -> str:
         record = distribution("noted-time").read_text("direct_url.json")
     except PackageNotFoundError:  # the packages are on the PYTHONPATH, without metadata
         record = None
-    return command_from(json.loads(record or "{}"), extra)
+    return build_command(json.loads(record or "{}"), extra)
 
 
-def command_from(origin: Mapping[str, Any], extra: str) -> str:
+def build_command(origin: Mapping[str, Any], extra: str) -> str:
     """Return the command that repeats an installation, of which PEP 610 says the form.
 
     >>> git = {"vcs": "git", "commit_id": "1a2b"}
-    >>> command_from({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
+    >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
     'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
 
     Without a place that is still there, the user names one: the bare name would install what
     somebody else may have published under it.
 
-    >>> command_from({}, "kafka")
+    >>> build_command({}, "kafka")
     'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
     """
     extras = f"[{extra}]" if extra else ""

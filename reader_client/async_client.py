@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from noted_time.client import Json, Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import Mark, NotedTimeError, Rejected, Time, plain_position, unix_ms_of
+from noted_time.values import Mark, NotedTimeError, Rejected, Time, convert_position, unix_ms_of
 from reader_client.asking.changes import ChangedWindows, changed
 from reader_client.asking.questions import Asking, Pause
 from reader_client.group.waits import Wait, until_found
@@ -51,7 +51,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         timeout: float = 10.0,  # noqa: ASYNC109 - as in ReaderClient, and with errors that say why
     ) -> None:
         """Leave the group's readers; see `ReaderClient.offline`."""
-        put_back = plain_position(self._position if position is None else position)
+        put_back = convert_position(self._position if position is None else position)
         await self._wait(self._waits.leaving(put_back), timeout)
 
     async def marks(

@@ -12,7 +12,7 @@ from noted_time.client import run
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.reading import CompleteWindow, Tiling
-from noted_time.values import Mark, NotedTimeError, Time, plain_position, unix_ms_of
+from noted_time.values import Mark, NotedTimeError, Time, convert_position, unix_ms_of
 from reader_client.asking.changes import ChangedWindows, changed
 from reader_client.asking.questions import Asking
 from reader_client.group.waits import Wait, until_found
@@ -66,7 +66,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         Waits for the controller; raises its refusals, `Unreachable` after `timeout` seconds, or
         `Rejected` without a group. `advance` brings the reader back.
         """
-        put_back = plain_position(self._position if position is None else position)
+        put_back = convert_position(self._position if position is None else position)
         self._wait(self._waits.leaving(put_back), timeout)
 
     def marks(

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from noted_time.client import Backoff, own_chance
+from noted_time.client import Backoff, draw_chance
 from noted_time.progress import BacklogState, Lag, SegmentTimes
 from noted_time.reading import Tiling
 from noted_time.values import (
@@ -17,9 +17,9 @@ from noted_time.values import (
     Rejected,
     Time,
     TimeWindow,
-    checked_name,
-    plain_position,
+    convert_position,
     unix_ms_of,
+    validate_name,
 )
 from reader_client.asking.answers import StreamRead
 from reader_client.group.reporting import ReaderName, Reporting
@@ -73,11 +73,13 @@ class Reader(ABC, Generic[Network]):
         self._news = News()
         self._reporting: Reporting | None = None
         if group is not None and reader is not None:
-            named = ReaderName(stream, checked_name("group", group), checked_name("reader", reader))
+            named = ReaderName(
+                stream, validate_name("group", group), validate_name("reader", reader)
+            )
             self._reporting = Reporting(named, refresh_s=refresh_ms / 1000, news=self._news)
         of = f" ({self._reporting.reader})" if self._reporting is not None else ""
         who = f"the reader of stream {stream!r}{of}"
-        self._health = Health(who, backoff or Backoff(), own_chance, self._news.notify)
+        self._health = Health(who, backoff or Backoff(), draw_chance, self._news.notify)
         self._following = Following(
             stream,
             domains,
@@ -122,7 +124,7 @@ class Reader(ABC, Generic[Network]):
         A segment may be set back. Raises `Rejected` for numbers outside int64, and in a group once
         the client is closed, because it could no longer be reported.
         """
-        offsets = plain_position(position)
+        offsets = convert_position(position)
         if self._health.fault is not None:
             self._health.check()
         with self._advancing:

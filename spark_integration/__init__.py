@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from noted_time.extras import imported, needs_extra
+from noted_time.extras import build_import_error, import_lazily
 
 if TYPE_CHECKING:
     from spark_integration.beside.read import with_noted_watermark as with_noted_watermark
@@ -42,7 +42,7 @@ try:
     import_module(f"{__name__}.marks.watermark")  # which needs what all of the package needs
     from spark_integration.session.versions import require
 except ModuleNotFoundError as error:
-    raise needs_extra(__name__, "spark", error) from None
+    raise build_import_error(__name__, "spark", error) from None
 
 MODULES = {
     "BatchRead": "complete.window",
@@ -79,4 +79,4 @@ def __getattr__(name: str) -> object:
     if name in MODULES:
         require(name)
     names = {each: (f"{__name__}.{module}", "spark") for each, module in MODULES.items()}
-    return imported(__name__, names, name)
+    return import_lazily(__name__, names, name)

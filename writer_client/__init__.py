@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.extras import imported
+from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
     from noted_time.observing import Seen as Seen
@@ -65,4 +65,4 @@ __all__ = list(NAMES)
 
 
 def __getattr__(name: str) -> object:
-    return imported(__name__, NAMES, name)
+    return import_lazily(__name__, NAMES, name)

@@ -7,16 +7,16 @@ import time as clocks
 from abc import abstractmethod
 from collections.abc import Callable
 
-from noted_time.client.repeated_looks import Rounds
+from noted_time.client.polling import PollingLoop
 from noted_time.observing import (
-    INGESTION,
+    INGESTION_NAME,
     LEAST_POLL_MS,
     GrowingEnds,
     Look,
     Outcome,
     Seen,
     SegmentClocks,
-    log_of,
+    find_log_id,
 )
 from noted_time.values import (
     LARGEST_TIME,
@@ -46,7 +46,7 @@ def monotonic_ms() -> int:
     return clocks.monotonic_ns() // 1_000_000
 
 
-class Observer(Rounds):
+class Observer(PollingLoop):
     """Looks every `poll_ms` and notes through a client, which stays the caller's.
 
     If the log cannot be read now, nothing is noted: the observer holds time back, until it times
@@ -68,7 +68,7 @@ class Observer(Rounds):
         self._silence_ms = silence_ms
         self._ends = ends
         ends.log = f"the log of stream {client.stream!r}"
-        client.of_log(log_of(looks), observes=True)
+        client.of_log(find_log_id(looks), observes=True)
         self._timeout_ms: int | None = None
         self._check_timeout()
 
@@ -81,7 +81,7 @@ class Observer(Rounds):
         one, and `Fenced` if another process took over.
         """
         self.client.check()
-        self.client.of_log(log_of(self._looks), observes=True)
+        self.client.of_log(find_log_id(self._looks), observes=True)
         if self.client.takes_over:
             self._join()
         self._check_timeout()
@@ -156,7 +156,7 @@ class IngestionNoter(Observer):
         client: WriterClient,
         ends: Callable[[], Seen],
         *,
-        domain: str = INGESTION,
+        domain: str = INGESTION_NAME,
         poll_ms: int = 1000,
         max_lag_ms: int = 10_000,
         skew_ms: int = 0,
@@ -239,7 +239,7 @@ class EventTimeNoter(Observer):
 
     def _name_empty(self, now: int) -> None:
         """Have `explain` name the segments whose first time is waited for."""
-        empty = self._clocks.without_time(now=now)
+        empty = self._clocks.find_without_time(now=now)
         if empty != self._without_time:
             self._without_time = empty
             names = ", ".join(f"segment {each}" for each in empty)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from controller.store.port import BacklogRecord, LateKey, LateRecord, ReaderRecord, Transaction
 from noted_time import Aggregator
-from noted_time.rules import SLICE, slices
+from noted_time.rules import SLICE_SIZE, split_slices
 from noted_time.values import LatePlace, LateReport
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Moment:
     steady: int
 
 
-class Touched(Protocol):
+class DraftedStream(Protocol):
     """What a draft needs of a stream, which needs the draft."""
 
     @property
@@ -60,7 +60,7 @@ class Draft:
         """Start an empty draft."""
         return cls(moment, Transaction())
 
-    def touched(self, stream: Touched) -> set[str]:
+    def touch(self, stream: DraftedStream) -> set[str]:
         """Return the writers of `stream` whose record must be written; add to it."""
         entry = self._touched.get(stream.id)
         if entry is None:
@@ -71,10 +71,10 @@ class Draft:
         """Return the ids of the streams that were touched, which may advance."""
         return self._touched.keys()
 
-    def forget(self, stream: Touched, writers: Iterable[str]) -> None:
+    def forget(self, stream: DraftedStream, writers: Iterable[str]) -> None:
         """Remove the records of `writers`, also those that this commit would write."""
         gone = set(writers)
-        self.touched(stream).difference_update(gone)
+        self.touch(stream).difference_update(gone)
         self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(gone)]
 
     def report(self, readers: Iterable[ReaderRecord]) -> None:
@@ -101,7 +101,7 @@ class Draft:
             record = LateRecord(stream_id, domain, report) if report else None
             self._late[stream_id, domain, *place] = record
 
-    def drop(self, stream: Touched) -> None:
+    def drop(self, stream: DraftedStream) -> None:
         """Remove the stream with all it has, and whatever was drafted for it."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
@@ -114,9 +114,11 @@ class Draft:
         """Complete the batch, which is to be committed as it is then; yields after each slice."""
         members = self.batch.members = []
         for stream_id, (aggregator, writers) in self._touched.items():
-            for some in slices(list(writers)):  # sorted, as the store sorts sorted parts faster
+            for some in split_slices(
+                list(writers)
+            ):  # sorted, as the store sorts sorted parts faster
                 members += [(stream_id, aggregator.record(each)) for each in sorted(some)]
-                if len(some) == SLICE:
+                if len(some) == SLICE_SIZE:
                     yield
         self.batch.readers = [each for each in self._readers.values() if each is not None]
         gone = [key for key, each in self._readers.items() if each is None]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from controller.store.port import Change
 from noted_time import Aggregator
-from noted_time.values import Note, Session, shown_time
+from noted_time.values import Note, Session, format_time
 
 SHOWN_MS = 3_600_000
 """How long a fenced note is shown."""
@@ -27,13 +27,13 @@ MOST_RECORDED = 100
 FIGHT_MS = 60_000
 """How long a takeover is counted."""
 
-FIGHT = 3
+FIGHT_TAKEOVERS = 3
 """Minimum number of takeovers of one name in that time that is reported.
 
 A rolling deployment takes a name over once, and once more if its process has to start again.
 """
 
-MOST_WATCHED = 1000
+TAKEOVERS_WATCHED = 1000
 """Maximum number of takeovers of a stream that are counted, the latest."""
 
 
@@ -56,7 +56,7 @@ class FencedProcess(NamedTuple):
         older, younger = self.label or "one without a label", self.by or "one without a label"
         return (
             f"was noted by two processes: {younger} took the name over at "
-            f"{shown_time(self.since)}, and {older} last tried to note at {shown_time(self.at)}."
+            f"{format_time(self.since)}, and {older} last tried to note at {format_time(self.at)}."
         )
 
 
@@ -67,7 +67,7 @@ class Fences:
         self.notes = 0
         self._last: dict[str, FencedProcess] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
-        self._taken = deque[tuple[str, int]](maxlen=MOST_WATCHED)
+        self._taken = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
 
     def refuse(self, note: Note, held: Session, at: int) -> None:
         """Remember a note that was fenced; of too many the oldest goes."""
@@ -80,15 +80,15 @@ class Fences:
         if len(self._last) > FENCED_SHOWN:
             del self._last[next(iter(self._last))]
 
-    def shown(self, now: int) -> list[FencedProcess]:
+    def list_recent(self, now: int) -> list[FencedProcess]:
         """Return the last fenced note of each writer within the hour, the latest first."""
         return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
 
-    def fights(self, now: int) -> Iterator[tuple[str, str]]:
+    def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
         """Yield the names taken over again and again in the last minute, and what that means."""
         taken = Counter(writer for writer, at in self._taken if now - at < FIGHT_MS)
         for writer, times in taken.most_common():
-            if times < FIGHT:
+            if times < FIGHT_TAKEOVERS:
                 return
             fenced = self._last.get(writer)
             is_proof = fenced is not None and now - fenced.at < FIGHT_MS
@@ -121,7 +121,7 @@ class Takeovers:
             if member.vouches and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
-    def changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
+    def list_changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
         """Return the changes to record, of the names that another process has now."""
         pairs = (
             (writer, before, self._aggregator.member(writer).session)

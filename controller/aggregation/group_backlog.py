@@ -44,14 +44,14 @@ class GroupBacklog:
         return None if self.record is None else self.record.policy
 
 
-def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
+def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
     """Return whether the group has a backlog now, in any domain; raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
     reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not reported:
         return GroupBacklog()
     before = kept or BacklogRecord(stream.id, group)
-    states = dict(_by_domain(stream, group, before, moment))
+    states = dict(_assess_domains(stream, group, before, moment))
     lags = (Cause(each, domain) for domain, state in states.items() for each in state.because)
     because = (*reported, *lags)
     is_new = before.since is None or before.backlog != bool(because)
@@ -59,20 +59,20 @@ def look(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
         before,
         backlog=bool(because),
         since=moment.wall if is_new else before.since,
-        caught_up=_caught_up(before, states),
+        caught_up=_list_caught_up(before, states),
     )
     return GroupBacklog(found, because)
 
 
-def flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
+def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
     """Return the groups that have a policy or report a backlog, with the flag as it is now."""
-    found = ((group, look(stream, group, moment)) for group in stream.groups)
+    found = ((group, assess(stream, group, moment)) for group in stream.groups)
     return [(group, each.backlog) for group, each in found if each.record is not None]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
     """Look, and store the result if it is new; raises `UnknownReader`."""
-    found = look(stream, group, draft.moment)
+    found = assess(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
         stream.groups.keep_backlog(found.record, draft)
     return found
@@ -95,7 +95,7 @@ def set_policy(
     return before
 
 
-def _by_domain(
+def _assess_domains(
     stream: StreamState, group: str, before: BacklogRecord, moment: Moment
 ) -> Iterator[tuple[str, BacklogState]]:
     policy = before.policy
@@ -113,7 +113,7 @@ def _by_domain(
         )
 
 
-def _caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[str, ...]:
+def _list_caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[str, ...]:
     """Return the domains to remember, which only the sticky rule asks for."""
     if before.policy is None or before.policy.rule != "sticky":
         return ()

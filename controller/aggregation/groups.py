@@ -11,12 +11,12 @@ from controller.store.port import BacklogRecord, ReaderRecord
 from noted_time import ReaderGroup
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
-AT_ONCE, NEVER = -(2**63), 2**63
+DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
 
-UNDATED = -1
+UNDATED_REPORT = -1
 """When a reader that is stored without a date was last heard of."""
 
-REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
+REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class GroupLimits:
     segments: int = 100_000
 
 
-LIMITS = GroupLimits()
+DEFAULT_LIMITS = GroupLimits()
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class _Group:
 
     @property
     def last_heard(self) -> int:
-        return max(self.heard.values(), default=AT_ONCE)
+        return max(self.heard.values(), default=DUE_AT_ONCE)
 
     @property
     def is_configured(self) -> bool:
@@ -93,7 +93,7 @@ class ReaderGroups:
     def __init__(self, stream_id: str) -> None:
         self._stream_id = stream_id
         self._groups: dict[str, _Group] = {}
-        self._check_at = NEVER
+        self._check_at = NEVER_DUE
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -118,13 +118,13 @@ class ReaderGroups:
         for record in records:
             group = self._groups.setdefault(record.group, _Group())
             group.position.report(record.reader, record.position)
-            group.heard[record.reader] = record.reported_at or UNDATED
+            group.heard[record.reader] = record.reported_at or UNDATED_REPORT
             if record.backlog is not None:
                 group.own[record.reader] = record.backlog
             if not record.online:
                 group.position.offline(record.reader, {})
             if not record.reported_at:
-                self._check_at = AT_ONCE
+                self._check_at = DUE_AT_ONCE
             elif record.online:
                 self._check_at = min(self._check_at, record.reported_at)
             latest = max(latest, record.reported_at)
@@ -140,7 +140,7 @@ class ReaderGroups:
         `unix_shift` plus the service clock is Unix ms.
         """
         names = sorted(name for name in self._groups if after is None or name > after)
-        return [_row(name, self._groups[name], unix_shift) for name in names[:limit]]
+        return [_build_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
     def backlog(self, name: str) -> BacklogRecord | None:
         """Return what is kept of the group's backlog; raises `UnknownReader`."""
@@ -174,20 +174,26 @@ class ReaderGroups:
         """
         group = self._groups.get(name)
         if group is None and len(self._groups) >= limits.groups and not is_admin:
-            raise LimitReached("reader groups of a stream", limits.groups, REMEDY)
+            raise LimitReached("reader groups of a stream", limits.groups, REMOVE_GROUP_REMEDY)
         group = group or _Group()
         if reader is not None and reader not in group.heard and len(group.heard) >= limits.readers:
-            remedy = "let readers report under the same names after a restart, or " + REMEDY
+            remedy = (
+                "let readers report under the same names after a restart, or " + REMOVE_GROUP_REMEDY
+            )
             raise LimitReached("readers of a group", limits.readers, remedy)
         offsets = group.position.offsets
         added = sum(segment not in offsets for segment in position)
         if not added:
             return
         if len(offsets) + added > SEGMENTS_PER_POSITION:
-            raise LimitReached("segments of a reader group", SEGMENTS_PER_POSITION, REMEDY)
+            raise LimitReached(
+                "segments of a reader group", SEGMENTS_PER_POSITION, REMOVE_GROUP_REMEDY
+            )
         known = sum(len(each.position.offsets) for each in self._groups.values())
         if known + added > limits.segments:
-            raise LimitReached("segments of a stream's reader groups", limits.segments, REMEDY)
+            raise LimitReached(
+                "segments of a stream's reader groups", limits.segments, REMOVE_GROUP_REMEDY
+            )
 
     def report(  # noqa: PLR0913 - who reports what, and when
         self,
@@ -235,9 +241,9 @@ class ReaderGroups:
     def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
         """Take the readers offline that were silent for the timeout, each at its last position."""
         gone = []
-        self._check_at = NEVER
+        self._check_at = NEVER_DUE
         for name, group in self._groups.items():
-            undated = {each for each, heard in group.heard.items() if heard == UNDATED}
+            undated = {each for each, heard in group.heard.items() if heard == UNDATED_REPORT}
             group.heard.update(dict.fromkeys(undated, now))
             silent = {
                 each for each in group.position.readers if group.heard[each] + timeout_ms <= now
@@ -312,6 +318,6 @@ def _remember(group: _Group, reader: str, own: OwnBacklog) -> None:
         group.own[reader] = own.backlog
 
 
-def _row(name: str, group: _Group, unix_shift: int) -> GroupRow:
+def _build_row(name: str, group: _Group, unix_shift: int) -> GroupRow:
     position, reported_at = group.position, group.last_heard + unix_shift if group.heard else None
     return GroupRow(name, len(position.readers), len(position.offsets), reported_at)

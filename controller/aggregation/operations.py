@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 from controller.aggregation import group_backlog
 from controller.aggregation.draft import Draft
-from controller.aggregation.groups import LIMITS, GroupLimits
+from controller.aggregation.groups import DEFAULT_LIMITS, GroupLimits
 from controller.aggregation.owned_streams import OwnedStreams
-from controller.aggregation.retention import first_kept, forget_before
+from controller.aggregation.retention import find_first_kept, forget_before
 from controller.aggregation.stream import StreamState
 from controller.store.port import Action, Change, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
 from noted_time.client import position_to_wire
 from noted_time.rules import Slices
-from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, checked_name
+from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, validate_name
 
 
 class Order(NamedTuple):
@@ -42,7 +42,7 @@ class Order(NamedTuple):
         return f"{self.label} ({self.by})" if self.label else self.by
 
 
-ANONYMOUS = Order()
+ANONYMOUS_ORDER = Order()
 
 
 class Truncation(NamedTuple):
@@ -80,19 +80,19 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
         stream = _create(streams, draft, order, record)
     else:
         raise LimitReached("streams", most_streams, "remove one, or raise --max-streams")
-    logs = logs_with(stream.record, log)
+    logs = add_log(stream.record, log)
     if logs != stream.record.logs:
         was, became = ({"logs": list(each)} for each in (stream.record.logs, logs))
         _record(stream, draft, order, "settings", was=was, became=became)
         stream.rewrite(draft, logs=logs)
-    draft.touched(stream)
+    draft.touch(stream)
     return stream, is_new
 
 
-def logs_with(record: StreamRecord, log: str | None) -> tuple[str, ...]:
+def add_log(record: StreamRecord, log: str | None) -> tuple[str, ...]:
     """Return the logs whose offsets a stream's positions are once `log` is one of them, the last.
 
-    >>> logs_with(StreamRecord("id", "flights", StreamSettings(), logs=("a", "b")), "a")
+    >>> add_log(StreamRecord("id", "flights", StreamSettings(), logs=("a", "b")), "a")
     ('b', 'a')
     """
     return record.logs if log is None else (*(each for each in record.logs if each != log), log)
@@ -103,11 +103,11 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
     streams.add(stream)
     _expect(stream, draft, stream.settings.expected_writers)
     draft.batch.streams.append(record)
-    _record(stream, draft, order, "created", became=_plain(stream.settings))
+    _record(stream, draft, order, "created", became=_dump_settings(stream.settings))
     return stream
 
 
-def reconfiguration(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
+def preview_settings(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
     """Return how many marks of each domain changed settings would drop now; changes nothing.
 
     Raises as the change does.
@@ -117,8 +117,8 @@ def reconfiguration(stream: StreamState, changes: Mapping[str, Any], wall: int) 
     stream.aggregator.check_settings(settings)
     dropped = {}
     for domain in stream.histories:
-        was = first_kept(stream, domain, wall - known.mark_retention_ms)
-        becomes = first_kept(stream, domain, wall - settings.mark_retention_ms)
+        was = find_first_kept(stream, domain, wall - known.mark_retention_ms)
+        becomes = find_first_kept(stream, domain, wall - settings.mark_retention_ms)
         dropped[domain] = max(0, becomes - was)
     return dropped
 
@@ -134,16 +134,16 @@ def _reconfigure(
         raise StreamSealed("writers")
     judged = stream.aggregator.reconfigure(settings, stream.begin(draft))
     stream.take_settings(settings, draft)
-    draft.touched(stream).update(judged)
+    draft.touch(stream).update(judged)
     _expect(stream, draft, expected)
-    before, after = _plain(known), _plain(settings)
+    before, after = _dump_settings(known), _dump_settings(settings)
     changed = [name for name in after if after[name] != before[name]]
     was, became = ({name: each[name] for name in changed} for each in (before, after))
     _record(stream, draft, order, "settings", was=was, became=became)
 
 
 def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
-    draft.touched(stream).update(stream.aggregator.expect(writers, stream.begin(draft)))
+    draft.touch(stream).update(stream.aggregator.expect(writers, stream.begin(draft)))
 
 
 def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:
@@ -153,7 +153,7 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
     stream.aggregator.scale(event)
     draft.batch.scales.append((stream.id, len(stream.scale_events), event))
     stream.scale_events.append(event)
-    draft.touched(stream).update(stream.aggregator.writers())
+    draft.touch(stream).update(stream.aggregator.writers())
     created = {str(segment): list(before) for segment, before in event.created.items()}
     became = {"sealed": position_to_wire(event.sealed), "created": created}
     _record(stream, draft, order, "scaled", became=became)
@@ -179,13 +179,13 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
         if mark is not None and mark.final:
             final_times[domain] = mark.lower
     stream.rewrite(draft, seal=sealed)
-    draft.touched(stream).update(aggregator.writers())
+    draft.touch(stream).update(aggregator.writers())
     became = {"cut": position_to_wire(sealed.final_cut), "final_times": final_times}
     _record(stream, draft, order, "sealed", became=became)
     return sealed
 
 
-def truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
+def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
     """Return what truncating the stream at a cut would do; changes nothing."""
     whole = stream.aggregator.succession.normalise(cut)
     last = (history.last for history in stream.histories.values())
@@ -203,7 +203,7 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
 
     From that one a reader exactly at the cut takes its lower; no reader can be before it.
     """
-    found = truncation(stream, cut)
+    found = preview_truncation(stream, cut)
     for domain, dropped in found.dropped.items():
         forget_before(stream, domain, stream.histories[domain].first_seq + dropped, draft)
     if any(found.dropped.values()):
@@ -225,7 +225,7 @@ def remove(
         raise NotedMeanwhile(writer, heard_at)
     stream.aggregator.remove(writer, stream.begin(draft), order.who)
     stream.excluded += 1
-    draft.touched(stream).add(writer)
+    draft.touch(stream).add(writer)
     stream.keep_unbounded(draft)
     if was != "removed":
         _record(stream, draft, order, "removed", writer=writer)
@@ -236,11 +236,11 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
 
     Raises `UnknownWriter`, and `NotLive` if nothing waits for it.
     """
-    was, now = _until(stream, writer, draft), stream.begin(draft)
+    was, now = _find_hold_end(stream, writer, draft), stream.begin(draft)
     until = None if for_ms is None else now + for_ms
     stream.aggregator.hold(writer, until, order.label or order.by, order.comment)
-    draft.touched(stream).add(writer)
-    became = _until(stream, writer, draft)
+    draft.touch(stream).add(writer)
+    became = _find_hold_end(stream, writer, draft)
     if became is not None:
         became = {"for_ms": for_ms} | became
         _record(stream, draft, order, "held", writer=writer, was=was, became=became)
@@ -255,14 +255,14 @@ def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what b
     group: str,
     policy: BacklogPolicy | None,
     *,
-    limits: GroupLimits = LIMITS,
+    limits: GroupLimits = DEFAULT_LIMITS,
 ) -> None:
     """Decide when a reader group has a backlog; `None` leaves that to its readers.
 
     Raises `LimitReached` if the group is new and there is no room for it.
     """
     before = group_backlog.set_policy(
-        stream, checked_name("reader group", group), policy, draft, limits
+        stream, validate_name("reader group", group), policy, draft, limits
     )
     if policy != before:
         was, became = (
@@ -271,13 +271,13 @@ def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what b
         _record(stream, draft, order, "backlog_policy", was=was, became=became)
 
 
-def _until(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:
+def _find_hold_end(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:
     """Return until when (Unix ms) an operator keeps the writer from timing out."""
     until = stream.aggregator.member(writer).terms.hold_until
     return None if until is None else {"until": until + stream.unix_shift(draft.moment)}
 
 
-def _plain(settings: StreamSettings) -> dict[str, Any]:
+def _dump_settings(settings: StreamSettings) -> dict[str, Any]:
     """Return the settings as JSON has them."""
     values = asdict(settings).items()
     return {name: list(each) if isinstance(each, tuple) else each for name, each in values}

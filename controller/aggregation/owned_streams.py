@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from zlib import crc32
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.missing import take
+from controller.aggregation.missing import take_entry
 from controller.aggregation.stream import StreamState
 from controller.store.port import Store, Transaction
 from noted_time.values import ProblemKind, UnknownStream
@@ -74,11 +74,11 @@ class OwnedStreams:
             raise UnknownStream(name)
         return found
 
-    def shows(self, stream: StreamState) -> bool:
+    def is_owned(self, stream: StreamState) -> bool:
         """Whether this very stream is still owned: not removed, recreated or handed over."""
         return self._by_id.get(stream.id) is stream
 
-    def with_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
+    def find_by_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
         """Yield the streams with these ids that are in memory."""
         found = map(self._by_id.get, stream_ids)
         return (stream for stream in found if stream is not None)
@@ -122,7 +122,7 @@ class OwnedStreams:
         for entry in batch.ledger:
             stream = self._by_id.get(entry.stream_id)
             if stream is not None:
-                yield from take(stream.missing[entry.domain], entry)
+                yield from take_entry(stream.missing[entry.domain], entry)
         for appended in batch.marks:
             stream = self._by_id.get(appended.stream_id)
             if stream is not None:

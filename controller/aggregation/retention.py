@@ -25,16 +25,16 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
         horizon = draft.moment.wall - stream.settings.mark_retention_ms
         for domain in stream.histories:
-            forget_before(stream, domain, first_kept(stream, domain, horizon), draft)
+            forget_before(stream, domain, find_first_kept(stream, domain, horizon), draft)
 
 
-def first_kept(stream: StreamState, domain: str, horizon: int) -> int:
+def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
     """Return the seq of the first mark that is kept if those written before `horizon` may go."""
     history = stream.histories[domain]
     through = history.written_before(horizon)
     if through < history.first_seq:
         return history.first_seq
-    return min(through + 1, history.last_seq, _needed_from(stream, domain))
+    return min(through + 1, history.last_seq, _find_first_needed(stream, domain))
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
@@ -45,7 +45,7 @@ def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> N
         draft.batch.forgotten.append((stream.id, domain, through))
 
 
-def _needed_from(stream: StreamState, domain: str) -> int:
+def _find_first_needed(stream: StreamState, domain: str) -> int:
     """Return the seq of the first mark that a reader group online needs, or of the last."""
     history = stream.histories[domain]
     windows = (stream.window(group.position, domain) for group in stream.groups.online())

@@ -71,7 +71,7 @@ class StreamState:
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
         """Return the stream as the store knows it."""
         stream = cls(record)
-        succession = stream._scaled(store.scales(record.id))
+        succession = stream._replay_scales(store.scales(record.id))
         last: dict[str, tuple[Mark, int]] = {}
         for domain, history in stream.histories.items():
             for appended in store.marks(record.id, domain):
@@ -89,10 +89,10 @@ class StreamState:
             forgotten_lowers=record.forgotten_lowers,
         )
         stream.latest_ms = max((at for _, at in last.values()), default=0)
-        stream.missing = missing.read(record, store)
+        stream.missing = missing.read_missing(record, store)
         names = {domain: each.open for domain, each in stream.missing.items()}
-        stream.aggregator.restore(stream._dating(store.members(record.id)), names)
-        missing.complete(stream.missing, stream.aggregator)
+        stream.aggregator.restore(stream._remember_latest(store.members(record.id)), names)
+        missing.add_forgotten(stream.missing, stream.aggregator)
         late = store.late(record.id)
         for domain in stream.late:
             reports = (each.report for each in late if each.domain == domain)
@@ -102,13 +102,13 @@ class StreamState:
         stream.latest_ms = max(stream.latest_ms, reported_at)
         return stream
 
-    def _dating(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
+    def _remember_latest(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
         """Yield the members, and remember the latest moment stored with them."""
         for record in members:
             self.latest_ms = max(self.latest_ms, record.noted_at, record.since)
             yield record
 
-    def _scaled(self, events: Iterable[ScaleEvent]) -> Succession:
+    def _replay_scales(self, events: Iterable[ScaleEvent]) -> Succession:
         succession = Succession()
         self.scale_events = list(events)
         for event in self.scale_events:
@@ -197,15 +197,15 @@ class StreamState:
         note, now = self.aggregator.note, self.begin(draft)
         largest = self._largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
-        touched, results = draft.touched(self), []
+        touched, results = draft.touch(self), []
         takeovers = Takeovers(self.aggregator)
         repeats, latecomers = self.aggregator.repeats, self.aggregator.domains.latecomers
         counted = {each.writer for each in notes if each.late is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
-            if crowded and self._has_no_room_for(each.writer, most_writers):
+            if crowded and self._is_full_for(each.writer, most_writers):
                 result = Refused("too_many_writers", most_writers)
-            elif each.log is not None and not self._takes_log(each.log):
+            elif each.log is not None and not self._is_own_log(each.log):
                 result = Refused("another_log", OtherLog(self.record.logs[-1], each.log))
             else:
                 if each.takes_over or each.took_over:
@@ -222,7 +222,7 @@ class StreamState:
             elif isinstance(result, Refused) and isinstance(result.last, Session):
                 self.fences.refuse(each, result.last, draft.moment.wall)
             results.append(result)
-        draft.batch.changes += takeovers.changes(self.id, draft.moment.wall, self.fences)
+        draft.batch.changes += takeovers.list_changes(self.id, draft.moment.wall, self.fences)
         return results
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
@@ -234,16 +234,16 @@ class StreamState:
 
     def keep_known_from(self, draft: Draft) -> None:
         """Write from which time on all missing writers and late rows are known, if that changed."""
-        ledger_from, late_from = _known_from(self.missing), _known_from(self.late)
+        ledger_from, late_from = _collect_known_from(self.missing), _collect_known_from(self.late)
         if (ledger_from, late_from) != (self.record.ledger_from, self.record.late_from):
             self.rewrite(draft, ledger_from=ledger_from, late_from=late_from)
 
-    def exclude_the_silent(self, draft: Draft) -> tuple[str, ...]:
+    def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
         names = self.aggregator.expire(self.begin(draft))
         if names:
             self.excluded += len(names)
-            draft.touched(self).update(names)
+            draft.touch(self).update(names)
         return names
 
     def keep_unbounded(self, draft: Draft) -> None:
@@ -287,7 +287,7 @@ class StreamState:
         for domain in self.settings.domains:
             is_settled = settle(domain)
             if is_settled and self.aggregator.may_advance(domain):
-                wait = self._due(domain, moment) - moment.steady
+                wait = self._find_due_time(domain, moment) - moment.steady
                 if wait > 0:
                     waits.append(wait)
                     continue
@@ -322,10 +322,10 @@ class StreamState:
         """Where the stream ends, once that is durable; `None` while it is not sealed."""
         return next(iter(self.histories.values())).final_cut
 
-    def _takes_log(self, given: str) -> bool:
+    def _is_own_log(self, given: str) -> bool:
         return not self.record.logs or given in self.record.logs
 
-    def _has_no_room_for(self, writer: str, most_writers: int) -> bool:
+    def _is_full_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
     def _largest_time(self, moment: Moment) -> int:
@@ -333,7 +333,7 @@ class StreamState:
         ahead = self.settings.max_time_ahead_ms
         return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
 
-    def _due(self, domain: str, moment: Moment) -> int:
+    def _find_due_time(self, domain: str, moment: Moment) -> int:
         """Return when (steady clock) the interval since the last mark is over.
 
         The steady clock restarts with each process, so for a mark of the one before the wall clock
@@ -387,6 +387,6 @@ class StreamState:
         draft.batch.ledger.append(entry)
 
 
-def _known_from(found: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
+def _collect_known_from(found: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
     reaches = {domain: each.known_from for domain, each in found.items()}
     return {domain: time for domain, time in reaches.items() if time != MIN_INT64}

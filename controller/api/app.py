@@ -16,18 +16,18 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import create_model
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 
-from controller.api.fleet.forwarding import Forwarding
-from controller.api.gate.access import OPEN, Gate
+from controller.api.gate.access import OPEN_PATHS, Gate
 from controller.api.middleware import Middleware
 from controller.api.notes.body import NotesBody
 from controller.api.notes.outcomes import NotesAnswer, Problem
 from controller.api.pages import assets
+from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
-from controller.api.routes.deps import CallDep, ControllerDep, only_known_parameters
+from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
 from controller.api.wire.answers import AccessAnswer, ControllerAnswer, ControllersAnswer, made_of
 from controller.api.wire.encoding import reply, shape
-from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.requests import REF
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
@@ -36,7 +36,8 @@ from noted_time.values import MAX_INT64
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-DESCRIPTION = """Watermarks that the writers vouch for: writers note time, the controller aggregates
+API_DESCRIPTION = """\
+Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
 # FastAPI ignores this warning about its own models. A thread that changes the filters of warnings
@@ -47,14 +48,14 @@ warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttribut
 health = APIRouter(tags=["health"])
 
 
-@health.get("/healthz", operation_id="checkHealth", responses={503: PROBLEMS[503]})
+@health.get("/healthz", operation_id="checkHealth", responses={503: PROBLEM_RESPONSES[503]})
 async def alive(controller: ControllerDep) -> Response:
     """Report that the process answers and needs no restart."""
     controller.check_alive()
     return reply({"status": "ok"})
 
 
-@health.get("/readyz", operation_id="checkReadiness", responses={503: PROBLEMS[503]})
+@health.get("/readyz", operation_id="checkReadiness", responses={503: PROBLEM_RESPONSES[503]})
 async def ready(controller: ControllerDep) -> Response:
     """Report that the database answers and the streams are loaded."""
     await controller.check_ready()
@@ -65,7 +66,7 @@ async def ready(controller: ControllerDep) -> Response:
     "/metrics",
     operation_id="getMetrics",
     response_class=PlainTextResponse,
-    responses={status: PROBLEMS[status] for status in (401, 403)},
+    responses={status: PROBLEM_RESPONSES[status] for status in (401, 403)},
 )
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
@@ -81,14 +82,14 @@ own = APIRouter(tags=["access"])
     "/access",
     operation_id="getAccess",
     response_model=shape(AccessAnswer),
-    responses={status: PROBLEMS[status] for status in (401, 422)},
+    responses={status: PROBLEM_RESPONSES[status] for status in (401, 422)},
 )
 async def access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and what the one that is shown permits."""
     grant = call.holder.grant
     answer = AccessAnswer(
         version=version("noted-time"),
-        tokens=request.app.gate.asks(),
+        tokens=request.app.gate.is_token_required(),
         token=call.holder.token_id or None,
         administer=grant.may_administer(),
         read_all=grant.may_read_all(),
@@ -103,7 +104,7 @@ async def access(request: Request, call: CallDep) -> Response:
     "/controllers",
     operation_id="listControllers",
     response_model=shape(ControllersAnswer),
-    responses={status: PROBLEMS[status] for status in (401, 403, 422, 503)},
+    responses={status: PROBLEM_RESPONSES[status] for status in (401, 403, 422, 503)},
 )
 async def controllers(controller: ControllerDep, *, check: bool = False) -> Response:
     """List the controllers that share the database, with their versions and the database's risk.
@@ -135,12 +136,12 @@ class Api(FastAPI):
         """Return the OpenAPI document; a token is optional in it while none is required."""
         with Api.describing:
             if Api.document is None:
-                Api.document = self._described()
-        anybody: list[dict[str, Any]] = [] if self.gate.asks() else [{}]
+                Api.document = self._build_document()
+        anybody: list[dict[str, Any]] = [] if self.gate.is_token_required() else [{}]
         return Api.document | {"security": [{"token": []}, *anybody]}
 
-    def _described(self) -> dict[str, Any]:
-        document: dict[str, Any] = _exact(super().openapi())
+    def _build_document(self) -> dict[str, Any]:
+        document: dict[str, Any] = _tighten(super().openapi())
         schemas = document["components"]["schemas"]
         refused = "The problem `notes_refused`: no note of the request was accepted."
         both = (shape(NotesAnswer), shape(Problem))
@@ -150,24 +151,24 @@ class Api(FastAPI):
             schemas |= described.pop("$defs", {})
             schemas[model.__name__] = described
         del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # it marks an absent field
-        _secure(document)
+        _mark_open_paths(document)
         return document
 
 
-def _exact(part: Any) -> Any:  # noqa: ANN401 - any part of a document
+def _tighten(part: Any) -> Any:  # noqa: ANN401 - any part of a document
     if isinstance(part, dict):
-        return {name: _exact(value) for name, value in part.items()}
+        return {name: _tighten(value) for name, value in part.items()}
     if isinstance(part, list):
-        return [_exact(value) for value in part]
+        return [_tighten(value) for value in part]
     if isinstance(part, float) and part.is_integer():
         return min(int(part), MAX_INT64)
     return part
 
 
-def _secure(document: dict[str, Any]) -> None:
+def _mark_open_paths(document: dict[str, Any]) -> None:
     schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
     schemes["token"] = {"type": "http", "scheme": "bearer", "bearerFormat": "nt_<id>_<secret>"}
-    for path in OPEN & document["paths"].keys():
+    for path in OPEN_PATHS & document["paths"].keys():
         for operation in document["paths"][path].values():
             operation["security"] = []
 
@@ -204,18 +205,22 @@ def create_api(
     api = Api(
         title="noted-time",
         version="1",
-        description=DESCRIPTION,
+        description=API_DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        telemetry={"auto_configure": traces.can_be_sent(), "metrics": False, "logs": False},
+        telemetry={
+            "auto_configure": traces.is_exporter_installed(),
+            "metrics": False,
+            "logs": False,
+        },
     )
     api.gate = gate or Gate()
     api.state.controller = controller
     problems.install(api)
     for router in (own, streams.router, writers.router, readers.router, views.router):
-        api.include_router(router, prefix="/v1", dependencies=[Depends(only_known_parameters)])
+        api.include_router(router, prefix="/v1", dependencies=[Depends(check_parameters)])
     api.include_router(health)
     api.include_router(assets.router)
     return api

@@ -10,25 +10,32 @@ from typing import TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.api.fleet import forwarding
-from controller.api.fleet.forwarding import Forwarding
 from controller.api.gate import audit
-from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo, attempt, needed
+from controller.api.gate.access import (
+    AccessDenied,
+    Gate,
+    Need,
+    RequestInfo,
+    describe_attempt,
+    find_need,
+)
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.notes.route import answer_notes
+from controller.api.replicas import forwarding
+from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes.readers import answer_marks
 from controller.api.sockets.connections import Connection
-from controller.api.wire.problems import problem, problem_of, unknown_parameters
+from controller.api.wire.problems import build_problem, problem_of, refuse_parameters
 from controller.api.wire.responses import Answer, answer_of
 from controller.service.controller import Controller
 from controller.service.tokens import Holder
 from controller.store.port import StoreUnavailable
-from noted_time.values import NAME
+from noted_time.values import NAME_PATTERN
 
 Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
-CLOSE = ((b"connection", b"close"),)
+CLOSE_HEADERS = ((b"connection", b"close"),)
 IGNORE_DISCONNECT = suppress(ClientDisconnect)  # it has no state, so all requests share it
 
 
@@ -62,14 +69,14 @@ class Middleware:
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
             # what follows was parsed as separate requests, and none of them may run
-            answer = problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
-            await answer.with_headers(CLOSE).send(send)
+            answer = build_problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
+            await answer.with_headers(CLOSE_HEADERS).send(send)
             return
         if scope["http_version"] == "1.1" and names.count(b"host") != 1:
-            answer = problem(400, "invalid_host", "a request of HTTP/1.1 has one Host header")
-            await answer.with_headers(CLOSE).send(send)
+            answer = build_problem(400, "invalid_host", "a request of HTTP/1.1 has one Host header")
+            await answer.with_headers(CLOSE_HEADERS).send(send)
             return
-        need = needed(info.method, info.path)
+        need = find_need(info.method, info.path)
         try:
             holder = self._gate.admit(need, info)
             if need.right == "forward":
@@ -79,12 +86,12 @@ class Middleware:
             await denied.problem.send(send)
             return
         if need.right == "administer":
-            send = _audited(send, need, info, holder)
-        most = _most_of_body(need, info.path)
+            send = _audit_answer(send, need, info, holder)
+        most = _limit_body(need, info.path)
         body = await read_body(receive, most, scope)
         if body is None:
-            answer = problem(413, "too_large", f"the body is over {most} bytes")
-            await answer.with_headers(CLOSE).send(send)
+            answer = build_problem(413, "too_large", f"the body is over {most} bytes")
+            await answer.with_headers(CLOSE_HEADERS).send(send)
         else:
             scope["state"]["call"] = Call(need.stream, holder, info.remote)
             await self._serve(scope, send, body)
@@ -92,22 +99,22 @@ class Middleware:
     async def _serve(self, scope: Scope, send: Send, body: bytes) -> None:
         """Serve an admitted request with its whole body."""
         call: Call = scope["state"]["call"]
-        if scope["path"] == forwarding.PATH:
+        if scope["path"] == forwarding.FORWARDED_PATH:
             answer = await forwarding.take_frame(self._controller, self._gate, body, call.remote)
-        elif not NAME.fullmatch(call.stream):
-            await self._app(scope, _given(body), send)
+        elif not NAME_PATTERN.fullmatch(call.stream):
+            await self._app(scope, _replay_body(body), send)
             return
         else:
             request = StreamRequest(call.stream, scope, body)
             is_of_notes = request.is_of_notes
             if is_of_notes and scope["query_string"]:  # frames of notes have no place for it
-                await unknown_parameters(scope["query_string"]).send(send)
+                await refuse_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(request)
             # an old note does no harm, see decision 21; any other request ends with its caller
             connection: Connection | None = scope["state"].get("connection")
             if not (is_of_notes or connection is None):
-                answering = _while_connected(connection, answering)
+                answering = _wait_while_connected(connection, answering)
             answer = await answering
         await answer.send(send)
 
@@ -124,25 +131,25 @@ class Middleware:
         marks = await answer_marks(self._controller, request)
         if marks is not None:
             return marks
-        return await answer_of(self._app, dict(request.scope), _given(request.body))
+        return await answer_of(self._app, dict(request.scope), _replay_body(request.body))
 
 
-def _audited(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
+def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
     """Return a send that logs the status of the answer."""
 
-    async def logged(message: Message) -> None:
+    async def send_and_log(message: Message) -> None:
         if message["type"] == "http.response.start":
-            audit.answered(attempt(need, info), message["status"], holder)
+            audit.log_answer(describe_attempt(need, info), message["status"], holder)
         await send(message)
 
-    return logged
+    return send_and_log
 
 
-def _most_of_body(need: Need, path: str) -> int:
+def _limit_body(need: Need, path: str) -> int:
     """Return how many bytes of a body are kept: none for calls that need no token."""
     if need.right == "nothing":
         return 0
-    return forwarding.MAX_FRAME if path == forwarding.PATH else MAX_BODY
+    return forwarding.MAX_FRAME if path == forwarding.FORWARDED_PATH else MAX_BODY
 
 
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
@@ -166,11 +173,11 @@ async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
             body.clear()
         is_whole = not message.get("more_body", False)
         if connection is not None:
-            connection.received(is_whole=is_whole)
+            connection.receive_more(is_whole=is_whole)
     return bytes(body) if size <= most else None
 
 
-def _given(body: bytes) -> Receive:
+def _replay_body(body: bytes) -> Receive:
     """Return a receive that gives the body once, and then says that the client is gone."""
     messages: list[Message] = [
         {"type": "http.disconnect"},
@@ -183,7 +190,7 @@ def _given(body: bytes) -> Receive:
     return receive
 
 
-async def _while_connected(connection: Connection, answering: Awaitable[Given]) -> Given:
+async def _wait_while_connected(connection: Connection, answering: Awaitable[Given]) -> Given:
     """Return the answer, as long as the client waits for it; raises `ClientDisconnect`.
 
     A client that hung up may have sent something newer elsewhere, which the old request would undo
@@ -191,11 +198,11 @@ async def _while_connected(connection: Connection, answering: Awaitable[Given]) 
     """
     try:
         async with asyncio.timeout(None) as waiting:
-            connection.waits(waiting)
+            connection.end_on_hang_up(waiting)
             try:
                 return await answering
             finally:
-                connection.waits(None)
+                connection.end_on_hang_up(None)
     except TimeoutError as ended:
         if waiting.expired():
             raise ClientDisconnect from ended

@@ -43,7 +43,7 @@ from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Store, StoreLost, StoreUnavailable
 from noted_time import NotedTimeError
 from noted_time.client import Backoff
-from noted_time.rules import SLICE, Slices
+from noted_time.rules import SLICE_SIZE, Slices
 
 if TYPE_CHECKING:
     Work = Callable[[OwnedStreams, Draft], Any]
@@ -54,14 +54,14 @@ Outcome = TypeVar("Outcome")
 BATCH_NOTES = 5000
 """Number of notes after which a batch is committed; the rest waits for the next batch."""
 
-PATIENCE = Backoff(first_s=0.1, cap_s=4.0)
+RETRY_BACKOFF = Backoff(first_s=0.1, cap_s=4.0)
 """Pauses after consecutive failures of the database; used without jitter, so half as long."""
 
-AWAY = "the database does not answer; try again"
+DATABASE_UNAVAILABLE = "the database does not answer; try again"
 
-FAILED = "the controller failed (see its log); restart it"
+CONTROLLER_FAILED = "the controller failed (see its log); restart it"
 
-PROVED_S = 2.0
+PROOF_LASTS_S = 2.0
 """For how long a commit, or a ping, proves that the database takes commits."""
 
 
@@ -113,7 +113,7 @@ class Committer:
         self.streams = OwnedStreams()
         self.ready = False
         self.failed = False
-        self.ownership = Ownership(store, clocks, notifier, self._in_thread)
+        self.ownership = Ownership(store, clocks, notifier, self._call_in_thread)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._store = store
         self._clocks = clocks
@@ -126,7 +126,7 @@ class Committer:
         self._intervals = Intervals(self.wake)
         self._closing = False
         self._failures = 0
-        self._away = AWAY
+        self._away = DATABASE_UNAVAILABLE
         self._proved_at = -inf
         self._pinging: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -137,7 +137,7 @@ class Committer:
         await self._turn()
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._handle_end)
 
     async def close(self) -> None:
         """Commit what is waiting, then stop."""
@@ -180,17 +180,17 @@ class Committer:
     async def ping(self) -> None:
         """Raise `StoreUnavailable` if the database takes no commits.
 
-        However often it is called, the database is asked once in `PROVED_S`, and not while it takes
-        commits anyway.
+        However often it is called, the database is asked once in `PROOF_LASTS_S`, and not while it
+        takes commits anyway.
         """
-        if monotonic() - self._proved_at < PROVED_S:
+        if monotonic() - self._proved_at < PROOF_LASTS_S:
             return
         if self._pinging is None or self._pinging.done():
             self._pinging = asyncio.create_task(self._ping(), name="ping")
         await asyncio.shield(self._pinging)
 
     async def _ping(self) -> None:
-        await self._in_thread(self._store.ping)
+        await self._call_in_thread(self._store.ping)
         self._proved_at = monotonic()
 
     @property
@@ -230,7 +230,7 @@ class Committer:
         draft = Draft.at(self._clocks.read())
         try:
             for job in jobs:
-                await _in_turn(job.run(self.streams, draft))
+                await _run_in_turn(job.run(self.streams, draft))
             self._intervals.advance(draft, self.streams)
             if not draft.is_empty:
                 await self._write(draft)
@@ -239,25 +239,25 @@ class Committer:
             return
         for job in jobs:
             job.resolve()
-        while len(draft.batch.members) > SLICE:  # to free 50,000 records at once takes 50 ms
-            del draft.batch.members[-SLICE:]
+        while len(draft.batch.members) > SLICE_SIZE:  # to free 50,000 records at once takes 50 ms
+            del draft.batch.members[-SLICE_SIZE:]
             await asyncio.sleep(0)
 
     async def _write(self, draft: Draft) -> None:
         """Write the batch, then show it to readers."""
-        await _in_turn(draft.finish())
+        await _run_in_turn(draft.finish())
         batch = draft.batch
         if self._store.local:
             batch.clocks = self.streams.clocks_at(draft.moment)
         begun = perf_counter()
         with traces.commit(batch):
-            await self._in_thread(self._store.commit, batch)
+            await self._call_in_thread(self._store.commit, batch)
         self._failures, self._proved_at = 0, monotonic()
-        self.ownership.renewed(draft.moment)
-        self._metrics.committed(batch, perf_counter() - begun)
-        await _in_turn(self.streams.publish(batch))
+        self.ownership.extend_leases(draft.moment)
+        self._metrics.count_commit(batch, perf_counter() - begun)
+        await _run_in_turn(self.streams.publish(batch))
         for each in batch.marks:
-            self._notifier.appended(each.stream_id, each.domain, each.mark)
+            self._notifier.notify_mark(each.stream_id, each.domain, each.mark)
         for stream_id in {*batch.dropped, *(each.id for each in batch.streams if each.seal)}:
             self._notifier.notify(stream_id)
         log_changes(self.streams, batch)
@@ -293,16 +293,16 @@ class Committer:
         request is refused meanwhile. The service clocks are read too, unless no other process can
         have moved them: then they continue from `service_ms`.
         """
-        self.ready, self._away, self._proved_at = False, AWAY, -inf
+        self.ready, self._away, self._proved_at = False, DATABASE_UNAVAILABLE, -inf
         self.ownership.remember(self.streams)
-        self._refuse_waiting(StoreUnavailable(AWAY))
+        self._refuse_waiting(StoreUnavailable(DATABASE_UNAVAILABLE))
         known: dict[int, int] = {}
         if service_ms is not None and self._store.local:
             known, self._clocks.service.now = self.streams.clocks, service_ms
         while not self._closing:
             self._failures += 1
             if self._failures > 1:
-                await asyncio.sleep(PATIENCE.delay_s(self._failures - 1, chance=0.0))
+                await asyncio.sleep(RETRY_BACKOFF.delay_s(self._failures - 1, chance=0.0))
             self.streams = OwnedStreams()
             self._intervals.clear()
             try:
@@ -310,14 +310,16 @@ class Committer:
             except StoreLost:
                 raise  # which ends the task: only a new start helps
             except Exception as away:  # noqa: BLE001 - nothing works without this task
-                self._away = str(away) if isinstance(away, StoreUnavailable) else AWAY
+                self._away = (
+                    str(away) if isinstance(away, StoreUnavailable) else DATABASE_UNAVAILABLE
+                )
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
                 self.ready = True
                 self._notifier.notify_all()  # whether the failed batch was written is not known
                 return
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _handle_end(self, task: asyncio.Task[None]) -> None:
         """Take no more work if the task failed, by a bug: the process must be restarted.
 
         It is not `ready` and renews no lease, so other controllers take over its streams.
@@ -330,7 +332,7 @@ class Committer:
             self._away = str(fault)
             log.critical("store_lost", error=str(fault))
         else:
-            self._away = FAILED
+            self._away = CONTROLLER_FAILED
             log.critical("committer_failed", exc_info=fault)
         failed = StoreUnavailable("the controller failed; try again")
         _refuse(self._running, failed)
@@ -347,12 +349,12 @@ class Committer:
         if notes and self._queue and self._notes_waiting + notes > limits.waiting_notes:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
-    async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
+    async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
         """Call the store in its thread: one call at a time, in the order of the calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
 
-async def _in_turn(slices: Iterator[None]) -> None:
+async def _run_in_turn(slices: Iterator[None]) -> None:
     """Let other tasks run between the slices of some work; they read streams and change none."""
     for _ in slices:
         await asyncio.sleep(0)

@@ -14,7 +14,7 @@ from controller.aggregation import group_backlog, operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import OwnBacklog
-from controller.aggregation.operations import ANONYMOUS, Order
+from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.aggregation.owned_streams import NotOwner, OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.clocks import Clocks
@@ -29,11 +29,11 @@ from controller.store.port import (
     Store,
     StoreUnavailable,
     StreamSummary,
-    running_version,
+    find_running_version,
 )
-from controller.store.schema import REVISION
+from controller.store.schema import SCHEMA_REVISION
 from noted_time import Accepted, ReaderGroup, Refused, Seal, SealRequest
-from noted_time.values import Note, checked_name
+from noted_time.values import Note, validate_name
 
 if TYPE_CHECKING:
     Position = Mapping[int, int]
@@ -43,7 +43,7 @@ log = structlog.get_logger()
 Given = ParamSpec("Given")
 Outcome = TypeVar("Outcome")
 
-SEGMENTS_OF_A_NOTE = 32
+SEGMENTS_PER_NOTE = 32
 """How many segments of a reader's report take about as long as a note."""
 
 
@@ -68,7 +68,7 @@ class Controller:
         self._url = ""
         self._maintenance: asyncio.Task[None] | None = None
 
-    def called_at(self, url: str) -> None:
+    def register_url(self, url: str) -> None:
         """Register the URL by which other controllers reach this one; call it before `start`."""
         self._store.register(url)
         self._url = url
@@ -145,7 +145,7 @@ class Controller:
     async def replicas(self) -> list[tuple[ReplicaRecord, int]]:
         """Return the controllers of the database, with how many buckets each of them has."""
         found = await asyncio.to_thread(self._store.reading.replicas)
-        alone = [ReplicaRecord(self._url, running_version(), REVISION, None)]
+        alone = [ReplicaRecord(self._url, find_running_version(), SCHEMA_REVISION, None)]
         leases = self.ownership.leases
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
         return [(each, owned[each.url]) for each in found or alone]
@@ -198,7 +198,7 @@ class Controller:
         self,
         name: str,
         changes: Mapping[str, Any],
-        order: Order = ANONYMOUS,
+        order: Order = ANONYMOUS_ORDER,
         *,
         log: str | None = None,
     ) -> tuple[StreamState, bool]:
@@ -206,7 +206,7 @@ class Controller:
 
         Raises `LimitReached` if there are `limits.streams` already.
         """
-        checked_name("stream", name)
+        validate_name("stream", name)
         new_id, most = uuid4().hex, self.limits.streams
 
         def put(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, bool]:
@@ -264,8 +264,8 @@ class Controller:
         is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
         """Record how far a reader has read, and its own backlog; raises `LimitReached`."""
-        checked_name("reader group", group)
-        checked_name("reader", reader)
+        validate_name("reader group", group)
+        validate_name("reader", reader)
 
         def report(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, ReaderGroup]:
             stream = streams.stream(name)
@@ -274,7 +274,7 @@ class Controller:
             groups.check_room(group, reader, position, self.limits.readers, is_admin=is_admin)
             return stream, groups.report(group, reader, position, draft, now=now, own=own)
 
-        weight = 1 + len(position) // SEGMENTS_OF_A_NOTE
+        weight = 1 + len(position) // SEGMENTS_PER_NOTE
         return await self._committer.submit(report, notes=weight)
 
     async def offline(
@@ -300,7 +300,7 @@ class Controller:
         returned, so that a restart does not take it back.
         """
         stream = self.stream(name)
-        found = group_backlog.look(stream, group, self.now)
+        found = group_backlog.assess(stream, group, self.now)
         if found.record != stream.groups.backlog(group):
             _, found = await self.change(name, group_backlog.keep, group)
         return found

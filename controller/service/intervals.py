@@ -43,12 +43,12 @@ class Intervals:
 
     def advance(self, draft: Draft, owned: OwnedStreams) -> None:
         """Mark the streams that wait or were touched, if they are due; the rest wait."""
-        touched = owned.with_ids(draft.stream_ids())
+        touched = owned.find_by_ids(draft.stream_ids())
         streams = {stream.id: stream for stream in touched} | self._waiting
         self._waiting = {}
         waits = []
         for stream in streams.values():
-            if not owned.shows(stream):
+            if not owned.is_owned(stream):
                 continue
             wait = stream.advance_due(draft)
             if wait is not None:

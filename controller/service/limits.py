@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.aggregation.groups import LIMITS, GroupLimits
+from controller.aggregation.groups import DEFAULT_LIMITS, GroupLimits
 from controller.store.port import StoreUnavailable
 from noted_time.values import ProblemKind
 
@@ -23,7 +23,7 @@ class Limits:
     waiting_notes: int = 100_000
     waiting_requests: int = 20_000
     long_polls: int = 10_000
-    readers: GroupLimits = LIMITS
+    readers: GroupLimits = DEFAULT_LIMITS
 
 
 class Overloaded(StoreUnavailable):

@@ -12,22 +12,22 @@ from typing import TypeVar
 import msgspec
 
 from controller.aggregation.owned_streams import OwnedStreams
-from controller.aggregation.shown.overview import (
+from controller.aggregation.stream import StreamState
+from controller.aggregation.views.overview import (
     Sort,
     StreamRow,
+    build_stream_row,
+    build_summary_row,
     rank_by_name,
-    row_of_stream,
-    row_of_summary,
-    standing_of,
+    rank_stream,
 )
-from controller.aggregation.shown.segments import SegmentRow, Segments, named_by
-from controller.aggregation.shown.vouching import Roster
-from controller.aggregation.stream import StreamState
+from controller.aggregation.views.segments import SegmentRow, Segments, select_named
+from controller.aggregation.views.vouching import Roster
 from controller.service.clocks import Clocks
 from controller.store.port import Change, LedgerEntry, Reading
 from noted_time import Rejected
 from noted_time.reading import Point
-from noted_time.values import VouchedBy, shown_time
+from noted_time.values import VouchedBy, format_time
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Views:
         if start is None:
             start = end if trend.first_at is None else min(trend.first_at, end)
         elif start >= end:
-            raise Rejected(f"`from` {shown_time(start)} is not before `to` {shown_time(end)}")
+            raise Rejected(f"`from` {format_time(start)} is not before `to` {format_time(end)}")
         found = await asyncio.to_thread(trend.points, start, end, points)
         return Period(now, start, end, trend.first_at, trend.lower_before(start), found)
 
@@ -126,12 +126,12 @@ class Views:
         """
         segments = Segments(self._stream(name), domain)
         positions = segments.positions()
-        async for _, position in in_slices(positions):
+        async for _, position in iterate_in_slices(positions):
             segments.add(position)
         page = segments.page(start, limit)
         wanted = frozenset(page)
-        async for writer, position in in_slices(positions):
-            segments.count(writer, named_by(position, wanted))
+        async for writer, position in iterate_in_slices(positions):
+            segments.count(writer, select_named(position, wanted))
         return [segments.row(segment) for segment in page]
 
     async def overview(
@@ -146,19 +146,21 @@ class Views:
         others = await self._names_of_others(streams, is_shown)
         ranks, conditions = [rank_by_name(name) for name in others], Counter[str]()
         owned: dict[str, StreamState] = {}
-        async for stream in in_slices([*streams]):
+        async for stream in iterate_in_slices([*streams]):
             if is_shown(name := stream.record.name):
-                rank, condition = standing_of(stream, now, "name" if others else sort)
+                rank, condition = rank_stream(stream, now, "name" if others else sort)
                 owned[name] = stream
                 ranks.append(rank)
                 conditions[condition] += 1
         names = [rank[-1] for rank in nsmallest(start + limit, ranks)[start:]]
         found = [
-            row_of_stream(owned[name], now) async for name in in_slices(names) if name in owned
+            build_stream_row(owned[name], now)
+            async for name in iterate_in_slices(names)
+            if name in owned
         ]
         if unknown := [name for name in names if name not in owned]:
             summaries = await asyncio.to_thread(self._reading.summaries, unknown)
-            found += [row_of_summary(each, now.wall) for each in summaries]
+            found += [build_summary_row(each, now.wall) for each in summaries]
         rows = {row.name: row for row in found}  # those that are gone meanwhile have none
         further = start + limit if len(ranks) > start + limit else None
         shown = [rows[name] for name in names if name in rows]
@@ -171,21 +173,21 @@ class Views:
         if len(streams.clocks) == streams.buckets:
             return []
         names = await asyncio.to_thread(self._reading.names)
-        found = in_slices(names)
+        found = iterate_in_slices(names)
         return [name async for name in found if name not in streams and is_shown(name)]
 
 
-async def vouched(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
+async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
     """Return who vouches at each of several marks, given by seq and time in rising order."""
     if not marks:
         return []
     tally = roster.tally(marks)
-    async for member in in_slices(roster.members):
+    async for member in iterate_in_slices(roster.members):
         roster.add(tally, member)
     return roster.results(tally, marks[0][1])
 
 
-async def in_slices(things: Iterable[T]) -> AsyncIterator[T]:
+async def iterate_in_slices(things: Iterable[T]) -> AsyncIterator[T]:
     """Yield the things, and let other tasks run after every `SLICE_S`."""
     begun = perf_counter()
     for thing in things:

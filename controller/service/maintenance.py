@@ -39,7 +39,7 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
         now = clocks.read()
         committer.wake()
         if any(stream.is_silence_over(now) for stream in committer.streams):
-            await _try(committer, exclude_the_silent)
+            await _try(committer, exclude_silent_writers)
         if any(_has_silent_readers(stream, now) for stream in committer.streams):
             await _try(committer, take_silent_readers_offline)
         # in a shared database the clocks are kept at every turn
@@ -64,10 +64,10 @@ async def _try(committer: Committer, work: Work) -> bool:
     return False
 
 
-def exclude_the_silent(streams: OwnedStreams, draft: Draft) -> None:
+def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> None:
     """Exclude the writers whose timeout is over."""
     for stream in streams:
-        writers, name = stream.exclude_the_silent(draft), stream.record.name
+        writers, name = stream.exclude_silent_writers(draft), stream.record.name
         for writer in writers[:MOST_LOGGED]:
             log.warning("writer_excluded", stream=name, writer=writer)
         if len(writers) > MOST_LOGGED:

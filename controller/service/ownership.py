@@ -49,7 +49,7 @@ class Share(NamedTuple):
     release: frozenset[int] = frozenset()
 
 
-def share(leases: Leases, chance: Random) -> Share:
+def find_share(leases: Leases, chance: Random) -> Share:
     """Return what brings this controller to its share: all buckets by all controllers, rounded up.
 
     Each decides for itself. In the end none owns more than its share and no bucket stays free, as
@@ -58,9 +58,9 @@ def share(leases: Leases, chance: Random) -> Share:
 
     >>> from controller.store.port import Leases
     >>> from random import Random
-    >>> share(Leases(4, frozenset((0, 1, 2)), {}, replicas=2), Random(1))
+    >>> find_share(Leases(4, frozenset((0, 1, 2)), {}, replicas=2), Random(1))
     Share(acquire=frozenset(), release=frozenset({2}))
-    >>> share(Leases(4, frozenset((0, 1)), {2: "http://b"}, replicas=2), Random(1))
+    >>> find_share(Leases(4, frozenset((0, 1)), {2: "http://b"}, replicas=2), Random(1))
     Share(acquire=frozenset(), release=frozenset())
     """
     fair = -(-leases.buckets // leases.replicas)
@@ -103,7 +103,7 @@ class Ownership:
         silent_ms = self._clocks.steady_ms() - self._silent_since
         return self._store.local or silent_ms < LEASE_MS
 
-    def renewed(self, moment: Moment) -> None:
+    def extend_leases(self, moment: Moment) -> None:
         """The leases last from `moment` on: a statement that was sent after it has succeeded."""
         self._silent_since = moment.steady
 
@@ -115,7 +115,7 @@ class Ownership:
         """Remember the last marks of streams that are not in memory any more."""
         for stream in streams:
             lasts = {domain: history.last for domain, history in stream.histories.items()}
-            self._held[stream.id] = {d: _brief(mark) for d, mark in lasts.items() if mark}
+            self._held[stream.id] = {d: _drop_cut(mark) for d, mark in lasts.items() if mark}
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now, and acquire none again."""
@@ -131,7 +131,7 @@ class Ownership:
         leases = self.leases
         return leases.others.get(bucket_of(name, leases.buckets)) or None
 
-    async def change(self, seconds: float) -> None:
+    async def wait_for_change(self, seconds: float) -> None:
         """Wait until the leases have changed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -155,9 +155,9 @@ class Ownership:
             await self._in_thread(self._store.leave)
             self._left = True
         leases = await self._in_thread(self._store.heartbeat)
-        self.renewed(begun)
+        self.extend_leases(begun)
         owned.buckets = leases.buckets
-        todo = Share() if self._left else share(leases, self._clocks.chance)
+        todo = Share() if self._left else find_share(leases, self._clocks.chance)
         mine = leases.mine - todo.release
         self._drop_outside(owned, mine)
         if todo.release:
@@ -228,7 +228,7 @@ class Ownership:
         if history.last_seq < held.seq:
             return history.last_seq
         is_kept = held.seq >= history.first_seq
-        return held.seq - (is_kept and _brief(history.mark(held.seq)) != held)
+        return held.seq - (is_kept and _drop_cut(history.mark(held.seq)) != held)
 
     def _set(self, leases: Leases) -> None:
         if leases != self.leases:
@@ -237,6 +237,6 @@ class Ownership:
             self._changed = asyncio.Event()
 
 
-def _brief(mark: Mark) -> Mark:
+def _drop_cut(mark: Mark) -> Mark:
     """Return what tells a mark from another of its seq, without the cut, which may be large."""
     return replace(mark, cut=StreamCut({}))

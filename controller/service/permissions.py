@@ -11,8 +11,8 @@ from typing import Any, Self
 from noted_time import NotedTimeError, Rejected
 from noted_time.values import ProblemKind
 
-SCOPES = ("admin", "write", "read")
-PATTERN = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
+SCOPE_NAMES = ("admin", "write", "read")
+PATTERN_FORM = re.compile(r"[A-Za-z0-9._*-]{1,249}", re.ASCII)
 MOST_PATTERNS = 1000
 
 
@@ -45,7 +45,7 @@ class Patterns:
         if len(self.patterns) > MOST_PATTERNS:
             raise Rejected(f"more than {MOST_PATTERNS} patterns")
         for pattern in self.patterns:
-            if not PATTERN.fullmatch(pattern):
+            if not PATTERN_FORM.fullmatch(pattern):
                 raise Rejected(
                     f"pattern {pattern[:260]!r} is not 1 to 249 characters of A-Z a-z 0-9 . _ - *"
                 )
@@ -73,7 +73,7 @@ class Grant:
     administrator may do everything; only an administrator can note a dead writer as finished.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
-    >>> carrier.may_write("flights"), carrier.first_foreign(["UA-7", "DL"])
+    >>> carrier.may_write("flights"), carrier.find_foreign(["UA-7", "DL"])
     (True, 'DL')
     >>> carrier.may_read("flights"), carrier.may_administer()
     (False, False)
@@ -97,14 +97,14 @@ class Grant:
         return self.admin or self.read.match_all
 
     def may_write(self, stream: str) -> bool:
-        """Whether it may note on the stream, for the writers that `first_foreign` passes."""
+        """Whether it may note on the stream, for the writers that `find_foreign` passes."""
         return self.admin or self.write.match(stream)
 
     def is_bound(self) -> bool:
         """Whether there are writers that it may not note for on a stream that it may write."""
         return not (self.admin or self.writers.match_all)
 
-    def first_foreign(self, writers: Iterable[str]) -> str | None:
+    def find_foreign(self, writers: Iterable[str]) -> str | None:
         """Return the first writer that it may not note for."""
         return next((each for each in writers if not self.writers.match(each)), None)
 
@@ -120,10 +120,10 @@ class Grant:
         True
         """
         for scope in scopes:
-            if scope not in SCOPES:
-                raise Rejected(f"unknown scope {scope!r}: use {', '.join(SCOPES)}")
+            if scope not in SCOPE_NAMES:
+                raise Rejected(f"unknown scope {scope!r}: use {', '.join(SCOPE_NAMES)}")
         if not scopes:
-            raise Rejected(f"a token needs a scope: use {', '.join(SCOPES)}")
+            raise Rejected(f"a token needs a scope: use {', '.join(SCOPE_NAMES)}")
         if "admin" in scopes and (streams or writers):
             raise Rejected("an admin token cannot be limited to streams or writers")
         if writers and "write" not in scopes:
@@ -149,7 +149,7 @@ class Grant:
         bound = f" as {' '.join(self.writers.patterns)}" if write and self.is_bound() else ""
         return "; ".join(part for part in (read, write + bound) if part)
 
-    def to_scopes(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the plain JSON in which the grant is kept."""
         return {
             "admin": self.admin,
@@ -159,7 +159,7 @@ class Grant:
         }
 
     @classmethod
-    def from_scopes(cls, kept: Mapping[str, Any]) -> Self:
+    def from_json(cls, kept: Mapping[str, Any]) -> Self:
         """Return the grant from its JSON; what is missing there grants nothing."""
         return cls(
             admin=kept.get("admin", False) is True,
@@ -169,4 +169,4 @@ class Grant:
         )
 
 
-EVERYTHING = Grant(admin=True)
+FULL_GRANT = Grant(admin=True)

@@ -16,15 +16,15 @@ from controller.aggregation.stream import StreamState
 from controller.service.limits import Limits
 from controller.service.telemetry.metrics import Metrics
 from noted_time import CompleteWindow, Mark, MarkHistory
-from noted_time.reading import Tiling, check_time, check_windows, complete_windows
+from noted_time.reading import Tiling, check_time, check_windows, find_complete_windows
 from noted_time.values import NotCompleteYet
 
 _Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
 """What a poll waits for, its number, and what wakes it: true if that came, false if time is up."""
 
-NOBODY_WAITS: Mapping[tuple[str, str], list[_Poll]] = {}
+NO_POLLS: Mapping[tuple[str, str], list[_Poll]] = {}
 
-AT_A_TIME = 16
+WOKEN_AT_A_TIME = 16
 """How many polls are woken before other tasks have a turn: an answer takes some 0.2 ms."""
 
 
@@ -32,7 +32,7 @@ TOGETHER_S = 0.01
 """Polls whose time is up within so long end together, by one timer."""
 
 
-class Awaited(NamedTuple):
+class AwaitedMark(NamedTuple):
     """A mark that a poll waits for: one whose `field` is at least that value."""
 
     stream_id: str
@@ -58,7 +58,7 @@ class LongPollNotifier:
     def __len__(self) -> int:
         return self._count
 
-    async def wait(self, awaited: Awaited, seconds: float) -> bool:
+    async def wait(self, awaited: AwaitedMark, seconds: float) -> bool:
         """Wait for such a mark; false when `seconds` passed or after the shutdown.
 
         No await lies between the caller's look at the marks and the entry in the list, so no
@@ -68,7 +68,7 @@ class LongPollNotifier:
             return False
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[bool] = loop.create_future()
-        ending = self._ending(loop, seconds)
+        ending = self._find_ending(loop, seconds)
         ending.add(woken)
         poll = awaited.least, next(self._numbers), woken
         queues = self._waiting.setdefault(awaited.stream_id, defaultdict(list))
@@ -80,9 +80,9 @@ class LongPollNotifier:
             ending.discard(woken)
             self._forget(awaited, poll)
 
-    def appended(self, stream_id: str, domain: str, mark: Mark) -> None:
+    def notify_mark(self, stream_id: str, domain: str, mark: Mark) -> None:
         """Wake the polls that a new mark answers."""
-        queues = self._waiting.get(stream_id, NOBODY_WAITS)
+        queues = self._waiting.get(stream_id, NO_POLLS)
         for field, value in (("seq", mark.seq), ("lower", mark.lower)):
             if queue := queues.get((domain, field)):
                 answered = bisect_left(queue, (value + 1,))
@@ -104,7 +104,9 @@ class LongPollNotifier:
         self._shut_down = True
         self.notify_all()
 
-    def _ending(self, loop: asyncio.AbstractEventLoop, seconds: float) -> set[asyncio.Future[bool]]:
+    def _find_ending(
+        self, loop: asyncio.AbstractEventLoop, seconds: float
+    ) -> set[asyncio.Future[bool]]:
         """Return the polls whose time is up in `seconds`, or up to `TOGETHER_S` later."""
         at = ceil((loop.time() + seconds) / TOGETHER_S)
         if at not in self._endings:  # a timer for each poll would take a twentieth of its time
@@ -123,15 +125,15 @@ class LongPollNotifier:
             self._wake_some()
 
     def _wake_some(self) -> None:
-        for _ in range(min(AT_A_TIME, len(self._due))):
+        for _ in range(min(WOKEN_AT_A_TIME, len(self._due))):
             *_, woken = self._due.popleft()
             _answer(woken, came=True)
         if self._due:
             asyncio.get_running_loop().call_soon(self._wake_some)
 
-    def _forget(self, awaited: Awaited, poll: _Poll) -> None:
+    def _forget(self, awaited: AwaitedMark, poll: _Poll) -> None:
         self._count -= 1
-        queues = self._waiting.get(awaited.stream_id, NOBODY_WAITS)
+        queues = self._waiting.get(awaited.stream_id, NO_POLLS)
         queue = queues.get((awaited.domain, awaited.field), [])
         at = bisect_left(queue, poll)
         if queue[at : at + 1] == [poll]:
@@ -195,8 +197,8 @@ class LongPolls:
             stream = self._stream(name)
             history = stream.history(domain)
             is_over = history.last_seq != after or stream.final_cut is not None
-            awaited = _awaited(stream, domain, "seq", after + 1)
-            if is_over or not await self._notified(awaited, deadline, is_admin=is_admin):
+            awaited = _build_awaited(stream, domain, "seq", after + 1)
+            if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                 running = stream.aggregator.domains[awaited.domain]
                 return NewMarks(stream, history, running.is_quiet)
 
@@ -223,8 +225,8 @@ class LongPolls:
                 return history.complete_to(complete_to)
             except NotCompleteYet:
                 is_over = stream.final_cut is not None
-                awaited = _awaited(stream, domain, "lower", complete_to)
-                if is_over or not await self._notified(awaited, deadline, is_admin=is_admin):
+                awaited = _build_awaited(stream, domain, "lower", complete_to)
+                if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                     raise
 
     async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
@@ -249,17 +251,21 @@ class LongPolls:
             if stream.settings.are_unix_ms:
                 check_windows(after, tiling, history)
             coverage = stream.coverage(domain)
-            found = complete_windows(history, tiling, after=after, limit=limit, coverage=coverage)
+            found = find_complete_windows(
+                history, tiling, after=after, limit=limit, coverage=coverage
+            )
             first = [*islice(found, 1)]
             is_over = first or stream.final_cut is not None
             if after is None:
-                awaited = _awaited(stream, domain, "seq", history.last_seq + 1)
+                awaited = _build_awaited(stream, domain, "seq", history.last_seq + 1)
             else:
-                awaited = _awaited(stream, domain, "lower", tiling.first_end(after))
-            if is_over or not await self._notified(awaited, deadline, is_admin=is_admin):
+                awaited = _build_awaited(stream, domain, "lower", tiling.first_end(after))
+            if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                 return CompleteWindows(stream, chain(first, found))
 
-    async def _notified(self, awaited: Awaited, deadline: float, *, is_admin: bool) -> bool:
+    async def _wait_for_mark(
+        self, awaited: AwaitedMark, deadline: float, *, is_admin: bool
+    ) -> bool:
         """Wait until there is such a mark; false at the deadline or at the shutdown."""
         seconds = deadline - monotonic()
         if seconds <= 0:
@@ -273,10 +279,10 @@ class LongPolls:
             self._waiting -= 1
 
 
-def _awaited(
+def _build_awaited(
     stream: StreamState, domain: str | None, field: Literal["seq", "lower"], least: int
-) -> Awaited:
-    return Awaited(stream.id, stream.settings.domain_or_default(domain), field, least)
+) -> AwaitedMark:
+    return AwaitedMark(stream.id, stream.settings.domain_or_default(domain), field, least)
 
 
 def _answer(woken: asyncio.Future[bool], *, came: bool) -> None:

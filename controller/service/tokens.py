@@ -23,7 +23,7 @@ import structlog
 
 from controller.service.permissions import Grant
 from controller.store.token_table import TokenRecord, Tokens
-from noted_time.values import LABEL_LENGTH, one_line
+from noted_time.values import LABEL_LENGTH, format_line
 
 log = structlog.get_logger()
 
@@ -33,15 +33,15 @@ REFRESH_EVERY_S = 1.0
 MOST_SPELLINGS = 10_000
 """Maximum number of headers that are remembered; `Bearer` may be written in many ways."""
 
-LONGEST = 256
+LONGEST_HEADER = 256
 """Maximum length of a header that is examined and remembered; `Bearer` and a token take 66."""
 
-NEVER = 2**63
+NEVER_EXPIRES = 2**63
 
 SECRET_BYTES = 32
-TOKEN = re.compile(rb"nt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
-BEARER = re.compile(rb"bearer +(\S+)", re.IGNORECASE)
-NOBODY = sha256(b"").hexdigest()
+TOKEN_PATTERN = re.compile(rb"nt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+BEARER_PATTERN = re.compile(rb"bearer +(\S+)", re.IGNORECASE)
+UNKNOWN_DIGEST = sha256(b"").hexdigest()
 
 
 class Credential(NamedTuple):
@@ -59,7 +59,7 @@ def mint(
     record = TokenRecord(
         id=token_id,
         digest=sha256(secret.encode()).hexdigest(),
-        scopes=grant.to_scopes(),
+        scopes=grant.to_json(),
         label=label,
         created_at=now_ms,
         expires_at=None if lifetime_ms is None else now_ms + lifetime_ms,
@@ -67,16 +67,16 @@ def mint(
     return f"nt_{token_id}_{secret}", record
 
 
-def credential_of(authorization: bytes) -> Credential | None:
+def parse_credential(authorization: bytes) -> Credential | None:
     """Return what the value of an Authorization header shows, if it has the form of a token.
 
-    >>> credential_of(b"Basic bm90OnlvdQ==") is None
+    >>> parse_credential(b"Basic bm90OnlvdQ==") is None
     True
-    >>> credential_of(b"Bearer nt_0123456789ab_" + 43 * b"s").token_id
+    >>> parse_credential(b"Bearer nt_0123456789ab_" + 43 * b"s").token_id
     '0123456789ab'
     """
-    shown = BEARER.fullmatch(authorization)
-    parts = TOKEN.fullmatch(shown[1]) if shown else None
+    shown = BEARER_PATTERN.fullmatch(authorization)
+    parts = TOKEN_PATTERN.fullmatch(shown[1]) if shown else None
     return Credential(parts[1].decode(), sha256(parts[2]).hexdigest()) if parts else None
 
 
@@ -86,12 +86,12 @@ class Holder:
 
     token_id: str
     grant: Grant
-    until_ms: int = NEVER
+    until_ms: int = NEVER_EXPIRES
     label: str = ""
 
 
 @dataclass(slots=True)
-class Known:
+class KnownTokens:
     """The tokens as last read from the database, and the headers that were found to match one.
 
     A new reading starts without headers, so that none outlives its token.
@@ -114,10 +114,10 @@ class TokenCache:
     ) -> None:
         self._tokens = tokens
         self._wall_ms = wall_ms
-        self._known = Known()
+        self._known = KnownTokens()
         self._failing = False
 
-    def any_ever(self) -> bool:
+    def has_any_ever(self) -> bool:
         """Whether there ever was a token: revoking the last one must not open the controller."""
         return self._known.counts[0] > 0
 
@@ -128,7 +128,7 @@ class TokenCache:
         nothing of other headers to a caller, because the dict compares bytes only if their keyed
         hashes are the same.
         """
-        if len(authorization) > LONGEST:
+        if len(authorization) > LONGEST_HEADER:
             return None
         known = self._known
         holder = known.holders.get(authorization)
@@ -145,7 +145,7 @@ class TokenCache:
             return
         records = {record.id: record for record in self._tokens.all()}
         # Counted before they were read: a change in between is found at the next refresh.
-        self._known = Known(counts, records)
+        self._known = KnownTokens(counts, records)
         log.info("tokens_read", known=counts[0], revoked=counts[1])
 
     @contextlib.asynccontextmanager
@@ -171,18 +171,18 @@ class TokenCache:
                 self._failing = True
 
     @staticmethod
-    def _holder(known: Known, authorization: bytes) -> Holder | None:
-        shown = credential_of(authorization)
+    def _holder(known: KnownTokens, authorization: bytes) -> Holder | None:
+        shown = parse_credential(authorization)
         if shown is None:
             return None
         record = known.records.get(shown.token_id)
         # the time of the comparison does not reveal how much of it is right
-        fits = hmac.compare_digest(shown.digest, record.digest if record else NOBODY)
+        fits = hmac.compare_digest(shown.digest, record.digest if record else UNKNOWN_DIGEST)
         if not fits or record is None or record.revoked_at is not None:
             return None
-        until_ms = NEVER if record.expires_at is None else record.expires_at
-        label = one_line(record.label, LABEL_LENGTH)
-        holder = Holder(record.id, Grant.from_scopes(record.scopes), until_ms, label)
+        until_ms = NEVER_EXPIRES if record.expires_at is None else record.expires_at
+        label = format_line(record.label, LABEL_LENGTH)
+        holder = Holder(record.id, Grant.from_json(record.scopes), until_ms, label)
         if len(known.holders) >= MOST_SPELLINGS:
             known.holders.clear()
         known.holders[authorization] = holder

@@ -19,8 +19,8 @@ from typing import Any
 
 from psycopg import Connection, Error
 
-from controller.store.port import LEASE_MS, Leases, StoreUnavailable, running_version
-from controller.store.schema import REVISION
+from controller.store.port import LEASE_MS, Leases, StoreUnavailable, find_running_version
+from controller.store.schema import SCHEMA_REVISION
 
 RENEW_S = 1.0
 """How long ago the last statement may be while streams are loaded, in seconds."""
@@ -33,7 +33,7 @@ PATIENCE_MS = 5000
 
 # Locks are pairs of numbers: the schema, because each may hold the tables of a controller, and a
 # bucket from `first` on. Just below is the lock that all live controllers share.
-_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
+_LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
 # A session is idle since `state_change`; one that is active may still wait for the rest of a
 # statement of its client.
@@ -46,7 +46,7 @@ AND (state <> 'active' OR wait_event_type = 'Client')
 AND clock_timestamp() - state_change > %(lease_ms)s * interval '1 ms'
 """
 
-_OWNERS = """
+_SELECT_OWNERS = """
 SELECT objid::bigint - %(first)s, pid = pg_backend_pid(), url
 FROM pg_locks LEFT JOIN replica USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -54,24 +54,24 @@ AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 AND classid = hashtext(current_schema())::oid AND objid >= %(live)s
 """
 
-_ACQUIRE = """
+_ACQUIRE_BUCKETS = """
 SELECT number FROM unnest(%(buckets)s::int[]) number
 WHERE pg_try_advisory_lock(hashtext(current_schema()), %(first)s + number)
 """
 
-_RELEASE = """
+_RELEASE_BUCKETS = """
 SELECT pg_advisory_unlock(hashtext(current_schema()), %(first)s + number)
 FROM unnest(%(buckets)s::int[]) number
 """
 
-_REGISTER = """
+_REGISTER_REPLICA = """
 INSERT INTO replica (pid, url, version, revision, since)
 VALUES (pg_backend_pid(), %s, %s, %s, extract(epoch FROM clock_timestamp()) * 1000)
 ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
 version = excluded.version, revision = excluded.revision, since = excluded.since
 """
-_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
-_TIDY = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
+_LOCK_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
+_DELETE_GONE_REPLICAS = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
 _RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 
 
@@ -99,10 +99,10 @@ class LeaseSession:
             self._session = self._begin()
         self._last_statement_at = monotonic()
         self._session.execute(
-            _END_SILENT_SESSIONS, {**_NUMBERS, "lease_ms": LEASE_MS, "end_ms": END_MS}
+            _END_SILENT_SESSIONS, {**_LOCK_NUMBERS, "lease_ms": LEASE_MS, "end_ms": END_MS}
         )
         mine, others, replicas = set(), {}, 0
-        for bucket, own, url in self._session.execute(_OWNERS, _NUMBERS):
+        for bucket, own, url in self._session.execute(_SELECT_OWNERS, _LOCK_NUMBERS):
             if bucket < 0:
                 replicas += 1
             elif own:
@@ -114,12 +114,14 @@ class LeaseSession:
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire those of the buckets that are free; returns those acquired."""
         session = self.session()
-        return frozenset(number for (number,) in session.execute(_ACQUIRE, _named(buckets)))
+        return frozenset(
+            number for (number,) in session.execute(_ACQUIRE_BUCKETS, _build_parameters(buckets))
+        )
 
     def release(self, buckets: Iterable[int]) -> None:
         """Release the buckets, which this controller owns."""
         session = self.session()
-        session.execute(_RELEASE, _named(buckets))
+        session.execute(_RELEASE_BUCKETS, _build_parameters(buckets))
 
     def leave(self) -> None:
         """Release all buckets and stop counting as live; a lost session has done so already."""
@@ -152,15 +154,15 @@ class LeaseSession:
         # the server's own default might be to answer before the disk did
         _set(session, "synchronous_commit", "on")
         _set(session, "lock_timeout", PATIENCE_MS)
-        session.execute(_TIDY)
-        session.execute(_REGISTER, (self._url, running_version(), REVISION))
+        session.execute(_DELETE_GONE_REPLICAS)
+        session.execute(_REGISTER_REPLICA, (self._url, find_running_version(), SCHEMA_REVISION))
         if not self._left:
-            session.execute(_LIVE, _NUMBERS)
+            session.execute(_LOCK_LIVE, _LOCK_NUMBERS)
         return session
 
 
-def _named(buckets: Iterable[int]) -> dict[str, Any]:
-    return {**_NUMBERS, "buckets": sorted(buckets)}
+def _build_parameters(buckets: Iterable[int]) -> dict[str, Any]:
+    return {**_LOCK_NUMBERS, "buckets": sorted(buckets)}
 
 
 def _set(session: Connection[Any], name: str, value: object) -> None:

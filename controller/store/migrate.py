@@ -15,15 +15,27 @@ from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.exc import SQLAlchemyError
 
 from controller.store.port import StoreUnavailable
-from controller.store.postgres import is_postgres, migrating_alone, postgres_engine, shown
-from controller.store.reading import unavailable
-from controller.store.schema import REVISION
-from controller.store.sql import OLDEST, works_with
-from controller.store.sqlite import check_references, file_of, migration_engine, sqlite_engine
+from controller.store.postgres import (
+    create_postgres_engine,
+    hide_password,
+    is_postgres,
+    lock_migration,
+)
+from controller.store.reading import build_unavailable
+from controller.store.schema import SCHEMA_REVISION
+from controller.store.sql import SELECT_OLDEST_REVISION, is_compatible
+from controller.store.sqlite import (
+    check_references,
+    create_migration_engine,
+    create_sqlite_engine,
+    parse_file,
+)
 
-PACKAGE = Path(__file__).parents[1]
-MIGRATIONS = next(
-    each for each in (PACKAGE / "migrations", PACKAGE.with_name("migrations")) if each.is_dir()
+PACKAGE_DIRECTORY = Path(__file__).parents[1]
+MIGRATIONS_DIRECTORY = next(
+    each
+    for each in (PACKAGE_DIRECTORY / "migrations", PACKAGE_DIRECTORY.with_name("migrations"))
+    if each.is_dir()
 )
 """In the package, as the wheel has them, or beside it, as a clone has."""
 
@@ -38,15 +50,15 @@ class WrongSchema(StoreUnavailable):
     """
 
     def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
-        url = shown(url) if is_postgres(url) else url
+        url = hide_password(url) if is_postgres(url) else url
         remedy = f"run `noted-time migrate --database {quote(url)}`"
         if found is None:
             sentence = f"the database {url} has no tables of noted-time: {remedy}"
-        elif found < REVISION:
-            sentence = f"the schema of {url} is at {found}, older than {REVISION}: {remedy}"
+        elif found < SCHEMA_REVISION:
+            sentence = f"the schema of {url} is at {found}, older than {SCHEMA_REVISION}: {remedy}"
         else:
             sentence = (
-                f"the schema of {url} is at {found}, newer than {REVISION}: install the "
+                f"the schema of {url} is at {found}, newer than {SCHEMA_REVISION}: install the "
                 f"noted-time that created it, or another from revision {oldest or found} on"
             )
         super().__init__(sentence)
@@ -59,25 +71,27 @@ def check(url: str) -> None:
 
     That is, if the schema is missing or older, or newer and not marked as one for this code.
     """
-    found, oldest = _state(url)
-    if found != REVISION and not (found and found > REVISION and works_with(oldest)):
+    found, oldest = _read_state(url)
+    if found != SCHEMA_REVISION and not (
+        found and found > SCHEMA_REVISION and is_compatible(oldest)
+    ):
         raise WrongSchema(url, found, oldest)
 
 
-def revision(url: str) -> str | None:
+def read_revision(url: str) -> str | None:
     """Return the revision that the database is at, `None` if there is none."""
-    return _state(url)[0]
+    return _read_state(url)[0]
 
 
-def _state(url: str) -> tuple[str | None, str | None]:
+def _read_state(url: str) -> tuple[str | None, str | None]:
     """Return the revision of the database and, if it is later, the oldest whose code it takes."""
-    if not is_postgres(url) and not file_of(url).exists():
+    if not is_postgres(url) and not parse_file(url).exists():
         return None, None
-    with _connected(_engine(url)) as connection:
+    with _connect(_engine(url)) as connection:
         found = _revision(connection)
-        if found is None or found <= REVISION:
+        if found is None or found <= SCHEMA_REVISION:
             return found, None
-        return found, connection.exec_driver_sql(OLDEST).scalar()
+        return found, connection.exec_driver_sql(SELECT_OLDEST_REVISION).scalar()
 
 
 def create_if_new(url: str) -> bool:
@@ -97,28 +111,34 @@ def migrate(url: str) -> None:
     Several processes may call it at once: one migrates, the others wait and find it done. A newer
     schema is left as it is; raises `WrongSchema` if this code does not work with it.
     """
-    found = revision(url)
-    if found is not None and found >= REVISION:
+    found = read_revision(url)
+    if found is not None and found >= SCHEMA_REVISION:
         check(url)
         return
     with _migrating(url) as connection:
-        if _revision(connection) != REVISION:  # else another process was faster
+        if _revision(connection) != SCHEMA_REVISION:  # else another process was faster
             _upgrade(connection)
 
 
 def engine_to_migrate(url: str) -> Engine:
     """Return an engine whose transactions may alter tables."""
-    return postgres_engine(url) if is_postgres(url) else migration_engine(file_of(url))
+    return (
+        create_postgres_engine(url)
+        if is_postgres(url)
+        else create_migration_engine(parse_file(url))
+    )
 
 
 def _engine(url: str) -> Engine:
-    return postgres_engine(url) if is_postgres(url) else sqlite_engine(file_of(url))
+    return (
+        create_postgres_engine(url) if is_postgres(url) else create_sqlite_engine(parse_file(url))
+    )
 
 
 def _is_new(url: str) -> bool:
-    if not is_postgres(url) and not (file_of(url).exists() and file_of(url).stat().st_size):
+    if not is_postgres(url) and not (parse_file(url).exists() and parse_file(url).stat().st_size):
         return True
-    with _connected(_engine(url)) as connection:
+    with _connect(_engine(url)) as connection:
         return not inspect(connection).get_table_names()
 
 
@@ -126,24 +146,24 @@ def _is_new(url: str) -> bool:
 def _migrating(url: str) -> Iterator[Connection]:
     """Begin a transaction in which no other process migrates."""
     if is_postgres(url):
-        engine = postgres_engine(url)
-        with migrating_alone(url), _connected(engine) as connection, connection.begin():
+        engine = create_postgres_engine(url)
+        with lock_migration(url), _connect(engine) as connection, connection.begin():
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
             yield connection
         return
-    with _connected(migration_engine(file_of(url))) as connection, connection.begin():
+    with _connect(create_migration_engine(parse_file(url))) as connection, connection.begin():
         yield connection
         check_references(connection)
 
 
 @contextmanager
-def _connected(engine: Engine) -> Iterator[Connection]:
+def _connect(engine: Engine) -> Iterator[Connection]:
     """Connect, and dispose of the engine at the end."""
     try:
         with engine.connect() as connection:
             yield connection
     except (SQLAlchemyError, UnicodeDecodeError) as error:
-        raise unavailable(error, engine, f"{engine.url}") from error
+        raise build_unavailable(error, engine, f"{engine.url}") from error
     finally:
         engine.dispose()
 
@@ -155,8 +175,8 @@ def _revision(connection: Connection) -> str | None:
 def _upgrade(connection: Connection) -> None:
     """Run the migrations of this code, whatever else on the path has their name."""
     config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", MIGRATIONS.as_posix().replace("%", "%%"))
+    config.set_main_option("script_location", MIGRATIONS_DIRECTORY.as_posix().replace("%", "%%"))
     try:
-        command.upgrade(config, REVISION)
+        command.upgrade(config, SCHEMA_REVISION)
     except CommandError as error:
         raise StoreUnavailable(f"the migrations do not lead from there: {error}") from error

@@ -8,11 +8,16 @@ from contextlib import closing, contextmanager
 
 from controller.store.migrate import check
 from controller.store.port import Store, StoreUnavailable
-from controller.store.postgres import PostgresStore, is_postgres, postgres_engine
-from controller.store.sqlite import SqliteStore, file_of, sqlite_engine, writing
+from controller.store.postgres import PostgresStore, create_postgres_engine, is_postgres
+from controller.store.sqlite import (
+    SqliteStore,
+    create_sqlite_engine,
+    create_writing_engine,
+    parse_file,
+)
 from controller.store.token_table import Tokens
 
-SERVED_S = 3.0
+LOCK_WAIT_S = 3.0
 """How long a controller waits for one that is about to stop."""
 
 
@@ -34,10 +39,10 @@ def open_tokens(url: str) -> Tokens:
     """Return the tokens of that database, also while a controller serves it; raises as above."""
     check(url)
     if is_postgres(url):
-        shared = postgres_engine(url)
+        shared = create_postgres_engine(url)
         return Tokens(shared, shared)
-    engine = sqlite_engine(file_of(url))
-    return Tokens(engine, writing(engine))
+    engine = create_sqlite_engine(parse_file(url))
+    return Tokens(engine, create_writing_engine(engine))
 
 
 @contextmanager
@@ -54,10 +59,10 @@ def exclusive_lock(url: str) -> Iterator[None]:
     if is_postgres(url):
         yield
         return
-    file = file_of(url).resolve()
+    file = parse_file(url).resolve()
     beside = file.with_name(f"{file.name}.serving")
     try:
-        connection = sqlite3.connect(beside, timeout=SERVED_S, isolation_level=None)
+        connection = sqlite3.connect(beside, timeout=LOCK_WAIT_S, isolation_level=None)
         connection.execute("PRAGMA journal_mode = MEMORY")  # or else it leaves a second file
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:

@@ -233,8 +233,8 @@ class Transaction:
         if not gone:
             return self
         kept: dict[str, Any] = {
-            name: [each for each in getattr(self, name) if stream_of(each) not in gone]
-            for name in OF_STREAMS
+            name: [each for each in getattr(self, name) if find_stream_id(each) not in gone]
+            for name in STREAM_PARTS
         }
         return replace(self, **kept)
 
@@ -244,13 +244,13 @@ class Transaction:
         return len(self.members)
 
 
-OF_STREAMS = tuple(
+STREAM_PARTS = tuple(
     each.name for each in fields(Transaction) if each.name not in {"clocks", "dropped"}
 )
 """The parts of a transaction that write to streams, or forget what streams have."""
 
 
-def stream_of(written: Any) -> str:  # noqa: ANN401 - an entry of one of these parts
+def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of one of these parts
     """Return the id of the stream to which an entry of a transaction belongs."""
     if isinstance(written, StreamRecord):
         return written.id
@@ -296,7 +296,7 @@ class ReplicaRecord:
     since: int | None
 
 
-def running_version() -> str | None:
+def find_running_version() -> str | None:
     """Return the version of this code, `None` if it is not installed."""
     return next((each.version for each in distributions(name="noted-time")), None)
 

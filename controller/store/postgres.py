@@ -22,10 +22,10 @@ from noted_time import Rejected
 if TYPE_CHECKING:
     from controller.store.sql import Seqs
 
-SAY = "use postgresql://user@host:5432/database"
+URL_HINT = "use postgresql://user@host:5432/database"
 
 # A connection that is lost without a word is noticed within seconds.
-CONNECT: dict[str, Any] = {
+CONNECT_OPTIONS: dict[str, Any] = {
     "application_name": "noted-time",
     "client_encoding": "UTF8",  # whatever the database has: Debian's is SQL_ASCII without a locale
     "connect_timeout": 5,
@@ -35,25 +35,28 @@ CONNECT: dict[str, Any] = {
     "tcp_user_timeout": 5000,
 }
 
-_MIGRATING = "SELECT pg_advisory_lock(%s, hashtext(current_schema()))", [int.from_bytes(b"move")]
+_MIGRATION_LOCK = (
+    "SELECT pg_advisory_lock(%s, hashtext(current_schema()))",
+    [int.from_bytes(b"move")],
+)
 
 # One array for each column; in binary, as text costs this process several times as much.
-_ARRAYS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
-_MEMBERS = ", ".join(_ARRAYS[type(column.type)] for column in member.columns)
-_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBERS})")  # noqa: S608 - our own types
+_ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
+_MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns)
+_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - our own types
 
-_STATE = """
+_SELECT_STATE = """
 SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)
 """
 
-_CHAINS = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
+_CHAINS_TABLE = "unnest(%s::text[], %s::text[], %s::bigint[]) chain (stream_id, domain, seq)"
 
 
-_CONNECTED = """
+_SELECT_CONNECTED = """
 SELECT url, version, revision, since FROM replica JOIN pg_stat_activity USING (pid) ORDER BY url
 """
 
-_OFF = """
+_SELECT_OFF_SETTINGS = """
 SELECT name FROM pg_settings WHERE setting = 'off'
 AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
 """
@@ -64,11 +67,11 @@ class PostgresReading(SqlReading):
 
     def replicas(self) -> list[ReplicaRecord]:
         """Return the controllers that are connected, by their URLs."""
-        return [ReplicaRecord(*row) for row in self._rows(text(_CONNECTED))]
+        return [ReplicaRecord(*row) for row in self._rows(text(_SELECT_CONNECTED))]
 
     def risk(self) -> str | None:
         """Return which settings are off without which a commit may not last, and the remedy."""
-        off = ", ".join(name for (name,) in self._rows(text(_OFF)))
+        off = ", ".join(name for (name,) in self._rows(text(_SELECT_OFF_SETTINGS)))
         why = f"PostgreSQL has {off} off, so a power cut may lose acknowledged notes"
         return f"{why}: set {off} to on and reload the server" if off else None
 
@@ -82,7 +85,7 @@ class PostgresStore(SqlStore):
     def __init__(self, url: str) -> None:
         """Connect when first used; the first `heartbeat` begins a session."""
         self._url = url
-        engine = postgres_engine(url)
+        engine = create_postgres_engine(url)
         super().__init__(engine, engine)
         self._session = LeaseSession(lambda: connect(url))
         self._buckets = 0
@@ -95,37 +98,37 @@ class PostgresStore(SqlStore):
     def heartbeat(self) -> Leases:
         """Show that this controller is alive, and return who owns which bucket."""
         self._buckets = self._buckets or len(self.clocks())
-        with self._border():
+        with self._convert_errors():
             return self._session.heartbeat(self._buckets)
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire those of the buckets that are free; returns those acquired."""
         self._tails.clear()  # what another controller may have written to since is read again
-        with self._border():
+        with self._convert_errors():
             return self._session.acquire(buckets)
 
     def release(self, buckets: Iterable[int]) -> None:
         """Release the buckets, all of them this store's own."""
         self._tails.clear()
-        with self._border():
+        with self._convert_errors():
             self._session.release(buckets)
 
     def leave(self) -> None:
         """Release all buckets and stop counting as live; `heartbeat` still returns the owners."""
-        with self._border():
+        with self._convert_errors():
             self._session.leave()
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` if the session of the leases was lost or may only read."""
-        with self._border():
+        with self._convert_errors():
             session = self._session.session()
-            read_only, revision = session.execute(_STATE).fetchone() or ("off", None)
+            read_only, revision = session.execute(_SELECT_STATE).fetchone() or ("off", None)
         if read_only == "on":
             raise StoreUnavailable(
                 "the database is read-only: see default_transaction_read_only, and whether the "
                 "server is a standby"
             )
-        with self._border():
+        with self._convert_errors():
             check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:
@@ -141,7 +144,7 @@ class PostgresStore(SqlStore):
         if batch != Transaction(members=batch.members):
             super().commit(batch)
             return
-        with self._border():
+        with self._convert_errors():
             self._put_members(self._session.session(), member_rows(batch.members))
 
     @contextmanager
@@ -158,13 +161,13 @@ class PostgresStore(SqlStore):
         if members:
             cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
 
-    def _of_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
+    def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
         """Ask by one query, in a cursor that has no other results."""
         if not chains:
             return []
         with cursor.connection.cursor() as asking:
             columns = [list(column) for column in zip(*chains, strict=True)]
-            asking.execute(statement.format(chains=_CHAINS), columns)
+            asking.execute(statement.format(chains=_CHAINS_TABLE), columns)
             found: list[Any] = asking.fetchall()
             return found
 
@@ -183,7 +186,7 @@ class PostgresStore(SqlStore):
                 yield row
 
     def _renew(self) -> None:
-        with self._border():
+        with self._convert_errors():
             self._session.renew()
 
 
@@ -196,25 +199,25 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
-def url_of(url: str) -> URL:
+def parse_url(url: str) -> URL:
     """Return the parts of a URL of a PostgreSQL database; raises `Rejected`.
 
-    >>> url_of("postgres://noted:secret@db:5432/noted").render_as_string()
+    >>> parse_url("postgres://noted:secret@db:5432/noted").render_as_string()
     'postgresql+psycopg://noted:***@db:5432/noted'
     """
     try:
         parts = make_url(url)
     except (ArgumentError, ValueError):  # which may quote the password
-        raise Rejected(f"the URL of the database cannot be read: {SAY}") from None
+        raise Rejected(f"the URL of the database cannot be read: {URL_HINT}") from None
     if not parts.database:
-        raise Rejected(f"{shown(url)!r} names no database: {SAY}")
+        raise Rejected(f"{hide_password(url)!r} names no database: {URL_HINT}")
     return parts.set(drivername="postgresql+psycopg")
 
 
-def shown(url: str) -> str:
+def hide_password(url: str) -> str:
     """Return a URL as it may be shown: without its password.
 
-    >>> shown("postgresql://noted:secret@db/noted")
+    >>> hide_password("postgresql://noted:secret@db/noted")
     'postgresql://noted:***@db/noted'
     """
     return make_url(url).render_as_string()
@@ -222,19 +225,23 @@ def shown(url: str) -> str:
 
 def connect(url: str) -> psycopg.Connection[Any]:
     """Return a session that commits each statement that is not in a transaction."""
-    info = url_of(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return psycopg.connect(info, autocommit=True, **CONNECT)
+    info = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(info, autocommit=True, **CONNECT_OPTIONS)
 
 
-def postgres_engine(url: str) -> Engine:
+def create_postgres_engine(url: str) -> Engine:
     """Return an engine of the database."""
     return create_engine(
-        url_of(url), connect_args=CONNECT, pool_size=2, pool_pre_ping=True, hide_parameters=True
+        parse_url(url),
+        connect_args=CONNECT_OPTIONS,
+        pool_size=2,
+        pool_pre_ping=True,
+        hide_parameters=True,
     )
 
 
 @contextmanager
-def migrating_alone(url: str) -> Iterator[None]:
+def lock_migration(url: str) -> Iterator[None]:
     """Keep other processes from migrating the database meanwhile; raises `StoreUnavailable`.
 
     The lock has a session of its own, because the migration may use several transactions.
@@ -242,7 +249,7 @@ def migrating_alone(url: str) -> Iterator[None]:
     try:
         session = connect(url)
     except psycopg.Error as error:
-        raise StoreUnavailable(f"{shown(url)}: {error}") from error
+        raise StoreUnavailable(f"{hide_password(url)}: {error}") from error
     with closing(session):
-        session.execute(*_MIGRATING)
+        session.execute(*_MIGRATION_LOCK)
         yield

@@ -57,9 +57,9 @@ from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 
 ROWS_AT_A_TIME = 1000
 
-_OF_CONTENT = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
-_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
-_OF_SCHEMA = re.compile(r"no such column|no such table: (?!compatible)|unsupported file format")
+_CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
+_DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_SCHEMA_ERRORS = re.compile(r"no such column|no such table: (?!compatible)|unsupported file format")
 
 
 class SqlReading:
@@ -73,7 +73,8 @@ class SqlReading:
     def streams(self) -> list[StreamRecord]:
         """Return all streams in the order of their names."""
         return [
-            rows.STREAMS.value(row) for row in self._rows(select(stream).order_by(stream.c.name))
+            rows.STREAM_ROWS.value(row)
+            for row in self._rows(select(stream).order_by(stream.c.name))
         ]
 
     def names(self) -> list[str]:
@@ -86,11 +87,11 @@ class SqlReading:
         Scale events are read after the marks, so that those which a mark follows from are there.
         """
         named = stream.c.name.in_(names)
-        with self._border(), self._reading.connect() as connection:
+        with self._convert_errors(), self._reading.connect() as connection:
             found = connection.execute(select(stream).where(named).order_by(stream.c.name))
-            records = [rows.STREAMS.value(row) for row in found]
-            marks = _last_marks(connection, records)
-            scales = _scales(connection, named)
+            records = [rows.STREAM_ROWS.value(row) for row in found]
+            marks = _read_last_marks(connection, records)
+            scales = _read_scales(connection, named)
         return [
             StreamSummary(each, marks.get(each.id, {}), scales.get(each.id, ())) for each in records
         ]
@@ -98,32 +99,40 @@ class SqlReading:
     def scales(self, stream_id: str) -> list[ScaleEvent]:
         """Return the scale events of a stream in the order in which they happened."""
         events = select(scale).order_by(scale.c.seq)
-        return [rows.scale_of(row) for row in self._rows(_of(events, scale, stream_id))]
+        return [rows.scale_of(row) for row in self._rows(_filter_stream(events, scale, stream_id))]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
         """Yield the members of a stream in the order of their names."""
         found = select(member).order_by(member.c.writer)
-        return map(rows.member_of, self._many_rows(_of(found, member, stream_id)))
+        return map(rows.member_of, self._many_rows(_filter_stream(found, member, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
         """Yield the marks that are kept of (stream, domain), in the order of their seq."""
         chain = select(mark).where(mark.c.domain == domain).order_by(mark.c.seq)
-        return rows.marks_of(self._many_rows(_of(chain, mark, stream_id)))
+        return rows.marks_of(self._many_rows(_filter_stream(chain, mark, stream_id)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
         """Return the readers of all groups of a stream in the order of their names."""
         found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
-        return [rows.READERS.value(row) for row in self._rows(_of(found, reader, stream_id))]
+        return [
+            rows.READER_ROWS.value(row)
+            for row in self._rows(_filter_stream(found, reader, stream_id))
+        ]
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
         """Return what is kept of the backlogs of a stream's groups in the order of their names."""
         found = select(backlog).order_by(backlog.c.reader_group)
-        return [rows.BACKLOGS.value(row) for row in self._rows(_of(found, backlog, stream_id))]
+        return [
+            rows.BACKLOG_ROWS.value(row)
+            for row in self._rows(_filter_stream(found, backlog, stream_id))
+        ]
 
     def late(self, stream_id: str) -> list[LateRecord]:
         """Return the late rows of a stream in the order of their keys."""
         found = select(late).order_by(*late.primary_key.columns)
-        return [rows.LATE.value(row) for row in self._rows(_of(found, late, stream_id))]
+        return [
+            rows.LATE_ROWS.value(row) for row in self._rows(_filter_stream(found, late, stream_id))
+        ]
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
@@ -131,15 +140,21 @@ class SqlReading:
         """Return at most `limit` entries of (stream, domain) after a seq, in that order of seq."""
         seq = ledger.c.seq
         later = seq < after if newest_first and after else seq > after
-        chain = _of(select(ledger).where(ledger.c.domain == domain, later), ledger, stream_id)
+        chain = _filter_stream(
+            select(ledger).where(ledger.c.domain == domain, later), ledger, stream_id
+        )
         page = chain.order_by(seq.desc() if newest_first else seq).limit(limit)
-        return [rows.LEDGER.value(row) for row in self._rows(page)]
+        return [rows.LEDGER_ROWS.value(row) for row in self._rows(page)]
 
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
         """Return at most `limit` changes below a number, each with its own, the newest first."""
-        page = _of(select(change), change, stream_id).order_by(change.c.number.desc()).limit(limit)
+        page = (
+            _filter_stream(select(change), change, stream_id)
+            .order_by(change.c.number.desc())
+            .limit(limit)
+        )
         page = page if before is None else page.where(change.c.number < before)
         return [rows.change_of(row) for row in self._rows(page)]
 
@@ -167,18 +182,18 @@ class SqlReading:
 
     def _rows(self, query: Executable) -> Sequence[Any]:
         """Return few rows; to stream them would take another round trip."""
-        with self._border(), self._reading.connect() as connection:
+        with self._convert_errors(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
         """Yield the rows as they come, however many there are."""
-        with self._border(), self._reading.connect() as connection:
+        with self._convert_errors(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
             with streamed.execute(query) as found:  # closed by a caller that stops early
                 yield from found
 
     @contextmanager
-    def _border(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Turn the errors of the database into ours."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
@@ -187,25 +202,27 @@ class SqlReading:
         except (self._driver.IntegrityError, IntegrityError) as error:
             raise Conflict(f"the batch contradicts what is stored: {error}") from error
         except (self._driver.Error, SQLAlchemyError, UnicodeDecodeError) as error:
-            raise unavailable(error, self._reading) from error
+            raise build_unavailable(error, self._reading) from error
 
 
-def unavailable(
+def build_unavailable(
     error: Exception, engine: Engine, what: str = "the database did not answer"
 ) -> StoreUnavailable:
     """Return what the error of a driver means; of a text that is no UTF-8 it has no code."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    if type(cause) in _OF_CONTENT and (code & 0xFF in _CODES or _OF_SCHEMA.match(str(cause))):
+    if type(cause) in _CONTENT_ERRORS and (
+        code & 0xFF in _DAMAGE_CODES or _SCHEMA_ERRORS.match(str(cause))
+    ):
         return StoreDamaged(str(engine.url.database), cause)
     return StoreUnavailable(f"{what}: {cause}")
 
 
-def _of(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
+def _filter_stream(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
     return query.where(table.c.stream_id == stream_id)
 
 
-def _last_marks(
+def _read_last_marks(
     connection: Connection, streams: Sequence[StreamRecord]
 ) -> dict[str, dict[str, Mark]]:
     """Return the last mark of each domain of the streams, by one look into the index for each.
@@ -230,7 +247,7 @@ def _last_marks(
     return marks
 
 
-def _scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
+def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
     """Return the scale events of those of the streams that have some."""
     found = select(scale).join(stream).where(named).order_by(scale.c.seq)
     scales: dict[str, list[ScaleEvent]] = {}

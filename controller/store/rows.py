@@ -44,10 +44,10 @@ from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
 Values = tuple[Any, ...]
 Value = TypeVar("Value")
 
-RECORD, POSITION, CUT = 2, 3, 5
+RECORD_COLUMN, POSITION_COLUMN, CUT_COLUMN = 2, 3, 5
 """Which columns have the seal: of streams and scale events, of members, of marks."""
 
-_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # for each byte
+_SEAL_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # for each byte
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
 """JSON as it is stored; a mapping that is no dict becomes one."""
@@ -59,9 +59,9 @@ _scale = msgspec.json.Decoder(ScaleEvent).decode
 _change = msgspec.json.Decoder(Change).decode
 
 
-def sealed(unsealed: Iterable[Values], at: int) -> list[Values]:
+def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
     """Return the rows with their seals in that column, the text of which is JSON."""
-    b = _BLANKS
+    b = _SEAL_BLANKS
     return [
         (
             *row[:at],
@@ -73,25 +73,25 @@ def sealed(unsealed: Iterable[Values], at: int) -> list[Values]:
     ]
 
 
-def read(
+def read_row(
     table: Table, row: Sequence[Any], at: int, decode: Callable[[Sequence[Any]], Value]
 ) -> Value:
     """Return what a row holds; raises `StoreDamaged` if that is not what was written."""
     try:
-        return decode(_unsealed(row, at))
+        return decode(_remove_seal(row, at))
     except Exception as error:  # what damaged rows raise has no bound
         key = ", ".join(map(str, row[: len(table.primary_key)]))
         raise StoreDamaged(f"the row ({key}) of the table {table.name}", error) from error
 
 
-def _unsealed(row: Sequence[Any], at: int) -> Values:
+def _remove_seal(row: Sequence[Any], at: int) -> Values:
     bare = (*row[:at], row[at].rstrip(), *row[at + 1 :])
-    if row[at] != bare[at] and [tuple(row)] != sealed([bare], at):
+    if row[at] != bare[at] and [tuple(row)] != add_seals([bare], at):
         raise ValueError("its CRC-32 is another")
     return bare
 
 
-class Kept(Generic[Value]):
+class RowFormat(Generic[Value]):
     """How values of one kind are rows of their table: `key` has what comes before the record."""
 
     def __init__(
@@ -106,23 +106,25 @@ class Kept(Generic[Value]):
 
     def value(self, row: Sequence[Any]) -> Value:
         """Return the value of a row."""
-        return read(self._table, row, len(row) - 1, lambda bare: self._decode(bare[-1]))
+        return read_row(self._table, row, len(row) - 1, lambda bare: self._decode(bare[-1]))
 
 
-STREAMS = Kept(schema.stream, StreamRecord, attrgetter("id", "name"))
-READERS = Kept(schema.reader, ReaderRecord, attrgetter("stream_id", "group", "reader"))
-BACKLOGS = Kept(schema.backlog, BacklogRecord, attrgetter("stream_id", "group"))
-LATE = Kept(schema.late, LateRecord, attrgetter("key"))
-LEDGER = Kept(schema.ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
+STREAM_ROWS = RowFormat(schema.stream, StreamRecord, attrgetter("id", "name"))
+READER_ROWS = RowFormat(schema.reader, ReaderRecord, attrgetter("stream_id", "group", "reader"))
+BACKLOG_ROWS = RowFormat(schema.backlog, BacklogRecord, attrgetter("stream_id", "group"))
+LATE_ROWS = RowFormat(schema.late, LateRecord, attrgetter("key"))
+LEDGER_ROWS = RowFormat(schema.ledger, LedgerEntry, attrgetter("stream_id", "domain", "seq", "at"))
 
 
-_HINTS = get_type_hints(MemberRecord)
-_DEFAULTS = {"excluded": None} | MemberRecord._field_defaults
-_OTHERS = tuple(name for name in MemberRecord._fields if name not in schema.member.columns)
-_others_of = attrgetter(*_OTHERS)
-_NO_OTHERS = tuple(_DEFAULTS[name] for name in _OTHERS)
+_RECORD_HINTS = get_type_hints(MemberRecord)
+_RECORD_DEFAULTS = {"excluded": None} | MemberRecord._field_defaults
+_OTHER_FIELDS = tuple(name for name in MemberRecord._fields if name not in schema.member.columns)
+_others_of = attrgetter(*_OTHER_FIELDS)
+_OTHER_DEFAULTS = tuple(_RECORD_DEFAULTS[name] for name in _OTHER_FIELDS)
 _Others = msgspec.defstruct(
-    "_Others", [(name, _HINTS[name], _DEFAULTS[name]) for name in _OTHERS], omit_defaults=True
+    "_Others",
+    [(name, _RECORD_HINTS[name], _RECORD_DEFAULTS[name]) for name in _OTHER_FIELDS],
+    omit_defaults=True,
 )
 _others = msgspec.json.Decoder(_Others).decode
 
@@ -145,7 +147,7 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
             each.since,
             each.sequence,
             each.heard_at,
-            None if others == _NO_OTHERS else encode(_Others(*others)).decode(),
+            None if others == _OTHER_DEFAULTS else encode(_Others(*others)).decode(),
         )
         for stream_id, each in members
         for others in (_others_of(each),)
@@ -157,13 +159,13 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
 
 def member_of(row: Sequence[Any]) -> MemberRecord:
     """Return the member of a row."""
-    return read(schema.member, row, POSITION, _member_of)
+    return read_row(schema.member, row, POSITION_COLUMN, _member_of)
 
 
 def _member_of(row: Sequence[Any]) -> MemberRecord:
     _, writer, state, position, times, max_times, *counts, others = row
     noted_at, since, sequence, heard_at = counts
-    rest = msgspec.structs.astuple(_others(others)) if others else _NO_OTHERS
+    rest = msgspec.structs.astuple(_others(others)) if others else _OTHER_DEFAULTS
     return MemberRecord(
         writer=writer,
         state=state,
@@ -174,7 +176,7 @@ def _member_of(row: Sequence[Any]) -> MemberRecord:
         since=since,
         sequence=sequence,
         heard_at=heard_at,
-        **dict(zip(_OTHERS, rest, strict=True)),
+        **dict(zip(_OTHER_FIELDS, rest, strict=True)),
     )
 
 
@@ -184,7 +186,7 @@ def ledger_row(entry: LedgerEntry) -> Values:
     Many of them at once would keep the interpreter's lock from the event loop.
     """
     writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
-    return LEDGER.row(replace(entry, writers=writers))
+    return LEDGER_ROWS.row(replace(entry, writers=writers))
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
@@ -195,7 +197,7 @@ def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
 
 def scale_of(row: Sequence[Any]) -> ScaleEvent:
     """Return the scale event of a row."""
-    return read(schema.scale, row, RECORD, lambda bare: _scale(bare[-1]))
+    return read_row(schema.scale, row, RECORD_COLUMN, lambda bare: _scale(bare[-1]))
 
 
 def change_row(change: Change) -> Values:
@@ -205,7 +207,7 @@ def change_row(change: Change) -> Values:
 
 def change_of(row: Sequence[Any]) -> tuple[int, Change]:
     """Return the change of a row, with its number."""
-    return row[1], read(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
+    return row[1], read_row(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
 
 
 def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
@@ -213,7 +215,7 @@ def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
     return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
 
 
-ROW = 8
+ROW_OFFSETS = 8
 """How many offsets take about as much room as the other columns of a row."""
 
 
@@ -224,10 +226,10 @@ class Tail(NamedTuple):
 
     >>> from noted_time import Mark, StreamCut
     >>> first = Mark(1, 5, 9, StreamCut(dict.fromkeys(range(40), 7)))
-    >>> tail, stored = following(None, first)
+    >>> tail, stored = extend_tail(None, first)
     >>> tail.cost, len(stored)
     (0, 40)
-    >>> tail, stored = following(tail, Mark(2, 6, 9, first.cut.join(StreamCut({3: 8}))))
+    >>> tail, stored = extend_tail(tail, Mark(2, 6, 9, first.cut.join(StreamCut({3: 8}))))
     >>> tail.cost, stored
     (9, {3: 8})
     """
@@ -241,13 +243,13 @@ Tails = dict[tuple[str, str], Tail]
 """The tails of chains by (stream id, domain)."""
 
 
-def following(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
+def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
     """Return the tail with the next mark, and what its row has: all offsets if the cost is 0."""
     offsets = mark.cut.offsets
     if before is not None and before.offsets.keys() <= offsets.keys():
         known = before.offsets
         moved = {s: offset for s, offset in offsets.items() if known.get(s) != offset}
-        cost = before.cost + ROW + len(moved)
+        cost = before.cost + ROW_OFFSETS + len(moved)
         if cost < len(offsets):
             return Tail(mark.seq, offsets, cost), moved
     return Tail(mark.seq, offsets), offsets
@@ -258,7 +260,7 @@ def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
     found = []
     for appended in marks:
         chain = appended.stream_id, appended.domain
-        tail, stored = following(tails.get(chain), appended.mark)
+        tail, stored = extend_tail(tails.get(chain), appended.mark)
         tails[chain] = tail
         found.append(_mark_row(appended, stored, whole=not tail.cost))
     return found
@@ -293,21 +295,21 @@ def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
 
 def last_mark_of(found: Sequence[Sequence[Any]]) -> AppendedMark:
     """Return the mark of the last of the rows, of which the first alone is whole."""
-    return _mark_of(found[-1], joined(found[:-1]))
+    return _mark_of(found[-1], join_cuts(found[:-1]))
 
 
-def joined(found: Iterable[Sequence[Any]]) -> dict[int, int]:
+def join_cuts(found: Iterable[Sequence[Any]]) -> dict[int, int]:
     """Return the cut of the last of rows, of which the first alone is whole."""
     offsets: dict[int, int] = {}
     for row in found:
-        offsets |= read(schema.mark, row, CUT, lambda bare: _offsets(bare[CUT]))
+        offsets |= read_row(schema.mark, row, CUT_COLUMN, lambda bare: _offsets(bare[CUT_COLUMN]))
     return offsets
 
 
-def whole(chain: Sequence[Values]) -> Values:
+def build_whole_row(chain: Sequence[Values]) -> Values:
     """Return the last of the rows, of which the first alone is whole, with all of its cut."""
     last = chain[-1]
-    return (*last[:CUT], encode(joined(chain)).decode(), *last[CUT + 1 : -1], True)
+    return (*last[:CUT_COLUMN], encode(join_cuts(chain)).decode(), *last[CUT_COLUMN + 1 : -1], True)
 
 
 def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
@@ -321,4 +323,4 @@ def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
         mark = Mark(seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final)
         return AppendedMark(stream_id, domain, mark, appended_at)
 
-    return read(schema.mark, row, CUT, decode)
+    return read_row(schema.mark, row, CUT_COLUMN, decode)

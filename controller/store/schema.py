@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-REVISION = "0001"
+SCHEMA_REVISION = "0001"
 """The migration that leads to these tables; revisions are numbered in their order."""
 
 # SQLite alters a table by copying it, which only keeps constraints that have names.
@@ -43,21 +43,21 @@ metadata = MetaData(
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
-def _key(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = Name) -> Column[Any]:
+def _key_column(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = Name) -> Column[Any]:
     return Column(name, kind, primary_key=True, autoincrement=False)
 
 
-def _given(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+def _not_null_columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     """Return columns of that type that are never null."""
     return [Column(name, kind, nullable=False) for name in names]
 
 
-def _record() -> Column[str]:
+def _record_column() -> Column[str]:
     """Return the last column of a table: the value of the port, as JSON."""
     return Column("record", Text, nullable=False)
 
 
-def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as a table's
+def _stream_table(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as a table's
     """Return a table whose rows have a stream, with which they are deleted."""
     stream_id = ForeignKey("stream.id", ondelete="CASCADE")
     key = Column("stream_id", Name, stream_id, primary_key=True)
@@ -65,89 +65,97 @@ def _of_streams(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa
 
 
 # One row for each bucket, created by the migration.
-bucket = Table("bucket", metadata, _key("number", Integer), *_given(BigInteger, "service_ms"))
+bucket = Table(
+    "bucket", metadata, _key_column("number", Integer), *_not_null_columns(BigInteger, "service_ms")
+)
 
 # The controllers on a shared database, by the process of the server that serves their session.
 # The version is null if noted-time is not installed there.
 replica = Table(
     "replica",
     metadata,
-    _key("pid", Integer),
-    *_given(Text, "url"),
+    _key_column("pid", Integer),
+    *_not_null_columns(Text, "url"),
     Column("version", Text),
-    *_given(Text, "revision"),
-    *_given(BigInteger, "since"),
+    *_not_null_columns(Text, "revision"),
+    *_not_null_columns(BigInteger, "since"),
 )
 
 # For each revision, the oldest one whose code works with its tables.
-compatible = Table("compatible", metadata, _key("revision"), *_given(Text, "oldest"))
+compatible = Table(
+    "compatible", metadata, _key_column("revision"), *_not_null_columns(Text, "oldest")
+)
 
 # What the controllers of the database share and nobody else knows, created by the migration.
-secret = Table("secret", metadata, _key("name"), *_given(Text, "value"))
+secret = Table("secret", metadata, _key_column("name"), *_not_null_columns(Text, "value"))
 
 stream = Table(
     "stream",
     metadata,
-    _key("id"),
+    _key_column("id"),
     Column("name", Name, nullable=False),
-    _record(),
+    _record_column(),
     UniqueConstraint("name"),
 )
 
-scale = _of_streams("scale", _key("seq", BigInteger), _record())
+scale = _stream_table("scale", _key_column("seq", BigInteger), _record_column())
 
-member = _of_streams(
+member = _stream_table(
     "member",
-    _key("writer"),
-    *_given(Text, "state", "position", "times", "max_times"),
-    *_given(BigInteger, "noted_at", "since", "sequence"),
+    _key_column("writer"),
+    *_not_null_columns(Text, "state", "position", "times", "max_times"),
+    *_not_null_columns(BigInteger, "noted_at", "since", "sequence"),
     Column("heard_at", BigInteger),
     Column("others", Text),  # the fields that few notes change, if they have any value
     postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
 )
 
 # Of `cut` the offsets that moved since the mark before, or all of them if it is `whole`.
-mark = _of_streams(
+mark = _stream_table(
     "mark",
-    _key("domain"),
-    _key("seq", BigInteger),
-    *_given(BigInteger, "lower", "upper"),
-    *_given(Text, "cut"),
-    *_given(BigInteger, "written_at"),
-    *_given(Text, "excluded"),
-    *_given(BigInteger, "appended_at"),
-    *_given(Boolean, "upper_is_bound", "final", "whole"),
+    _key_column("domain"),
+    _key_column("seq", BigInteger),
+    *_not_null_columns(BigInteger, "lower", "upper"),
+    *_not_null_columns(Text, "cut"),
+    *_not_null_columns(BigInteger, "written_at"),
+    *_not_null_columns(Text, "excluded"),
+    *_not_null_columns(BigInteger, "appended_at"),
+    *_not_null_columns(Boolean, "upper_is_bound", "final", "whole"),
 )
 
-reader = _of_streams("reader", _key("reader_group"), _key("reader"), _record())
+reader = _stream_table(
+    "reader", _key_column("reader_group"), _key_column("reader"), _record_column()
+)
 
 # When a reader group has a backlog, and whether it had one when that was last looked at.
-backlog = _of_streams("backlog", _key("reader_group"), _record())
+backlog = _stream_table("backlog", _key_column("reader_group"), _record_column())
 
 # Each mark that advanced without a writer, and each that learned of rows below the lower.
-_at = partial(_given, BigInteger, "at")
-ledger = _of_streams("ledger", _key("domain"), _key("seq", BigInteger), *_at(), _record())
+_at = partial(_not_null_columns, BigInteger, "at")
+ledger = _stream_table(
+    "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_at(), _record_column()
+)
 
 # Rows written below the lower, by writer and by the hours of their times and of their reports.
-late = _of_streams(
+late = _stream_table(
     "late",
-    _key("domain"),
-    _key("writer"),
-    _key("least_hour", BigInteger),
-    _key("most_hour", BigInteger),
-    _key("seen_hour", BigInteger),
-    _record(),
+    _key_column("domain"),
+    _key_column("writer"),
+    _key_column("least_hour", BigInteger),
+    _key_column("most_hour", BigInteger),
+    _key_column("seen_hour", BigInteger),
+    _record_column(),
 )
 
 # What operators changed; numbers rise by one in each stream.
-change = _of_streams("change", _key("number", BigInteger), *_at(), _record())
+change = _stream_table("change", _key_column("number", BigInteger), *_at(), _record_column())
 
 token = Table(
     "token",
     metadata,
     Column("id", Text, primary_key=True),
-    *_given(Text, "digest", "scopes", "label"),
-    *_given(BigInteger, "created_at"),
+    *_not_null_columns(Text, "digest", "scopes", "label"),
+    *_not_null_columns(BigInteger, "created_at"),
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
 )

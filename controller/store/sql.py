@@ -21,7 +21,7 @@ from controller.store import rows
 from controller.store.port import StoreUnavailable, Transaction, check_marks
 from controller.store.reading import SqlReading
 from controller.store.schema import (
-    REVISION,
+    SCHEMA_REVISION,
     backlog,
     bucket,
     change,
@@ -37,7 +37,7 @@ from controller.store.schema import (
 if TYPE_CHECKING:
     Seqs = Collection[tuple[str, str, int]]
 
-OLDEST = """
+SELECT_OLDEST_REVISION = """
 SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
 """
 """Asks a database which is the oldest revision whose code works with it."""
@@ -102,29 +102,31 @@ class SqlStore(SqlReading):
     def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         batch = batch.without_dropped()
-        with self._border(), self._transaction() as cursor:
+        with self._convert_errors(), self._transaction() as cursor:
             self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
-            self._many(cursor, _PUT_STREAM, self._sealed(map(rows.STREAMS.row, batch.streams)))
-            self._many(cursor, _APPEND_SCALE, self._sealed(map(rows.scale_row, batch.scales)))
+            self._many(
+                cursor, _PUT_STREAM, self._seal_rows(map(rows.STREAM_ROWS.row, batch.streams))
+            )
+            self._many(cursor, _APPEND_SCALE, self._seal_rows(map(rows.scale_row, batch.scales)))
             self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
-            members = self._sealed(rows.member_rows(batch.members), rows.POSITION)
+            members = self._seal_rows(rows.member_rows(batch.members), rows.POSITION_COLUMN)
             self._put_members(cursor, members)
             last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
             check_marks(last, batch.marks)
             tails = self._take_tails(last)
-            marks = self._sealed(rows.mark_rows(batch.marks, tails), rows.CUT)
+            marks = self._seal_rows(rows.mark_rows(batch.marks, tails), rows.CUT_COLUMN)
             self._many(cursor, _APPEND_MARK, marks)
             self._many(cursor, _FORGET_READER, batch.forgotten_readers)
-            self._many(cursor, _PUT_READER, list(map(rows.READERS.row, batch.readers)))
+            self._many(cursor, _PUT_READER, list(map(rows.READER_ROWS.row, batch.readers)))
             self._many(cursor, _FORGET_BACKLOG, batch.forgotten_backlogs)
-            self._many(cursor, _PUT_BACKLOG, list(map(rows.BACKLOGS.row, batch.backlogs)))
+            self._many(cursor, _PUT_BACKLOG, list(map(rows.BACKLOG_ROWS.row, batch.backlogs)))
             self._many(cursor, _FORGET_LATE, batch.forgotten_late)
-            self._many(cursor, _PUT_LATE, list(map(rows.LATE.row, batch.late)))
+            self._many(cursor, _PUT_LATE, list(map(rows.LATE_ROWS.row, batch.late)))
             self._many(cursor, _APPEND_LEDGER, list(map(rows.ledger_row, batch.ledger)))
             self._many(cursor, _APPEND_CHANGE, list(map(rows.change_row, batch.changes)))
             self._many(cursor, _FORGET_LEDGER, batch.forgotten_ledger)
             self._many(cursor, _FORGET_CHANGES, batch.forgotten_changes)
-            whole = self._sealed(self._whole(cursor, batch.forgotten), rows.CUT)
+            whole = self._seal_rows(self._find_whole_rows(cursor, batch.forgotten), rows.CUT_COLUMN)
             self._many(cursor, _PUT_MARK, whole)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
@@ -154,9 +156,11 @@ class SqlStore(SqlReading):
         if parameters:
             cursor.executemany(statement.replace("?", self.placeholder), parameters)
 
-    def _sealed(self, found: Iterable[rows.Values], at: int = rows.RECORD) -> list[rows.Values]:
+    def _seal_rows(
+        self, found: Iterable[rows.Values], at: int = rows.RECORD_COLUMN
+    ) -> list[rows.Values]:
         """Return the rows as they are written."""
-        return rows.sealed(found, at) if self.seals else list(found)
+        return rows.add_seals(found, at) if self.seals else list(found)
 
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
         """Write the rows of members, which are in the order of the table's key.
@@ -171,7 +175,7 @@ class SqlStore(SqlReading):
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
         """Return the seq of the last mark of each chain, 0 if there is none."""
-        found = self._of_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
+        found = self._query_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
         return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
 
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
@@ -183,15 +187,15 @@ class SqlStore(SqlReading):
         taken = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
 
-    def _whole(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
+    def _find_whole_rows(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
         """Yield, as it is to be, each row that is to be the first and is not whole."""
-        found = self._of_chains(cursor, _UP_TO_KEPT, forgotten)
+        found = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
         for _, group in groupby(found, itemgetter(0, 1, 2)):
             chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # as it was written
             if len(chain) > 1:
-                yield rows.whole(chain)
+                yield rows.build_whole_row(chain)
 
-    def _of_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
+    def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
         """Return what is asked of chains, by one look into the index for each."""
         found: list[Any] = []
         for each in chains:
@@ -212,22 +216,26 @@ def check_revision(found: object, ask: Callable[[str], Any]) -> None:
 
     `ask` returns the value that a query selects, `None` if there is none.
     """
-    if found == REVISION or (str(found) > REVISION and works_with(ask(OLDEST))):
+    if found == SCHEMA_REVISION or (
+        str(found) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
+    ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {found}, not at {REVISION}, and not marked as one with "
-        f"which {REVISION} works: start the controller of the version that created it, or run "
+        f"the schema of the database is at {found}, not at {SCHEMA_REVISION}, and not marked "
+        "as one with "
+        f"which {SCHEMA_REVISION} works: start the controller of the version that created it, "
+        "or run "
         "`noted-time migrate`"
     )
 
 
-def works_with(oldest: str | None) -> bool:
+def is_compatible(oldest: str | None) -> bool:
     """Whether this code works with a later schema, with which code works from `oldest` on.
 
-    >>> works_with(REVISION), works_with("9999"), works_with(None)
+    >>> is_compatible(SCHEMA_REVISION), is_compatible("9999"), is_compatible(None)
     (True, False, False)
     """
-    return oldest is not None and oldest <= REVISION
+    return oldest is not None and oldest <= SCHEMA_REVISION
 
 
 def insert(table: Table, source: str = "") -> str:

@@ -40,7 +40,7 @@ MIGRATION_MS = 60_000
 # 64000 pages: at the default of 1000 the checkpoints took a quarter of the throughput.
 # 64 MiB of cache, used as needed: 5000 of 100,000 members dirty 14 MB of pages, which the default
 # of 2 MB wrote more than once (115 instead of 159 thousand rows a second of CPU time).
-PRAGMAS = (
+CONNECTION_PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA wal_autocheckpoint = 64000",
@@ -54,20 +54,20 @@ PAGE_BYTES = 1024
 CHECKED_BYTES = 10**9
 """A larger file is not checked at the start: each MB takes 4 ms."""
 
-SAY = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
+URL_HINT = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
 _WRITE_NOTHING = "DELETE FROM bucket WHERE number < 0"
-_REVISION = "SELECT version_num FROM alembic_version"
+_SELECT_REVISION = "SELECT version_num FROM alembic_version"
 
-_CHECKS = "PRAGMA quick_check(1)", "PRAGMA integrity_check(stream)"
+_QUICK_CHECKS = "PRAGMA quick_check(1)", "PRAGMA integrity_check(stream)"
 _WHOLE_CHECK = "PRAGMA integrity_check(1)"
-_GROUPS = """
+_SELECT_GROUPS = """
 SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
 UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
 UNION ALL SELECT 'scale', stream_id, NULL, true FROM scale GROUP BY 2
 """  # in the order of the file, so a row between those of another group divides that in two
 
-LEASES = Leases(buckets=1, mine=frozenset((0,)))
+SINGLE_LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
 
 class SingleNodeLeases:
@@ -80,11 +80,11 @@ class SingleNodeLeases:
 
     def heartbeat(self) -> Leases:
         """Return that the bucket is this store's."""
-        return LEASES
+        return SINGLE_LEASES
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire nothing: no bucket is ever free."""
-        return LEASES.free & frozenset(buckets)
+        return SINGLE_LEASES.free & frozenset(buckets)
 
     def release(self, buckets: Iterable[int]) -> None:
         """Keep the bucket."""
@@ -105,16 +105,16 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
         """Open the file; raises `StoreUnavailable` if it is not there."""
-        self._files = DatabaseFiles(file_of(url_or_path))
+        self._files = DatabaseFiles(parse_file(url_or_path))
         self._lost: StoreLost | None = None
-        reading = sqlite_engine(self._files.file, busy_ms=busy_ms)
-        event.listen(reading, "connect", lambda *_: self._files.opened())
-        super().__init__(reading, writing(reading))
+        reading = create_sqlite_engine(self._files.file, busy_ms=busy_ms)
+        event.listen(reading, "connect", lambda *_: self._files.remember_files())
+        super().__init__(reading, create_writing_engine(reading))
 
     def check(self) -> None:
         """Raise `StoreDamaged` as `_look_through`; a large file is not checked."""
         if self._files.file.stat().st_size <= CHECKED_BYTES:
-            self._look_through(_CHECKS)
+            self._look_through(_QUICK_CHECKS)
 
     def damage(self) -> str | None:
         """Look through the whole file, however large it is, beside commits."""
@@ -129,12 +129,12 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
         A seal does not show that a row is not found. All is asked of one moment.
         """
-        with self._border(), self._reading.connect() as connection:
+        with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
             found = [why for each in checks for (why,) in ask(each) if why != "ok"]
-            streams = map(rows.STREAMS.value, connection.execute(select(stream)))
+            streams = map(rows.STREAM_ROWS.value, connection.execute(select(stream)))
             domains = {each.id: {None, *each.settings.domains} for each in streams}
-            groups = ask(_GROUPS).fetchall()
+            groups = ask(_SELECT_GROUPS).fetchall()
         many = Counter(tuple(group) for *group, _ in groups)
         for table, stream_id, domain, is_complete in groups:
             is_one = is_complete and many[table, stream_id, domain] == 1
@@ -150,18 +150,18 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` if the database would take no commit."""
-        with self._border(), self._writing.connect() as connection:
+        with self._convert_errors(), self._writing.connect() as connection:
             self._files.check_writable()
             # to begin as a writer is not enough: SQLite then begins as a reader if it must
             connection.exec_driver_sql(_WRITE_NOTHING)
-            found = connection.exec_driver_sql(_REVISION).scalar()
+            found = connection.exec_driver_sql(_SELECT_REVISION).scalar()
             check_revision(found, lambda query: connection.exec_driver_sql(query).scalar())
 
     @contextmanager
-    def _border(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """Turn errors into ours; nothing is done on files that are not those that were opened."""
         self._check_files()
-        with super()._border():
+        with super()._convert_errors():
             yield
 
     def _check_files(self) -> None:
@@ -171,7 +171,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         try:
             self._files.check()
         except StoreLost as lost:
-            remedy = SAVED if self._files.is_log_gone and self._save() else MAYBE_LOST
+            remedy = LOG_SAVED if self._files.is_log_gone and self._save() else LOG_LOST
             self._lost = StoreLost(f"{lost}: {remedy}")
             raise self._lost from None
 
@@ -187,10 +187,10 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         return done is not None and not done[0] and done[1] == done[2]
 
 
-def file_of(url_or_path: str | Path) -> Path:
+def parse_file(url_or_path: str | Path) -> Path:
     """Return the file that ``sqlite:///path`` or a plain path names; raises `Rejected`.
 
-    >>> file_of("sqlite:////var/lib/noted-time.db").as_posix()
+    >>> parse_file("sqlite:////var/lib/noted-time.db").as_posix()
     '/var/lib/noted-time.db'
     """
     if isinstance(url_or_path, Path) or ":" not in url_or_path:
@@ -198,26 +198,26 @@ def file_of(url_or_path: str | Path) -> Path:
     try:
         url = make_url(url_or_path)
     except ArgumentError as error:
-        raise Rejected(f"{url_or_path!r} is not a URL: {SAY}") from error
+        raise Rejected(f"{url_or_path!r} is not a URL: {URL_HINT}") from error
     if not url.drivername.startswith("sqlite") or url.database in {None, "", ":memory:"}:
-        raise Rejected(f"{url.render_as_string()!r} names no SQLite file: {SAY}")
+        raise Rejected(f"{url.render_as_string()!r} names no SQLite file: {URL_HINT}")
     return Path(str(url.database)).absolute()
 
 
-def sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
+def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
     """Return an engine on a file that is there; its transactions begin as readers."""
 
     def connect() -> sqlite3.Connection:
         connection = _connect(file, "rw", busy_ms)
         _write_ahead(connection)  # a restored copy need not be in that mode
-        for pragma in PRAGMAS:
+        for pragma in CONNECTION_PRAGMAS:
             connection.execute(pragma)
         return connection
 
-    return _engine(file, connect)
+    return _create_engine(file, connect)
 
 
-def writing(engine: Engine) -> Engine:
+def create_writing_engine(engine: Engine) -> Engine:
     """Return the engine with transactions that take the write lock when they begin.
 
     One that begins as a reader fails at its first write if another has written meanwhile,
@@ -226,7 +226,7 @@ def writing(engine: Engine) -> Engine:
     return engine.execution_options(begin="BEGIN IMMEDIATE")
 
 
-def migration_engine(file: Path) -> Engine:
+def create_migration_engine(file: Path) -> Engine:
     """Return an engine that creates the file if need be and writes without foreign keys.
 
     To alter a table SQLite drops and makes it again, which would empty the tables that refer to
@@ -241,7 +241,7 @@ def migration_engine(file: Path) -> Engine:
         _write_ahead(connection)
         return connection
 
-    return writing(_engine(file, connect))
+    return create_writing_engine(_create_engine(file, connect))
 
 
 def check_references(connection: Connection) -> None:
@@ -277,7 +277,7 @@ def _connect(file: Path, mode: str, busy_ms: int) -> sqlite3.Connection:
     )
 
 
-def _engine(file: Path, connect: Callable[[], sqlite3.Connection]) -> Engine:
+def _create_engine(file: Path, connect: Callable[[], sqlite3.Connection]) -> Engine:
     url = URL.create("sqlite", database=str(file))
     engine = create_engine(url, creator=connect, hide_parameters=True)
     event.listen(engine, "begin", _begin)
@@ -288,8 +288,8 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
 
 
-SAVED = "what was acknowledged is saved in the database file; start the controller again"
-MAYBE_LOST = "what was acknowledged last may be lost; start the controller again"
+LOG_SAVED = "what was acknowledged is saved in the database file; start the controller again"
+LOG_LOST = "what was acknowledged last may be lost; start the controller again"
 
 
 class DatabaseFiles:
@@ -308,7 +308,7 @@ class DatabaseFiles:
         self._identity = self._identify()
         self._beside: dict[str, Identity] = {}
 
-    def opened(self) -> None:
+    def remember_files(self) -> None:
         """Remember log and index when the first connection opened them; then check."""
         if not self._beside:
             for path in (os.fspath(self.wal), f"{self._path}-shm"):

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Engine, Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from controller.store.reading import unavailable
+from controller.store.reading import build_unavailable
 from controller.store.schema import token
 from noted_time import Conflict
 
@@ -49,27 +49,27 @@ class Tokens:
     def counts(self) -> tuple[int, int]:
         """Return how many tokens there ever were, and how many of them are revoked."""
         query = select(func.count(), func.count(token.c.revoked_at)).select_from(token)
-        with _border(self._reading), self._reading.connect() as connection:
+        with _convert_errors(self._reading), self._reading.connect() as connection:
             ever, revoked = connection.execute(query).one()
         return ever, revoked
 
     def all(self) -> list[TokenRecord]:
         """Return every token, revoked and expired ones too, the oldest first."""
         query = select(token).order_by(token.c.created_at, token.c.id)
-        with _border(self._reading), self._reading.connect() as connection:
-            return [_record(row) for row in connection.execute(query)]
+        with _convert_errors(self._reading), self._reading.connect() as connection:
+            return [_build_record(row) for row in connection.execute(query)]
 
     def add(self, record: TokenRecord) -> None:
         """Keep a new token; raises `Conflict` if there is one with that id."""
         row = {name: getattr(record, name) for name in record.__slots__}
         row["scopes"] = json.dumps(record.scopes)
-        with _border(self._writing), self._writing.begin() as connection:
+        with _convert_errors(self._writing), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
         """Revoke a token for good; false if there is none, or none that was not revoked."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
-        with _border(self._writing), self._writing.begin() as connection:
+        with _convert_errors(self._writing), self._writing.begin() as connection:
             done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))
         return done.rowcount == 1
 
@@ -78,15 +78,15 @@ class Tokens:
         self._reading.dispose()
 
 
-def _record(row: Row[Any]) -> TokenRecord:
+def _build_record(row: Row[Any]) -> TokenRecord:
     return TokenRecord(**{**row._mapping, "scopes": json.loads(row.scopes)})  # noqa: SLF001 - public
 
 
 @contextmanager
-def _border(engine: Engine) -> Iterator[None]:
+def _convert_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
         raise Conflict(f"there is a token of that id already: {error.orig}") from error
     except SQLAlchemyError as error:
-        raise unavailable(error, engine) from error
+        raise build_unavailable(error, engine) from error

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.int64]
 
-NEVER = -(2**62)
+NO_WATERMARK = -(2**62)
 """The watermark before any row: below every time, and far enough from the least integer."""
 
 MAX_OPEN = 0.05
@@ -73,7 +73,7 @@ class Curve:
     ends: Times
     opens: Times
 
-    def lost(self, delay_ms: int) -> int:
+    def count_lost(self, delay_ms: int) -> int:
         """Return how many rows come after their window was closed, at a delay >= 0."""
         return len(self.needed) - int(np.searchsorted(self.needed, delay_ms, "right"))
 
@@ -82,14 +82,14 @@ class Curve:
         may_be_lost = int(lost_share * self.rows)
         return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
 
-    def waits(self, delay_ms: int) -> WindowWaits:
+    def measure_waits(self, delay_ms: int) -> WindowWaits:
         """Return the waits of the windows that have a row at this delay."""
-        return window_waits(
+        return measure_waits(
             self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms
         )
 
 
-class Behind(NamedTuple):
+class RowsBehind(NamedTuple):
     """The rows of one partition, key or writer that are behind, or ahead: how many, how many ms."""
 
     name: str
@@ -117,34 +117,36 @@ class Analysis:
     late_by: Times
     owed_to: int | None
 
-    def behind(self, names: ArrayLike, most: int = 10) -> list[Behind]:
+    def find_behind(self, names: ArrayLike, most: int = 10) -> list[RowsBehind]:
         """Return whose rows are behind the largest event time before them, the worst first.
 
         `names` says whose each row is, in the order that was analysed.
 
-        >>> analyse([0, 1, 2], [5, 3, 6]).behind(["a", "b", "a"])
-        [Behind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
+        >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
+        [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
         """
-        return by_name(np.asarray(names)[self.late], self.late_by, most)
+        return summarize_by_name(np.asarray(names)[self.late], self.late_by, most)
 
 
-def by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[Behind]:
+def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[RowsBehind]:
     """Return whose rows are behind, or ahead, by how many ms, the worst first."""
     found = []
-    for rows in rows_of_each(names) if len(names) else ():
+    for rows in group_rows(names) if len(names) else ():
         median, worst = float(np.median(ms[rows])), int(ms[rows].max())
-        found.append(Behind(str(names[rows[0]]), len(rows), median, worst))
+        found.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
     return sorted(found, key=lambda each: (-each.worst_ms, each.name))[:most]
 
 
-def rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
+def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
     """Return the numbers of the rows whose time is more than `ahead_ms` beyond their arrival.
 
     There are none if most rows are: they have times in the future, such as planned departures, or
     arrivals by another clock.
 
-    >>> rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist(), rows_ahead([0, 1], [9, 9], 5).tolist()
-    ([1], [])
+    >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
+    [1]
+    >>> find_rows_ahead([0, 1], [9, 9], 5).tolist()
+    []
     """
     came, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
     ahead = np.flatnonzero(of_event - came > ahead_ms)
@@ -161,7 +163,7 @@ def analyse(
     for arrays of different lengths, and for a window below 0.
 
     >>> day = analyse([0, 10, 20], [0, 10, 3], window_ms=5)
-    >>> day.spark.lost(5), day.spark.lost(6), day.spark.least_delay_ms()
+    >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
     (1, 0, 6)
     """
     came, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
@@ -194,8 +196,8 @@ def analyse(
         owed_to = owed_to if order is None else int(order[owed_to])
     return Analysis(
         spark,
-        spark if np.all(parts == parts[0]) else curve(_least_of_largest(of_event, parts)),
-        _perfect(of_event, came, windows, beyond=int(window_ms == 0)),
+        spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(of_event, parts)),
+        _measure_perfect(of_event, came, windows, beyond=int(window_ms == 0)),
         late if order is None else order[late],
         (largest - of_event)[late],
         owed_to,
@@ -207,7 +209,7 @@ def window_ends(times: Times, window_ms: int) -> Times:
     return times if window_ms == 0 else (times // window_ms + 1) * window_ms
 
 
-def window_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
+def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
     """Return the waits for a watermark that has to come so far beyond the ends."""
     closed_by = np.searchsorted(watermark, ends + beyond)
     closed = closed_by < len(watermark)
@@ -215,28 +217,28 @@ def window_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0
     return WindowWaits(np.sort(waited), int(len(ends) - np.count_nonzero(closed)))
 
 
-def _perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
+def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
     """Return the waits under the least time still to come; what follows the last row is unknown.
 
     A time is complete only when the least to come is beyond it, as rows at it are not lost.
     """
     still_to_come = np.minimum.accumulate(times[:0:-1])[::-1]
-    waits = window_waits(still_to_come, arrivals, ends, beyond)
+    waits = measure_waits(still_to_come, arrivals, ends, beyond)
     return WindowWaits(np.maximum(waits.ms, 0), waits.still_open)
 
 
-def _least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
+def _find_least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times:
     """Return the least of the partitions' largest times after each row."""
     least = np.full(len(times), np.iinfo(np.int64).max)
-    for rows in rows_of_each(partitions):
-        largest = np.concatenate(([NEVER], np.maximum.accumulate(times[rows])))
+    for rows in group_rows(partitions):
+        largest = np.concatenate(([NO_WATERMARK], np.maximum.accumulate(times[rows])))
         np.minimum(
             least, np.repeat(largest, np.diff(rows, prepend=0, append=len(times))), out=least
         )
     return least
 
 
-def rows_of_each(partitions: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
+def group_rows(partitions: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
     """Return the numbers of the rows of each partition, in order."""
     by_partition = np.argsort(partitions, kind="stable")
     names = partitions[by_partition]

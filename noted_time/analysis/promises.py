@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from noted_time.analysis.curves import WindowWaits, rows_of_each, window_ends, window_waits
+from noted_time.analysis.curves import WindowWaits, group_rows, measure_waits, window_ends
 from noted_time.values import MAX_INT64, Mark, VouchingPeriod
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.int64]
 
-BROKEN = "broken"
-NOT_KNOWN = "not known"
-RESTED = "idle"
+BROKEN_VERDICT = "broken"
+UNKNOWN_VERDICT = "not known"
+IDLE_VERDICT = "idle"
 """The verdicts but for the reasons that the ledger has."""
 
 
@@ -38,7 +38,7 @@ class NotedMarks:
     >>> marks = NotedMarks(Mark(n, 10 * n, 0, StreamCut(cut)) for n, cut in enumerate(cuts, 1))
     >>> [each.tolist() for each in marks.steps(0)], [each.tolist() for each in marks.steps(7)]
     ([[0, 5, 9], [-1, 1, 2]], [[0], [2]])
-    >>> marks.beyond([0, 0, 1], [4, 5, 2]).tolist()
+    >>> marks.find_marks_below([0, 0, 1], [4, 5, 2]).tolist()
     [-1, 1, 0]
     """
 
@@ -76,17 +76,17 @@ class NotedMarks:
         begun = self._begun.items()
         return {each: offsets[bisect_right(at, number) - 1] for each, (offsets, at) in begun}
 
-    def beyond(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
+    def find_marks_below(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
         """Return the number of the last mark beyond whose cut each row lies; -1 for none."""
         of, at = np.asarray(segments), np.asarray(offsets)
         found = np.empty(len(of), np.int64)
-        for rows in rows_of_each(of) if len(of) else ():
+        for rows in group_rows(of) if len(of) else ():
             begins, marks = self.steps(int(of[rows[0]]))
             found[rows] = marks[np.searchsorted(begins, at[rows], "right") - 1]
         return found
 
 
-class Away(NamedTuple):
+class AbsencePeriod(NamedTuple):
     """The marks that went on without a writer, from `first_seq` to `last_seq`, and why.
 
     It begins at 0 if the writer was no member before.
@@ -98,16 +98,17 @@ class Away(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class WriterPromise:
     """What a writer vouched for: the last periods in which marks counted it, and the other marks.
 
-    >>> word = Word((VouchingPeriod(3, 20),), (Away(0, 2, "not_joined"), Away(5, 9, "timed_out")))
+    >>> away = AbsencePeriod(0, 2, "not_joined"), AbsencePeriod(5, 9, "timed_out")
+    >>> word = WriterPromise((VouchingPeriod(3, 20),), away)
     >>> word.verdicts(np.array([2, 3, 4, 5]), np.array([10, 10, 20, 20])).tolist()
     ['not_joined', 'broken', 'idle', 'timed_out']
     """
 
     periods: Sequence[VouchingPeriod]
-    away: Sequence[Away] = ()
+    away: Sequence[AbsencePeriod] = ()
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
         """Return the verdicts on lost rows, by the seq of the mark that decides, and their times.
@@ -115,16 +116,16 @@ class Word:
         From the first mark of a period on, all its rows below the end of the period lie below cuts.
         """
         known_from = self.periods[0].from_seq if self.periods else MAX_INT64
-        found = np.where(seqs < known_from, NOT_KNOWN, RESTED).astype(object)
+        found = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
         for first, last, reason in self.away:
             is_known = (seqs >= known_from) | (first == 0)
             found[is_known & (first <= seqs) & (seqs <= last)] = reason
         for from_seq, until in self.periods:
-            found[(seqs >= from_seq) & (times < until)] = BROKEN
+            found[(seqs >= from_seq) & (times < until)] = BROKEN_VERDICT
         return found
 
 
-class Placed(NamedTuple):
+class LocatedRows(NamedTuple):
     """Rows by columns: event time in Unix ms, where each lies in the log, and its name, if any."""
 
     times: Times
@@ -132,14 +133,16 @@ class Placed(NamedTuple):
     offsets: Times
     names: NDArray[Any] | None = None
 
-    def writers(self, words: Mapping[str, Word], owners: Mapping[int, str]) -> NDArray[Any]:
+    def writers(
+        self, words: Mapping[str, WriterPromise], owners: Mapping[int, str]
+    ) -> NDArray[Any]:
         """Return the writer of each row, `""` where it is not known.
 
         The name of a row is that of its writer, if any row has the name of one. Else the writer is
         the owner of its segment.
 
-        >>> words, owners = {"a": Word(())}, {1: "a"}
-        >>> rows = Placed(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
+        >>> words, owners = {"a": WriterPromise(())}, {1: "a"}
+        >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
         >>> rows.writers(words, owners).tolist()
         ['', 'a']
         >>> rows._replace(names=np.array(["a", "x"])).writers(words, owners).tolist()
@@ -167,10 +170,11 @@ class LostRows(NamedTuple):
 class Judgement:
     """What marks cost: the numbers of the `lost` rows, the name of each, and the verdict on it.
 
-    That is `BROKEN` if the writer had vouched for the row's time at a mark that did not cover it;
-    `NOT_KNOWN` if it is not known from which mark on it vouched; else the row is late by contract,
-    and the verdict is why the last such mark went on without the writer. `not_judged` are the rows
-    below the first cut that is kept, unless that is the first there ever was.
+    That is `BROKEN_VERDICT` if the writer had vouched for the row's time at a mark that did not
+    cover it; `UNKNOWN_VERDICT` if it is not known from which mark on it vouched; else the row is
+    late by contract, and the verdict is why the last such mark went on without the writer.
+    `not_judged` are the rows below the first cut that is kept, unless that is the first there ever
+    was.
     """
 
     lost: NDArray[np.int64]
@@ -188,13 +192,15 @@ class Judgement:
         for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
             groups.setdefault(each[:2], []).append(each[2])
         found = [LostRows(*of, len(ms), min(ms), max(ms)) for of, ms in groups.items()]
-        return sorted(found, key=lambda each: (each.verdict != BROKEN, -each.rows, each.name))
+        return sorted(
+            found, key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name)
+        )
 
 
 def judge(
     marks: NotedMarks,
-    rows: Placed,
-    words: Mapping[str, Word],
+    rows: LocatedRows,
+    words: Mapping[str, WriterPromise],
     owners: Mapping[int, str],
     window_ms: int = 0,
 ) -> Judgement:
@@ -203,13 +209,13 @@ def judge(
     A window has its result at the first mark whose lower has reached its end; those that the first
     mark kept closes are in no figure.
     """
-    lowers, last = np.asarray(marks.lowers), marks.beyond(rows.segments, rows.offsets)
+    lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)
     late = (last >= 0) & (lowers[last] > rows.times)
     lost = np.flatnonzero(late)
     seqs, times = last[lost] + marks.first_seq, rows.times[lost]
-    verdicts = np.full(len(lost), NOT_KNOWN, object)
+    verdicts = np.full(len(lost), UNKNOWN_VERDICT, object)
     writers = rows.writers(words, owners)[lost].astype(str)
-    for of_it in rows_of_each(writers) if len(lost) else ():
+    for of_it in group_rows(writers) if len(lost) else ():
         word = words.get(str(writers[of_it[0]]))
         if word is not None:
             verdicts[of_it] = word.verdicts(seqs[of_it], times[of_it])
@@ -224,5 +230,5 @@ def judge(
         np.where(writers == "", names, writers),
         verdicts,
         int(np.count_nonzero(~judged)),
-        window_waits(lowers, np.asarray(marks.written), open_, single),
+        measure_waits(lowers, np.asarray(marks.written), open_, single),
     )

@@ -1,7 +1,8 @@
 """What every client of a controller needs: requests, failover, backoff, tokens, wire forms."""
 
-from noted_time.client.asking import (
-    Asked,
+from noted_time.client.controllers import ENVIRONMENT_VARIABLE, OWNER_HEADER, Controllers
+from noted_time.client.protocol import (
+    AddressedQuestion,
     Question,
     Reply,
     ask,
@@ -10,21 +11,20 @@ from noted_time.client.asking import (
     run_async,
     stream_path,
 )
-from noted_time.client.controllers import OWNER, VARIABLE, Controllers
-from noted_time.client.retrying import Backoff, Outage, delay_s, own_chance
+from noted_time.client.retrying import Backoff, Outage, delay_s, draw_chance
 from noted_time.client.wire import (
-    MISREAD,
+    MISREAD_ERRORS,
     Json,
     complete_window_from_wire,
-    int64,
     late_from_wire,
     mark_from_wire,
     mark_to_wire,
     missing_from_wire,
     not_vouching_from_wire,
     note_to_wire,
+    parse_int64,
+    parse_text,
     position_from_wire,
     position_to_wire,
-    text,
-    vouched_from_wire,
+    vouching_from_wire,
 )

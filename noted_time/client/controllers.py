@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 from noted_time.values import Rejected
 
-OWNER = "noted-time-owner"
+OWNER_HEADER = "noted-time-owner"
 """The header in which a controller says at which URL another one has the stream."""
 
-DOUBTS = 100
+DOUBTS_BEFORE_RETRY = 100
 """How often a failed controller must be named as the owner before it is asked again."""
 
 
-VARIABLE = "NOTED_TIME_TOKEN"
+ENVIRONMENT_VARIABLE = "NOTED_TIME_TOKEN"
 """The environment variable with the token, for clients created without one."""
 
-_VISIBLE = re.compile(r"[!-~]+")
+_VISIBLE_ASCII = re.compile(r"[!-~]+")
 
 
 class Controllers:
@@ -45,7 +45,7 @@ class Controllers:
         if not self.urls:
             raise Rejected("not the URL of a controller: use http://127.0.0.1:7464")
         for url in self.urls:
-            _check(url)
+            _check_url(url)
         self._at = 0
         self._doubted: dict[str, int] = {}
 
@@ -69,31 +69,31 @@ class Controllers:
 
     def pass_over(self, url: str) -> None:
         """Move on to the next controller, unless another thread already did."""
-        self._doubted[url] = DOUBTS
+        self._doubted[url] = DOUBTS_BEFORE_RETRY
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)
 
 
-def authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+def build_authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with `token`, or with that of the environment; none without a token.
 
     White space around it comes from the file it was read from, and is removed. Raises `Rejected`,
     without repeating the token, if it has characters that a header cannot have.
 
-    >>> authorization(None, {}), authorization("", {VARIABLE: "nt_1_x"})
+    >>> build_authorization(None, {}), build_authorization("", {ENVIRONMENT_VARIABLE: "nt_1_x"})
     ({}, {})
-    >>> authorization(None, {VARIABLE: " nt_1_x "})
+    >>> build_authorization(None, {ENVIRONMENT_VARIABLE: " nt_1_x "})
     {'Authorization': 'Bearer nt_1_x'}
     """
-    shown = (environment.get(VARIABLE, "") if token is None else token).strip()
+    shown = (environment.get(ENVIRONMENT_VARIABLE, "") if token is None else token).strip()
     if not shown:
         return {}
-    if not _VISIBLE.fullmatch(shown):
+    if not _VISIBLE_ASCII.fullmatch(shown):
         raise Rejected("the token has characters that no token has")
     return {"Authorization": f"Bearer {shown}"}
 
 
-def _check(url: str) -> None:
+def _check_url(url: str) -> None:
     """Raise `Rejected`, with the remedy, if it lacks its scheme, has a user or names a path."""
     if "@" in url:  # do not repeat the URL: it may contain a password
         raise Rejected(

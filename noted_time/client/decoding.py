@@ -27,10 +27,16 @@ from noted_time.values import (
     Waiting,
 )
 
-SHOWN = 200
+SHOWN_CHARACTERS = 200
 """Maximum number of characters shown of what is malformed."""
 
-WORDS = {int: "an int64", bool: "true or false", str: "a string", list: "a list", dict: "an object"}
+TYPE_WORDS = {
+    int: "an int64",
+    bool: "true or false",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
 
 VALUES = (
     StreamSettings,
@@ -47,7 +53,7 @@ VALUES = (
 )
 """The values whose annotations declare the types of their fields in answers."""
 
-FIELDS = {
+FIELDS_BY_TYPES = {
     (int,): """before behind_ms buckets complete_to end exclusions finished first_at from_seq
         held_until holders holding_since idle late_count live lower_seq missing_count
         missing_joined_later needed next_lower next_seq noted_at now number out_at refused
@@ -84,16 +90,16 @@ def _type_of(hint: Any) -> type:  # noqa: ANN401 - any type
     kind = get_args(hint)[0] if NoneType in get_args(hint) else hint
     kind = get_origin(kind) or kind
     kind = {Literal: str, tuple: list, Sequence: list}.get(kind, kind)
-    return kind if kind in WORDS else dict
+    return kind if kind in TYPE_WORDS else dict
 
 
-TYPES = {
+FIELD_TYPES = {
     name: (_type_of(hint),) for value in VALUES for name, hint in get_type_hints(value).items()
-} | {name: types for types, names in FIELDS.items() for name in names.split()}
+} | {name: types for types, names in FIELDS_BY_TYPES.items() for name in names.split()}
 
-_NAMED = """behind conditions created cut dropped final_cut from lags late lower_without marks
+_KEYED_NAMES = """behind conditions created cut dropped final_cut from lags late lower_without marks
     position readers sealed segments states times to vouching windows"""
-KEYED = frozenset(_NAMED.split())
+KEYED_FIELDS = frozenset(_KEYED_NAMES.split())
 """Fields whose objects have names or numbers for keys: of domains, segments, writers, readers."""
 
 BY_KEY = (int, dict, list)
@@ -115,19 +121,19 @@ def check_types(answer: dict[str, Any]) -> None:
         if isinstance(found, list):
             within += [("", each) for each in found if isinstance(each, dict | list)]
         elif name not in ANY_KEYS:
-            within += _checked(name, found)
+            within += _check_fields(name, found)
 
 
-def _checked(of: str, found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _check_fields(of: str, found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Check the values of an object, and yield those that have some themselves."""
-    is_keyed = of in KEYED
-    by_key = TYPES["status"] if of == "states" else BY_KEY
+    is_keyed = of in KEYED_FIELDS
+    by_key = FIELD_TYPES["status"] if of == "states" else BY_KEY
     for key, value in found.items():
-        types, kind = by_key if is_keyed else TYPES.get(key), type(value)
+        types, kind = by_key if is_keyed else FIELD_TYPES.get(key), type(value)
         if kind is int and types and types[0] is int and MIN_INT64 <= value <= MAX_INT64:
             continue  # most are: a page of marks has a million offsets
         if types is not None and value is not None and (kind is int or kind not in types):
-            name, words = of if is_keyed else key, " or ".join(WORDS[each] for each in types)
-            raise TypeError(f"`{name}` is {value!r:.{SHOWN}}, which is not {words}")
+            name, words = of if is_keyed else key, " or ".join(TYPE_WORDS[each] for each in types)
+            raise TypeError(f"`{name}` is {value!r:.{SHOWN_CHARACTERS}}, which is not {words}")
         if kind is dict or kind is list:
             yield "" if is_keyed else key, value

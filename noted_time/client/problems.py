@@ -24,14 +24,14 @@ from noted_time.values import (
 )
 
 TRY_LATER = frozenset((408, 425, 429))
-CONFLICT = 409
-UNAUTHENTICATED = 401
-NOT_ALLOWED = frozenset((UNAUTHENTICATED, 403))
-SUCCESS = Bounds(200, 300)
+CONFLICT_STATUS = 409
+UNAUTHENTICATED_STATUS = 401
+NOT_ALLOWED = frozenset((UNAUTHENTICATED_STATUS, 403))
+SUCCESS_STATUSES = Bounds(200, 300)
 SERVER_ERROR = 500
-PREFIX = "urn:noted-time:problem:"
-HOW_TO_SHOW_ONE = "; pass --token (token= in Python), or set NOTED_TIME_TOKEN"
-_WORDS = re.compile(r"[A-Za-z0-9_]+")
+PROBLEM_PREFIX = "urn:noted-time:problem:"
+AUTHENTICATION_REMEDY = "; pass --token (token= in Python), or set NOTED_TIME_TOKEN"
+_WORD_PATTERN = re.compile(r"[A-Za-z0-9_]+")
 
 
 def error_of(
@@ -54,14 +54,18 @@ def error_of(
     UnexpectedAnswer('status 404, not from a noted-time controller: check the URL and its proxies')
     """
     if status >= SERVER_ERROR or status in TRY_LATER:
-        return Unreachable(_sentence(status, problem), retry_after_s(retry_after))
+        return Unreachable(_describe_problem(status, problem), retry_after_s(retry_after))
     code = _kind_of(problem)
     if code == NotesRefused.kind.code:
-        return NotesRefused(_sentence(status, problem), problem)
+        return NotesRefused(_describe_problem(status, problem), problem)
     if code == UnknownStream.kind.code:
         return UnknownStream(stream)
-    told = TOLD.get(code)
-    return _unnamed(status, problem) if told is None else told(**told.kind.arguments(problem))
+    told = ERRORS_BY_CODE.get(code)
+    return (
+        _build_generic_error(status, problem)
+        if told is None
+        else told(**told.kind.arguments(problem))
+    )
 
 
 def retry_after_s(header: str | None) -> float | None:
@@ -79,46 +83,46 @@ def _kind_of(problem: Mapping[str, Any]) -> str:
     >>> _kind_of({"type": "urn:noted-time:problem:unknown_stream"}), _kind_of({})
     ('unknown_stream', '')
     """
-    words = _WORDS.findall(str(problem.get("type", "")))
+    words = _WORD_PATTERN.findall(str(problem.get("type", "")))
     return words[-1] if words else ""
 
 
 def is_known(problem: Mapping[str, Any]) -> bool:
     """Whether it is a problem of a controller, which has facts that clients read."""
-    return _kind_of(problem) in TOLD or _kind_of(problem) == NotesRefused.kind.code
+    return _kind_of(problem) in ERRORS_BY_CODE or _kind_of(problem) == NotesRefused.kind.code
 
 
-def _below(kind: type[NotedTimeError]) -> Iterator[type[NotedTimeError]]:
+def _list_subclasses(kind: type[NotedTimeError]) -> Iterator[type[NotedTimeError]]:
     for each in kind.__subclasses__():
         yield each
-        yield from _below(each)
+        yield from _list_subclasses(each)
 
 
-TOLD: Mapping[str, type[NotedTimeError]] = {
+ERRORS_BY_CODE: Mapping[str, type[NotedTimeError]] = {
     each.kind.code: each
-    for each in _below(NotedTimeError)
+    for each in _list_subclasses(NotedTimeError)
     if "kind" in vars(each) and each.kind.is_told
 }
 """The error of each problem that clients raise as what it is."""
 
 
-PROBLEM_SHOWN = 4000
+PROBLEM_CHARACTERS = 4000
 """Maximum number of characters that a sentence takes of an answer: sentences are logged."""
 
 
-def _unnamed(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
+def _build_generic_error(status: int, problem: Mapping[str, Any]) -> NotedTimeError:
     if status in NOT_ALLOWED:
-        remedy = HOW_TO_SHOW_ONE if status == UNAUTHENTICATED else ""
-        return NotAllowed(_sentence(status, problem) + remedy)
-    if not str(problem.get("type", "")).startswith(PREFIX):
+        remedy = AUTHENTICATION_REMEDY if status == UNAUTHENTICATED_STATUS else ""
+        return NotAllowed(_describe_problem(status, problem) + remedy)
+    if not str(problem.get("type", "")).startswith(PROBLEM_PREFIX):
         what = f"status {status}, not from a noted-time controller"
         return UnexpectedAnswer(f"{what}: check the URL and its proxies")
-    kind = Conflict if status == CONFLICT else Rejected
-    return kind(_sentence(status, problem))
+    kind = Conflict if status == CONFLICT_STATUS else Rejected
+    return kind(_describe_problem(status, problem))
 
 
-def _sentence(status: int, problem: Mapping[str, Any]) -> str:
+def _describe_problem(status: int, problem: Mapping[str, Any]) -> str:
     facts = [
-        str(problem[name])[:PROBLEM_SHOWN] for name in ("title", "detail") if problem.get(name)
+        str(problem[name])[:PROBLEM_CHARACTERS] for name in ("title", "detail") if problem.get(name)
     ]
     return f"{status} {': '.join(facts)}" if facts else f"the answer had status {status}"

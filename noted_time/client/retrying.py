@@ -9,7 +9,7 @@ from noted_time.values import NotedTimeError, Rejected, UnexpectedAnswer, Unreac
 
 LONGEST_RETRY_AFTER_S = 300.0
 
-own_chance = SystemRandom().random
+draw_chance = SystemRandom().random
 """Spreads retries without touching the state of the program's `random`, which may be seeded."""
 
 
@@ -49,10 +49,10 @@ class Outage:
     of a clock that never goes back.
 
     >>> outage = Outage("the reader of stream 's'")
-    >>> outage.failed(Unreachable("no route"), now=5.0)
+    >>> outage.record_failure(Unreachable("no route"), now=5.0)
     "the reader of stream 's': no response, retrying: no route"
-    >>> outage.failed(Unreachable("no route"), now=6.0)
-    >>> outage.answered(now=7.0)
+    >>> outage.record_failure(Unreachable("no route"), now=6.0)
+    >>> outage.record_answer(now=7.0)
     "the reader of stream 's': the controller responds again, after 2.0 s"
     """
 
@@ -62,7 +62,7 @@ class Outage:
         self._since: dict[str, float] = {}
         self._logged: set[str] = set()
 
-    def failed(self, error: NotedTimeError, *, now: float, asker: str = "") -> str | None:
+    def record_failure(self, error: NotedTimeError, *, now: float, asker: str = "") -> str | None:
         """Record that this asker was refused or got no answer."""
         self._since.setdefault(asker, now)
         kind = kind_of(error)
@@ -74,7 +74,7 @@ class Outage:
         what = "refused" if isinstance(error, Rejected) else "no response"
         return f"{self._who}: {what}, retrying: {error}"
 
-    def answered(self, *, now: float, asker: str = "") -> str | None:
+    def record_answer(self, *, now: float, asker: str = "") -> str | None:
         """Record that this asker was answered; the outage is over once all are."""
         since = self._since.pop(asker, None)
         if since is None or self._since:

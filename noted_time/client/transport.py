@@ -13,19 +13,19 @@ from typing import Any, TypeVar
 
 import httpx
 
-from noted_time.client.asking import (
-    UNPACKED,
-    Asked,
-    Incoming,
+from noted_time.client.connections import ConnectionPool
+from noted_time.client.controllers import Controllers, build_authorization
+from noted_time.client.protocol import (
+    UNCOMPRESSED_HEADERS,
+    AddressedQuestion,
+    IncomingReply,
     Question,
     Reply,
     ask,
-    no_answer,
+    build_unreachable,
     run,
     run_async,
 )
-from noted_time.client.controllers import Controllers, authorization
-from noted_time.client.lines import Lines
 from noted_time.values import Rejected
 
 Result = TypeVar("Result")
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 ANSWER_S = 10.0
 """How much longer a whole answer may take than the controller is asked to wait."""
 
-LATE = "the answer did not end in time"
+ANSWER_TOO_LATE = "the answer did not end in time"
 
 BYTES_PER_S = 64 * 1024
 """An answer may take a second longer for each of so many bytes, as long ones do on slow lines."""
@@ -58,15 +58,15 @@ class Transport:
 
         `url` may be several, separated by commas; raises `Rejected` if one is not a URL.
         """
-        self.controllers = _controllers(url)
+        self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
-        self._lines = Lines({"transport": transport, **_options(token, transport)})
+        self._lines = ConnectionPool({"transport": transport, **_build_options(token, transport)})
 
     def ask(self, question: Question) -> dict[str, Any]:
         """Return the body of the answer of the first controller that answers."""
         return self.run(ask(self.controllers, question))
 
-    def run(self, routine: Generator[Asked, Reply, Result]) -> Result:
+    def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
         """Return what a routine of questions returns."""
         return run(routine, self._send)
 
@@ -78,20 +78,22 @@ class Transport:
         """Give the connections back."""
         self._lines.close()
 
-    def _send(self, asked: Asked) -> Reply:
-        options = _request(asked, self._timeout_s)
-        with self._lines.line(options["timeout"]) as line:
+    def _send(self, asked: AddressedQuestion) -> Reply:
+        options = _build_request(asked, self._timeout_s)
+        with self._lines.acquire(options["timeout"]) as line:
             options["extensions"] = {"trace": line.trace}
             try:
                 with line.http.stream(**options) as answer:
-                    incoming = Incoming(answer.status_code, answer.headers)
+                    incoming = IncomingReply(answer.status_code, answer.headers)
                     for part in answer.iter_bytes():
                         incoming.add(part)
                         line.ends_at += len(part) / BYTES_PER_S
             except (httpx.HTTPError, RuntimeError) as error:  # the latter if the client was closed
-                raise no_answer(asked, TimeoutError(LATE) if line.is_late else error) from error
+                raise build_unreachable(
+                    asked, TimeoutError(ANSWER_TOO_LATE) if line.is_late else error
+                ) from error
             if line.is_late:  # a body without a length ends with its connection
-                raise no_answer(asked, TimeoutError(LATE))
+                raise build_unreachable(asked, TimeoutError(ANSWER_TOO_LATE))
             return incoming.reply()
 
 
@@ -107,15 +109,15 @@ class AsyncTransport:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Connect with the first question; the arguments are those of `Transport`."""
-        self.controllers = _controllers(url)
+        self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
-        self._http = httpx.AsyncClient(transport=transport, **_options(token, transport))
+        self._http = httpx.AsyncClient(transport=transport, **_build_options(token, transport))
 
     async def ask(self, question: Question) -> dict[str, Any]:
         """Return the body of the answer of the first controller that answers."""
         return await self.run(ask(self.controllers, question))
 
-    async def run(self, routine: Generator[Asked, Reply, Result]) -> Result:
+    async def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
         """Return what a routine of questions returns."""
         return await run_async(routine, self._send)
 
@@ -123,26 +125,26 @@ class AsyncTransport:
         """Give the connections back."""
         await self._http.aclose()
 
-    async def _send(self, asked: Asked) -> Reply:
+    async def _send(self, asked: AddressedQuestion) -> Reply:
         import asyncio  # noqa: PLC0415 - Spark's planning processes use only the other transport
 
-        options = _request(asked, self._timeout_s)
+        options = _build_request(asked, self._timeout_s)
         ends_at = asyncio.get_running_loop().time() + options["timeout"]
         try:
             async with asyncio.timeout_at(ends_at) as end, self._http.stream(**options) as answer:
-                incoming = Incoming(answer.status_code, answer.headers)
+                incoming = IncomingReply(answer.status_code, answer.headers)
                 async for part in answer.aiter_bytes():
                     incoming.add(part)
                     ends_at += len(part) / BYTES_PER_S
                     end.reschedule(ends_at)
                 return incoming.reply()
         except httpx.HTTPError as error:
-            raise no_answer(asked, error) from error
+            raise build_unreachable(asked, error) from error
         except TimeoutError as error:
-            raise no_answer(asked, TimeoutError(LATE)) from error
+            raise build_unreachable(asked, TimeoutError(ANSWER_TOO_LATE)) from error
 
 
-def _request(asked: Asked, timeout_s: float) -> dict[str, Any]:
+def _build_request(asked: AddressedQuestion, timeout_s: float) -> dict[str, Any]:
     question = asked.question
     options = {
         "method": question.method,
@@ -153,23 +155,23 @@ def _request(asked: Asked, timeout_s: float) -> dict[str, Any]:
     return options | {name: value for name, value in given.items() if value is not None}
 
 
-def _options(token: str | None, transport: object | None) -> dict[str, Any]:
+def _build_options(token: str | None, transport: object | None) -> dict[str, Any]:
     """Return the options of an httpx client, sync or async, without its transport."""
     return {
-        "headers": UNPACKED | authorization(token, os.environ),
+        "headers": UNCOMPRESSED_HEADERS | build_authorization(token, os.environ),
         "limits": httpx.Limits(max_connections=None),
-        "verify": _authorities(),
+        "verify": _load_authorities(),
         "trust_env": transport is None,
     }
 
 
 @cache
-def _authorities() -> ssl.SSLContext:
+def _load_authorities() -> ssl.SSLContext:
     """Return the certificate authorities; reading them takes 30 ms, so they are shared."""
     return httpx.create_ssl_context()
 
 
-def _controllers(urls: str) -> Controllers:
+def _parse_controllers(urls: str) -> Controllers:
     controllers = Controllers(urls)
     for url in controllers.urls:
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from noted_time.client.retrying import Backoff, delay_s, own_chance
+from noted_time.client.retrying import Backoff, delay_s, draw_chance
 from noted_time.values import Conflict, NotCompleteYet, Unreachable
 
 LONG_POLL_S = 30.0
@@ -60,7 +60,7 @@ def until_complete(
     timeout_s: float,
     *,
     clock: Callable[[], float] = monotonic,
-    chance: Callable[[], float] = own_chance,
+    chance: Callable[[], float] = draw_chance,
 ) -> Generator[Poll | Sleep, Any, Any]:
     """Look until it is complete, and return the answer; the last look is when time is up.
 

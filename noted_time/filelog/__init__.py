@@ -2,11 +2,11 @@
 
 from noted_time.filelog.directories import LogDirectories, SegmentDirectory
 from noted_time.filelog.layout import (
-    SUFFIX,
+    FILE_SUFFIX,
     UnreadableFile,
-    checked_start,
     file_name,
     is_hidden,
+    parse_start,
     segment_directory,
     start_of,
 )

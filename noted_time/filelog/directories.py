@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from noted_time.filelog.layout import (
-    SUFFIX,
-    checked_start,
-    holds_rows,
+    FILE_SUFFIX,
+    has_rows,
     is_hidden,
+    parse_start,
     segment_directory,
     segment_of,
 )
@@ -36,7 +36,7 @@ class LogDirectories:
 
     def __init__(self, root: Path, stream: str, monotonic: Seconds) -> None:
         self._root, self._stream, self._monotonic = root, stream, monotonic
-        self._listed = _Listed(root / stream, monotonic)
+        self._listed = _CachedListing(root / stream, monotonic)
         self._segments: Mapping[int, SegmentDirectory] = {}
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
@@ -46,8 +46,8 @@ class LogDirectories:
         """
         known = self._segments
         try:
-            for names in self._listed.changed():
-                found = sorted(segments_in(self._root / self._stream, names))
+            for names in self._listed.list_changes():
+                found = sorted(find_segments(self._root / self._stream, names))
                 self._segments = {n: known.get(n) or self._directory(n) for n in found}
         except FileNotFoundError:
             self._segments, self._listed.is_settled = {}, False
@@ -65,33 +65,33 @@ class SegmentDirectory:
 
     def __init__(self, root: Path, stream: str, segment: int, monotonic: Seconds) -> None:
         self.path = segment_directory(root, stream, segment)
-        self._listed = _Listed(self.path, monotonic)
+        self._listed = _CachedListing(self.path, monotonic)
         self._stream, self._segment = stream, segment
         self._starts: dict[str, int] = {}
 
-    def changed(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
+    def list_changes(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Yield its files and the new ones, both name → start offset, unless it has not changed.
 
         The new ones are in the order of their offsets. They are new again at the next call if the
         caller raises before it asks for more. Raises `Rejected` for a foreign file, and `OSError`.
         """
         known = self._starts
-        for names in self._listed.changed():
+        for names in self._listed.list_changes():
             check_segment(self.path, names)
             starts = {
-                name: known[name] if name in known else self._start(name)
+                name: known[name] if name in known else self._parse_start(name)
                 for name in names
-                if name.endswith(SUFFIX) and holds_rows(name)
+                if name.endswith(FILE_SUFFIX) and has_rows(name)
             }
             new = sorted(starts.keys() - known.keys(), key=starts.__getitem__)
             yield starts, {name: starts[name] for name in new}
             self._starts = starts
 
-    def _start(self, name: str) -> int:
-        return checked_start(self.path / name, self._stream, self._segment)
+    def _parse_start(self, name: str) -> int:
+        return parse_start(self.path / name, self._stream, self._segment)
 
 
-class _Listed:
+class _CachedListing:
     """A directory, and whether its entries can have changed since it was last listed."""
 
     __slots__ = ("_changed_ns", "_monotonic", "_path", "_seen_s", "is_settled")
@@ -100,7 +100,7 @@ class _Listed:
         self._path, self._monotonic = str(path), monotonic
         self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
 
-    def changed(self) -> Iterator[list[str]]:
+    def list_changes(self) -> Iterator[list[str]]:
         """Yield its entries, unless they are those that a caller has finished with."""
         now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
@@ -111,19 +111,19 @@ class _Listed:
             self.is_settled = now_s - self._seen_s >= SETTLED_S
 
 
-_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
+_FOREIGN_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
 """Directories and files whose rows are not in Parquet, or not by segment."""
 
 
-def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
+def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
     """Return the segments among the entries of a stream's directory.
 
     Raises `Rejected` if rows are stored there by something other than their segment.
 
     >>> from pathlib import Path
-    >>> sorted(segments_in(Path("flights"), ["partition=1", "partition=0", "_SUCCESS"]))
+    >>> sorted(find_segments(Path("flights"), ["partition=1", "partition=0", "_SUCCESS"]))
     [0, 1]
-    >>> segments_in(Path("flights"), ["year=2026"])
+    >>> find_segments(Path("flights"), ["year=2026"])
     Traceback (most recent call last):
         ...
     noted_time.Rejected: flights holds year=2026, where a log has partition=<n>: ...
@@ -131,7 +131,7 @@ def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
     shown = {name: segment_of(name) for name in names if not is_hidden(name)}
     segments = {segment for segment in shown.values() if segment is not None}
     others = [name for name, segment in shown.items() if segment is None]
-    named = [name for name in others if _ROWS.fullmatch(name) or not segments]
+    named = [name for name in others if _FOREIGN_ROWS.fullmatch(name) or not segments]
     if named:
         raise Rejected(
             f"{directory} holds {min(named)}, where a log has partition=<n>: only archives of the "
@@ -142,9 +142,9 @@ def segments_in(directory: Path, names: Iterable[str]) -> set[int]:
 
 def check_segment(directory: Path, names: Iterable[str]) -> None:
     """Raise `Rejected` if the directory of a segment has rows, but none in Parquet."""
-    shown = [name for name in names if holds_rows(name)]
-    rows = [name for name in shown if _ROWS.fullmatch(name)]
-    if rows and not any(name.endswith(SUFFIX) for name in shown):
+    shown = [name for name in names if has_rows(name)]
+    rows = [name for name in shown if _FOREIGN_ROWS.fullmatch(name)]
+    if rows and not any(name.endswith(FILE_SUFFIX) for name in shown):
         raise Rejected(
             f"{directory} holds {min(rows)}, and no Parquet file: only archives in Parquet can be "
             "read (format.class=io.confluent.connect.s3.format.parquet.ParquetFormat)"
@@ -153,19 +153,19 @@ def check_segment(directory: Path, names: Iterable[str]) -> None:
 
 def check_root(root: Path, stream: str) -> None:
     """Raise `Rejected` if `root`, which lacks the stream, is one level off the right root."""
-    inside = [name for name in _names_in(root) if not is_hidden(name)]
+    inside = [name for name in _list_names(root) if not is_hidden(name)]
     for name in inside:
         if segment_of(name) is not None:
             raise Rejected(
                 f"{root} holds {name}, as a stream's log does: the root is {root.parent}"
             )
     for name in inside:
-        if any(segment_of(each) is not None for each in _names_in(root / name / stream)):
+        if any(segment_of(each) is not None for each in _list_names(root / name / stream)):
             raise Rejected(
                 f"{root} has no log of stream {stream!r}, which is below {name}: the root is "
                 f"{root / name}"
             )
 
 
-def _names_in(directory: Path) -> list[str]:
+def _list_names(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir()] if directory.is_dir() else []

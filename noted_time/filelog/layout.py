@@ -15,12 +15,12 @@ from pathlib import Path
 
 from noted_time.values import MAX_INT64, Rejected
 
-SUFFIX = ".parquet"
-_NAME = re.compile(
+FILE_SUFFIX = ".parquet"
+_FILE_NAME = re.compile(
     r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(?:\+\d{1,20})?(?:\.[\w-]+)?\.parquet", re.ASCII
 )
 _KEYS_OR_HEADERS = re.compile(r".+\+\d+\+\d+(?:\+\d+)?\.(?:keys|headers)(?:\.[\w-]+)+", re.ASCII)
-_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
+_SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
 class UnreadableFile(Rejected):
@@ -50,7 +50,7 @@ def file_name(stream: str, segment: int, start: int) -> str:
     >>> file_name("flights", 3, 1200)
     'flights+3+0000001200.parquet'
     """
-    return f"{stream}+{segment}+{start:010d}{SUFFIX}"
+    return f"{stream}+{segment}+{start:010d}{FILE_SUFFIX}"
 
 
 def start_of(name: str, stream: str, segment: int) -> int | None:
@@ -62,14 +62,14 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
     1200
     >>> start_of("_SUCCESS", "flights", 3)
     """
-    match = _NAME.fullmatch(name)
+    match = _FILE_NAME.fullmatch(name)
     if match is None or (match[1], match[2]) != (stream, str(segment)):
         return None
     start = int(match[3])
     return start if start <= MAX_INT64 else None
 
 
-def checked_start(path: Path, stream: str, segment: int) -> int:
+def parse_start(path: Path, stream: str, segment: int) -> int:
     """Return the start offset in a file's name; raises `UnreadableFile` as `start_of` has none."""
     start = start_of(path.name, stream, segment)
     if start is None:
@@ -82,10 +82,10 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def holds_rows(name: str) -> bool:
+def has_rows(name: str) -> bool:
     """Whether readers look at a file; keys and headers belong to rows that are in another.
 
-    >>> holds_rows("x.keys+3+0000001200.parquet"), holds_rows("x+3+0000001200.keys.parquet")
+    >>> has_rows("x.keys+3+0000001200.parquet"), has_rows("x+3+0000001200.keys.parquet")
     (True, False)
     """
     return not is_hidden(name) and _KEYS_OR_HEADERS.fullmatch(name) is None
@@ -97,5 +97,5 @@ def segment_of(directory: str) -> int | None:
     >>> segment_of("partition=3"), segment_of("_temporary")
     (3, None)
     """
-    match = _DIRECTORY.fullmatch(directory)
+    match = _SEGMENT_DIRECTORY.fullmatch(directory)
     return int(match[1]) if match else None

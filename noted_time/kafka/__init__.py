@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.extras import imported
+from noted_time.extras import import_lazily
 
 if TYPE_CHECKING:
     from noted_time.kafka.topic import Topic, TopicLook
@@ -16,4 +16,4 @@ OPTIONAL = dict.fromkeys(__all__, ("noted_time.kafka.topic", "kafka"))
 
 
 def __getattr__(name: str) -> object:
-    return imported(__name__, OPTIONAL, name)
+    return import_lazily(__name__, OPTIONAL, name)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from noted_time.kafka.named import called
+from noted_time.kafka.config_function import resolve_config
 from noted_time.values import NotedTimeError, Rejected, Unreachable
 
 Client = TypeVar("Client")
@@ -20,40 +20,58 @@ Result = TypeVar("Result")
 
 log = logging.getLogger("noted_time.kafka")
 
-TOKEN_OF = "oauth_cb"  # noqa: S105 - its name
+TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - its name
 """The setting with the function that returns a token, and when that expires in Unix seconds."""
 
 FATAL_ONLY = 2
 """The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
 
-NAMED = ("bootstrap.servers", "metadata.broker.list", "client.id", "client.dns.lookup", "log_level")
-BEGUN = ("sasl.", "ssl.", "security.", "enable.s", "oauth", "https.", "broker.address.")
+CONNECTION_SETTINGS = (
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "client.id",
+    "client.dns.lookup",
+    "log_level",
+)
+CONNECTION_PREFIXES = (
+    "sasl.",
+    "ssl.",
+    "security.",
+    "enable.s",
+    "oauth",
+    "https.",
+    "broker.address.",
+)
 """The settings of a connection, by name and by how their names begin."""
 
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 """How often it is looked whether a call has an answer, or its connection was refused."""
 
-LOGIN = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
-TLS = KafkaError._SSL  # noqa: SLF001 - likewise
-AWAY = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
+LOGIN_FAILED = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
+TLS_FAILED = KafkaError._SSL  # noqa: SLF001 - likewise
+BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
 NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
 """What confluent-kafka raises if an `oauth_cb` gives no first token."""
 
-SAID = {
-    LOGIN: "refuses the login",
-    TLS: "and this client do not agree on TLS",
+ERROR_PHRASES = {
+    LOGIN_FAILED: "refuses the login",
+    TLS_FAILED: "and this client do not agree on TLS",
     KafkaError._RESOLVE: "",  # noqa: SLF001 - likewise
     KafkaError._TRANSPORT: "",  # noqa: SLF001 - likewise
 }
 """The reasons that are kept, and what is said of those that no wait resolves."""
 
-AROUND = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
+REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
 """What librdkafka puts around a reason: which of its connections, and in which state it was."""
 
 
-def connection(config: Mapping[str, Any]) -> dict[str, Any]:
+def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of any client of librdkafka that concern its connection."""
-    own = {k: v for k, v in config.items() if k in NAMED or k.startswith(BEGUN)}
+    own = {
+        k: v
+        for k, v in config.items()
+        if k in CONNECTION_SETTINGS or k.startswith(CONNECTION_PREFIXES)
+    }
     return {"log_level": FATAL_ONLY, **own}
 
 
@@ -71,24 +89,24 @@ class TokenCalls:
             return self.ask(asked)
         except Exception as error:
             self.why = repr(error)
-            log.warning("%s gave no token: %s", TOKEN_OF, self.why)
+            log.warning("%s gave no token: %s", TOKEN_CALLBACK, self.why)
             raise
 
 
-def client_of(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
+def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
     """Return a client of librdkafka, with its first token if it has an `oauth_cb`.
 
     A thread of its own asks for the next ones in time. Raises `Rejected` if librdkafka refuses the
     configuration, and `Unreachable` if the first token does not come within ten seconds.
     """
-    settings, tokens = dict(config), TokenCalls(config.get(TOKEN_OF))
+    settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
-        settings[TOKEN_OF] = tokens
+        settings[TOKEN_CALLBACK] = tokens
     try:
         return kind(settings)
     except (KafkaException, TypeError, ValueError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == NO_TOKEN:
-            raise Unreachable(f"{TOKEN_OF} gave no token: {tokens.why}") from error
+            raise Unreachable(f"{TOKEN_CALLBACK} gave no token: {tokens.why}") from error
         raise Rejected(f"Kafka's client refuses its configuration: {error}") from error
 
 
@@ -101,21 +119,21 @@ class Cluster:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Connect with the first call; raises as `called` and `client_of`."""
-        config = called(config)
+        """Connect with the first call; raises as `resolve_config` and `create_client`."""
+        config = resolve_config(config)
         self.servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self.servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
-        self.settings: Mapping[str, Any] = connection(config)
+        self.settings: Mapping[str, Any] = select_connection(config)
         """What of the configuration any client of librdkafka takes."""
         self._has_answered = False
         self.connect()
 
     def connect(self) -> None:
         """Connect anew, with a new client."""
-        self._troubles: dict[int, KafkaError] = {}
-        told = {**self.settings, "error_cb": self._trouble}
-        self.admin = client_of(AdminClient, told)
+        self._errors: dict[int, KafkaError] = {}
+        told = {**self.settings, "error_cb": self._record_error}
+        self.admin = create_client(AdminClient, told)
         """The client."""
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
@@ -123,45 +141,47 @@ class Cluster:
         self.settings = {**self.settings, "sasl.username": username, "sasl.password": password}
         self.admin.set_sasl_credentials(username, password)
 
-    def answer(self, asked: Future[Result], timeout_s: float) -> Result:
+    def wait_for(self, asked: Future[Result], timeout_s: float) -> Result:
         """Return the answer to a call; raises Kafka's error, or why there is no connection."""
         until = clocks.monotonic() + timeout_s
-        self._troubles.clear()
+        self._errors.clear()
         while not asked.done() and clocks.monotonic() < until:
-            self.admin.poll(LOOK_S)
-            if AWAY in self._troubles and not self._has_answered:
-                for code in (LOGIN, TLS):
-                    if code in self._troubles:
-                        raise Rejected(self._sentence(code))
+            self.admin.poll(POLL_INTERVAL_S)
+            if BROKERS_DOWN in self._errors and not self._has_answered:
+                for code in (LOGIN_FAILED, TLS_FAILED):
+                    if code in self._errors:
+                        raise Rejected(self._describe_error(code))
         try:
             found = asked.result(0)
         except TimeoutError as error:
-            raise self.away() from error
+            raise self.build_unreachable() from error
         except KafkaException as error:
             if error.args[0].code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - likewise
-                raise self.away() from error
+                raise self.build_unreachable() from error
             raise
         self._has_answered = True
         return found
 
-    def away(self) -> NotedTimeError:
+    def build_unreachable(self) -> NotedTimeError:
         """Return the error of a call that nobody answers."""
-        found = next((code for code in SAID if code in self._troubles), None)
-        return Unreachable(self._sentence(found))
+        found = next((code for code in ERROR_PHRASES if code in self._errors), None)
+        return Unreachable(self._describe_error(found))
 
-    def _trouble(self, error: KafkaError) -> None:
+    def _record_error(self, error: KafkaError) -> None:
         """Keep a reason; of several, as librdkafka guesses now and then, the one that says most."""
         code = error.code()
-        if code in SAID or code == AWAY:
-            known = self._troubles.get(code, error)
-            self._troubles[code] = max(known, error, key=lambda each: len(each.str()))
+        if code in ERROR_PHRASES or code == BROKERS_DOWN:
+            known = self._errors.get(code, error)
+            self._errors[code] = max(known, error, key=lambda each: len(each.str()))
 
-    def _sentence(self, code: int | None) -> str:
+    def _describe_error(self, code: int | None) -> str:
         nobody = f"no Kafka broker answers at {self.servers}"
         if code is not None:
-            said = f"Kafka at {self.servers} {SAID[code]}" if SAID[code] else nobody
-            return f"{said}: {AROUND.sub('', self._troubles[code].str())}"
+            said = (
+                f"Kafka at {self.servers} {ERROR_PHRASES[code]}" if ERROR_PHRASES[code] else nobody
+            )
+            return f"{said}: {REASON_AFFIXES.sub('', self._errors[code].str())}"
         protocol = str(self.settings.get("security.protocol", "plaintext"))
-        if AWAY in self._troubles and protocol.lower().endswith("plaintext"):
+        if BROKERS_DOWN in self._errors and protocol.lower().endswith("plaintext"):
             return f"{nobody}: it hangs up; if the broker wants TLS, set security.protocol"
         return nobody

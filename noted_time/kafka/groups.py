@@ -17,19 +17,19 @@ from confluent_kafka import (
 )
 
 from noted_time.client.waiting import NothingKnown
-from noted_time.kafka.connecting import Cluster, client_of
-from noted_time.kafka.records import END, GONE, SETTINGS, WAIT_S
+from noted_time.kafka.connecting import Cluster, create_client
+from noted_time.kafka.records import CONSUMER_SETTINGS, OFFSET_GONE, PARTITION_END, POLL_WAIT_S
 from noted_time.kafka.topic import TIMEOUT_S, Topic
-from noted_time.progress import ReadOffsets, check_known, to_look_up
+from noted_time.progress import ReadOffsets, check_known, find_lookup_starts
 from noted_time.values import Rejected, Unreachable
 
-LOADS_S = 5.0
+GROUP_LOAD_S = 5.0
 """How long to ask again while a broker that has just started loads its groups."""
 
-LOOK_UP_S = 5.0
+LOOKUP_S = 5.0
 """How long records are looked for: a partition without an answer counts to its offset."""
 
-OF_NO_CLIENT = "Dead"
+DEAD_STATE = "Dead"
 """The state of a group whose members speak neither of the protocols of consumers and workers."""
 
 NO_OFFSET = (
@@ -65,13 +65,13 @@ class GroupOffsets:
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
-        begins, committed = topic.begins(), self._committed()
+        begins, committed = topic.begins(), self._fetch_committed()
         look = topic.look()
-        topic.check_led(look.unknown.union(look.ends.keys() - begins.keys()))
+        topic.check_leaders(look.unknown.union(look.ends.keys() - begins.keys()))
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
-        places = to_look_up(committed, begins, look.ends, cut)
+        places = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not places or not self._may_be_compacted()
-        found = self._first_records(places) if places and is_whole else {}
+        found = self._find_first_records(places) if places and is_whole else {}
         if found:  # what was deleted meanwhile was not passed
             kept = topic.begins()
             found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
@@ -101,15 +101,15 @@ class GroupOffsets:
             return "compact" in self._topic.settings()["cleanup.policy"]
         return True
 
-    def _committed(self) -> dict[int, int]:
+    def _fetch_committed(self) -> dict[int, int]:
         """Return the committed offset of each partition of the topic that has one."""
         group, name = self._group, self._topic.name
-        until = clocks.monotonic() + LOADS_S
-        while (listed := self._listed(until)) is None:
-            clocks.sleep(WAIT_S)
+        until = clocks.monotonic() + GROUP_LOAD_S
+        while (listed := self._list_offsets(until)) is None:
+            clocks.sleep(POLL_WAIT_S)
         for each in listed:
             if each.error is not None:
-                raise self._failed(each.error)
+                raise self._build_error(each.error)
         found = [each for each in listed if each.offset >= 0]
         if not found:
             why = SHARE_GROUP if self._is_share_group() else NO_OFFSET
@@ -123,21 +123,21 @@ class GroupOffsets:
             )
         return own
 
-    def _listed(self, until: float) -> list[TopicPartition] | None:
+    def _list_offsets(self, until: float) -> list[TopicPartition] | None:
         """Return the offsets of the group, `None` if its broker is to be asked again."""
         asked = [ConsumerGroupTopicPartitions(self._group)]
         try:
             futures = self._cluster.admin.list_consumer_group_offsets(
                 asked, request_timeout=TIMEOUT_S
             )
-            answer = self._cluster.answer(futures[self._group], TIMEOUT_S + 1.0)
+            answer = self._cluster.wait_for(futures[self._group], TIMEOUT_S + 1.0)
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS and clocks.monotonic() < until:
                 return None
             if code == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
-            raise self._failed(error.args[0]) from None
+            raise self._build_error(error.args[0]) from None
         return answer.topic_partitions or []
 
     def _is_share_group(self) -> bool:
@@ -149,37 +149,37 @@ class GroupOffsets:
         try:
             with warnings.catch_warnings(action="ignore"):  # deprecated, and alone lists all kinds
                 listed = admin.list_groups(group, timeout=TIMEOUT_S)
-            if not any(each.state == OF_NO_CLIENT for each in listed):
+            if not any(each.state == DEAD_STATE for each in listed):
                 return False
-            known = self._cluster.answer(admin.list_consumer_groups(), TIMEOUT_S)
+            known = self._cluster.wait_for(admin.list_consumer_groups(), TIMEOUT_S)
         except KafkaException:
             return False
         return not known.errors and group not in {each.group_id for each in known.valid}
 
-    def _first_records(self, places: Mapping[int, int]) -> dict[int, int]:
+    def _find_first_records(self, places: Mapping[int, int]) -> dict[int, int]:
         """Return the first record at or after each offset, or the end that a reader comes to."""
-        name, until = self._topic.name, clocks.monotonic() + LOOK_UP_S
-        consumer = client_of(Consumer, {**self._topic.connection, **SETTINGS})
+        name, until = self._topic.name, clocks.monotonic() + LOOKUP_S
+        consumer = create_client(Consumer, {**self._topic.connection, **CONSUMER_SETTINGS})
         found: dict[int, int] = {}
         waiting = dict(places)
         try:
             consumer.incremental_assign([TopicPartition(name, p, at) for p, at in places.items()])
             while waiting and clocks.monotonic() < until:
-                for message in consumer.consume(len(waiting), WAIT_S):
+                for message in consumer.consume(len(waiting), POLL_WAIT_S):
                     partition, error = message.partition(), message.error()
                     if partition not in waiting:
                         continue
-                    if error is not None and error.code() not in (END, GONE):
+                    if error is not None and error.code() not in (PARTITION_END, OFFSET_GONE):
                         raise Unreachable(f"Kafka topic {name!r} cannot be read: {error.str()}")
                     at = waiting.pop(partition)
                     consumer.incremental_unassign([TopicPartition(name, partition)])
-                    if error is None or error.code() == END:
+                    if error is None or error.code() == PARTITION_END:
                         found[partition] = max(at, message.offset() or 0)
         finally:
             consumer.close()
         return found
 
-    def _failed(self, error: KafkaError) -> Rejected | Unreachable:
+    def _build_error(self, error: KafkaError) -> Rejected | Unreachable:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return Rejected(
                 f"this client may not see the offsets of group {self._group!r}: grant it the "

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from noted_time.client import MISREAD, mark_from_wire, mark_to_wire, text
+from noted_time.client import MISREAD_ERRORS, mark_from_wire, mark_to_wire, parse_text
 from noted_time.values import Mark, Rejected
 
 
-def noted_topic_of(topic: str) -> str:
+def name_noted_topic(topic: str) -> str:
     """Return the name of a topic's noted topic."""
     return f"{topic}.noted"
 
@@ -48,8 +48,10 @@ class NotedRecord:
         """Return a record from its value; raises `Rejected` if no relay has written it."""
         try:
             wire = json.loads(value or b"")
-            stream, topic_id = text(wire["stream"]), wire["topic_id"]
-            of = stream, text(wire["stream_id"]), text(wire["domain"])
-            return cls(*of, None if topic_id is None else text(topic_id), mark_from_wire(wire))
-        except (*MISREAD, RecursionError) as error:
+            stream, topic_id = parse_text(wire["stream"]), wire["topic_id"]
+            of = stream, parse_text(wire["stream_id"]), parse_text(wire["domain"])
+            return cls(
+                *of, None if topic_id is None else parse_text(topic_id), mark_from_wire(wire)
+            )
+        except (*MISREAD_ERRORS, RecursionError) as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error

@@ -10,25 +10,25 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from noted_time.client.closing import Closing
-from noted_time.kafka.connecting import client_of
+from noted_time.kafka.connecting import create_client
 from noted_time.kafka.topic import Topic
 from noted_time.values import Recreated, Unreachable
 
 log = logging.getLogger("noted_time.observer")
 
-RECORDS_S = 2.0
+READ_LIMIT_S = 2.0
 """How long a look may read: meanwhile its observer notes nothing."""
 
-REPORT_S = 60.0
-SHOWN = 200
+REPORT_INTERVAL_S = 60.0
+SHOWN_CHARACTERS = 200
 """Maximum number of characters of a reason in the log: it may repeat what is in the record."""
 
-WAIT_S = 0.05
-BATCH = 5000
-END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
-GONE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - likewise
+POLL_WAIT_S = 0.05
+BATCH_RECORDS = 5000
+PARTITION_END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own codes begin so
+OFFSET_GONE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - likewise
 
-SETTINGS: Mapping[str, Any] = {
+CONSUMER_SETTINGS: Mapping[str, Any] = {
     "group.id": "noted-time-observer",  # librdkafka asks for one; no group is joined
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -51,7 +51,7 @@ class TopicReader(Closing):
     def __init__(self, topic: Topic) -> None:
         self.position: dict[int, int] = {}
         self._topic = topic
-        self._consumer = client_of(Consumer, {**topic.connection, **SETTINGS})
+        self._consumer = create_client(Consumer, {**topic.connection, **CONSUMER_SETTINGS})
         self._gone: set[int] = set()
         self.unusable = 0
         self._report_at = 0.0
@@ -74,19 +74,25 @@ class TopicReader(Closing):
         self.unusable += 1
         now = clocks.monotonic()
         if now >= self._report_at:
-            self._report_at = now + REPORT_S
+            self._report_at = now + REPORT_INTERVAL_S
             log.warning(
                 "Kafka topic %r, partition %d, offset %d: the record has no time that can be read "
                 "(%s); %d such records so far are passed over",
-                *(self._topic.name, partition, offset, str(reason)[:SHOWN], self.unusable),
+                *(
+                    self._topic.name,
+                    partition,
+                    offset,
+                    str(reason)[:SHOWN_CHARACTERS],
+                    self.unusable,
+                ),
             )
 
-    def behind(self, ends: Mapping[int, int]) -> list[int]:
+    def find_behind(self, ends: Mapping[int, int]) -> list[int]:
         """Return the partitions that were not read to these ends."""
         return [partition for partition, end in ends.items() if self.position[partition] < end]
 
     def read(
-        self, ends: Mapping[int, int], *, for_s: float = RECORDS_S
+        self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
     ) -> Iterator[tuple[int, int, Message]]:
         """Yield partition, offset and record until all are read to these ends or beyond.
 
@@ -97,15 +103,15 @@ class TopicReader(Closing):
         position, until = self.position, clocks.monotonic() + for_s
         for each, end in ends.items():
             if end < position[each]:
-                raise self._ends_before(each, position[each])
-        while self.behind(ends) and clocks.monotonic() < until:
+                raise self._build_recreated(each, position[each])
+        while self.find_behind(ends) and clocks.monotonic() < until:
             for gone in [*self._gone]:
                 self._skip_deleted(gone)
             failed: KafkaError | None = None
-            for message in self._consumer.consume(BATCH, WAIT_S):
+            for message in self._consumer.consume(BATCH_RECORDS, POLL_WAIT_S):
                 partition, offset, error = message.partition(), message.offset(), message.error()
                 if error is not None or partition is None or offset is None:
-                    failed = self._passed(error, partition, offset) or failed
+                    failed = self._skip_non_record(error, partition, offset) or failed
                 elif partition in position:
                     yield partition, offset, message
                     position[partition] = offset + 1
@@ -117,7 +123,7 @@ class TopicReader(Closing):
         """Release the connection."""
         self._consumer.close()
 
-    def _passed(
+    def _skip_non_record(
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
         """Pass what is no record; returns an error that is more than that."""
@@ -125,9 +131,11 @@ class TopicReader(Closing):
             return None  # librdkafka asks for the group, which is not needed
         if error is None or partition is None or offset is None:
             return error
-        if error.code() not in (END, GONE):
+        if error.code() not in (PARTITION_END, OFFSET_GONE):
             return error
-        if partition in self.position and error.code() == END:  # markers and aborted records below
+        if (
+            partition in self.position and error.code() == PARTITION_END
+        ):  # markers and aborted records below
             self.position[partition] = max(self.position[partition], offset)
         elif partition in self.position:
             self._gone.add(partition)
@@ -138,9 +146,9 @@ class TopicReader(Closing):
         name, at = self._topic.name, self.position[partition]
         begin = self._topic.begins().get(partition)
         if begin is None:
-            raise self._topic.leaderless([partition])
+            raise self._topic.build_leaderless([partition])
         if begin <= at:
-            raise self._ends_before(partition, at)
+            raise self._build_recreated(partition, at)
         log.warning(
             "Kafka topic %r, partition %d: the records from %d to %d were deleted before they were "
             "read; their times are not known",
@@ -150,6 +158,6 @@ class TopicReader(Closing):
         self._gone.discard(partition)
         self.begin({partition: begin})
 
-    def _ends_before(self, partition: int, at: int) -> Recreated:
+    def _build_recreated(self, partition: int, at: int) -> Recreated:
         fact = f"partition {partition} was read to {at}, and ends before that"
-        return self._topic.recreated(fact)
+        return self._topic.build_recreated(fact)

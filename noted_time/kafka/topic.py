@@ -30,11 +30,11 @@ from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable, 
 TIMEOUT_S = 10.0
 Of = TypeVar("Of")
 
-LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-LARGEST = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+LATEST_OFFSET = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+EARLIEST_OFFSET = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LARGEST_TIMESTAMP = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
-LEADERLESS = frozenset(
+LEADERLESS_CODES = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -52,8 +52,8 @@ LEADERLESS = frozenset(
 A new leader withholds them until it knows that they do not go back (KIP-207).
 """
 
-FORBIDDEN = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
-NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+FORBIDDEN_CODES = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The topic id of brokers that give none (before Kafka 2.8)."""
 
 
@@ -142,11 +142,15 @@ class Topic:
         timestamps always do: records that are not committed, or aborted, count as well. No record
         is read.
         """
-        topic_id, partitions = self._described(timeout_s)
-        above = _offsets(self._found(partitions, LATEST, timeout_s)) if high else {}
+        topic_id, partitions = self._describe_or_reconnect(timeout_s)
+        above = (
+            _take_offsets(self._list_offsets(partitions, LATEST_OFFSET, timeout_s)) if high else {}
+        )
         asked = above if high else partitions
-        ends = _offsets(self._found(asked, LATEST, timeout_s, committed=committed))
-        stamps = self._found(ends, LARGEST, timeout_s) if newest else {}
+        ends = _take_offsets(
+            self._list_offsets(asked, LATEST_OFFSET, timeout_s, committed=committed)
+        )
+        stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s) if newest else {}
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
@@ -159,20 +163,20 @@ class Topic:
         """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
         look = self.look(committed=committed, high=high, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
-            raise self.recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
+            raise self.build_recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
         self.id = look.id or self.id
         return look
 
-    def recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
+    def build_recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
         """Return the error of a topic that is another one now, by the fact that shows it."""
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
-    def check_led(self, leaderless: Collection[int]) -> None:
+    def check_leaders(self, leaderless: Collection[int]) -> None:
         """Raise `Unreachable` if there are partitions whose leader does not answer."""
         if leaderless:
-            raise self.leaderless(leaderless)
+            raise self.build_leaderless(leaderless)
 
-    def leaderless(self, partitions: Collection[int]) -> Unreachable:
+    def build_leaderless(self, partitions: Collection[int]) -> Unreachable:
         """Return the error of partitions whose leader does not answer."""
         numbers = sorted(partitions)
         return Unreachable(f"Kafka topic {self.name!r} has no leader for partitions {numbers}")
@@ -189,8 +193,8 @@ class Topic:
 
     def begins(self) -> Mapping[int, int]:
         """Return the first offset that each partition still has."""
-        _, partitions = self._described()
-        return _offsets(self._found(partitions, EARLIEST))
+        _, partitions = self._describe_or_reconnect()
+        return _take_offsets(self._list_offsets(partitions, EARLIEST_OFFSET))
 
     def offsets_at(self, time_ms: int) -> Mapping[int, int]:
         """Return the offset of each partition's first record with a timestamp >= `time_ms`.
@@ -199,55 +203,57 @@ class Topic:
         lower timestamp. It is the end of a partition that has no such record.
         """
         ends = self.look().ends
-        return {**ends, **_offsets(self.first_stamps(time_ms, ends))}
+        return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
         """Return the largest timestamp in each partition that has one, in ms.
 
         Records that are not committed, or aborted, count as well. No record is read.
         """
-        _, partitions = self._described()
-        found = self._found(partitions, LARGEST)
+        _, partitions = self._describe_or_reconnect()
+        found = self._list_offsets(partitions, LARGEST_TIMESTAMP)
         return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
 
     def first_stamps(self, time_ms: int, partitions: Iterable[int]) -> Mapping[int, Stamp]:
         """Return the first record with a timestamp >= `time_ms` of each partition that has one."""
-        found = self._found(partitions, OffsetSpec.for_timestamp(time_ms))
+        found = self._list_offsets(partitions, OffsetSpec.for_timestamp(time_ms))
         return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
     def operations(self) -> frozenset[str]:
         """Return the names of the operations that this client may do on the topic, as READ."""
-        found = self._description(TIMEOUT_S, include_authorized_operations=True)
+        found = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
         return frozenset(each.name for each in found.authorized_operations or ())
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         """Return the topic's settings, and the brokers' for what it leaves to them."""
-        return self._settings(ResourceType.TOPIC, self.name, timeout_s)
+        return self._fetch_settings(ResourceType.TOPIC, self.name, timeout_s)
 
     def broker_settings(self) -> list[Mapping[str, str]]:
         """Return the settings of each broker that is there."""
         try:
             brokers = self._cluster.admin.list_topics(self.name, TIMEOUT_S).brokers
         except KafkaException as error:
-            raise self._failed(error.args[0]) from None
+            raise self._build_error(error.args[0]) from None
         kind = ResourceType.BROKER
-        return [self._settings(kind, str(number), TIMEOUT_S) for number in brokers]
+        return [self._fetch_settings(kind, str(number), TIMEOUT_S) for number in brokers]
 
-    def _settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
+    def _fetch_settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
         asked = ConfigResource(kind, name)
         future = self._cluster.admin.describe_configs([asked], request_timeout=timeout_s)[asked]
         try:
-            found = self._cluster.answer(future, timeout_s + 1.0)
+            found = self._cluster.wait_for(future, timeout_s + 1.0)
         except KafkaException as error:
-            if error.args[0].code() in FORBIDDEN:
+            if error.args[0].code() in FORBIDDEN_CODES:
                 raise Rejected(
                     f"this client may not read the settings of Kafka {kind.name.lower()} {name!r}: "
                     "grant it the operation DESCRIBE_CONFIGS"
                 ) from None
-            raise self._failed(error.args[0]) from None
+            raise self._build_error(error.args[0]) from None
         return {each.name: each.value for each in found.values()}
 
-    def _described(self, timeout_s: float = TIMEOUT_S) -> tuple[str | None, dict[int, int]]:
+    def _describe_or_reconnect(
+        self, timeout_s: float = TIMEOUT_S
+    ) -> tuple[str | None, dict[int, int]]:
         """Return the topic's id, and of each of its partitions how many replicas are in sync.
 
         A client asks the broker that it knows as the controller, and with KRaft that may be any.
@@ -260,21 +266,21 @@ class Topic:
             return self._describe(timeout_s / 2)
 
     def _describe(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
-        found = self._description(timeout_s)
+        found = self._fetch_description(timeout_s)
         topic_id = str(found.topic_id)
         in_sync = {each.id: len(each.isr) for each in found.partitions}
-        return None if topic_id == NO_ID else log_id(topic_id), in_sync
+        return None if topic_id == NO_TOPIC_ID else log_id(topic_id), in_sync
 
-    def _description(self, timeout_s: float, **more: bool) -> TopicDescription:
+    def _fetch_description(self, timeout_s: float, **more: bool) -> TopicDescription:
         asked = TopicCollection([self.name])
         futures = self._cluster.admin.describe_topics(asked, request_timeout=timeout_s, **more)
         try:
-            found: TopicDescription = self._cluster.answer(futures[self.name], timeout_s + 1.0)
+            found: TopicDescription = self._cluster.wait_for(futures[self.name], timeout_s + 1.0)
         except KafkaException as error:
-            raise self._failed(error.args[0]) from None
+            raise self._build_error(error.args[0]) from None
         return found
 
-    def _found(
+    def _list_offsets(
         self,
         partitions: Iterable[int],
         spec: OffsetSpec,
@@ -301,13 +307,13 @@ class Topic:
                 if there.offset != OFFSET_INVALID:
                     found[at.partition] = Stamp(there.timestamp, there.offset)
             except KafkaException as error:
-                if error.args[0].code() not in LEADERLESS:
-                    raise self._failed(error.args[0]) from None
+                if error.args[0].code() not in LEADERLESS_CODES:
+                    raise self._build_error(error.args[0]) from None
             except TimeoutError:
                 continue
         return found
 
-    def _failed(self, error: KafkaError) -> NotedTimeError:
+    def _build_error(self, error: KafkaError) -> NotedTimeError:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return Rejected(
                 f"there is no Kafka topic {self.name!r} at {self._cluster.servers}: create it, or "
@@ -319,9 +325,9 @@ class Topic:
                 "DESCRIBE"
             )
         if error.code() == KafkaError._TIMED_OUT:  # noqa: SLF001 - librdkafka's own codes begin so
-            return self._cluster.away()
+            return self._cluster.build_unreachable()
         return Unreachable(f"Kafka at {self._cluster.servers}, topic {self.name!r}: {error.str()}")
 
 
-def _offsets(found: Mapping[int, Stamp]) -> dict[int, int]:
+def _take_offsets(found: Mapping[int, Stamp]) -> dict[int, int]:
     return {partition: stamp.offset for partition, stamp in found.items()}

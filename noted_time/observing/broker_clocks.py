@@ -65,7 +65,7 @@ class _Partition:
     clock: int | None = None
     above: deque[Stamp] = field(default_factory=deque)
 
-    def saw(self, record: Stamp) -> None:
+    def add_stamp(self, record: Stamp) -> None:
         """Remember a stamp until the end has passed its record."""
         if record.offset < self.begin or (self.above and record.offset <= self.above[-1].offset):
             return
@@ -126,7 +126,7 @@ class BrokerClocks:
             high, newest = look.high.get(number), look.newest.get(number)
             for record in (newest, look.recent.get(number)):
                 if record is not None:
-                    known.saw(record)
+                    known.add_stamp(record)
             known.reach(end)
             has_settled = high is not None and end >= high and number not in lagging
             known.clock = look.now - self._lag_ms if has_settled else None

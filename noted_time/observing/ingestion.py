@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from noted_time.values import Note, Recreated, Rejected, check_least, join_into
 
-INGESTION = "ingestion"
+INGESTION_NAME = "ingestion"
 """The name of the time domain, and of the writer, that a look notes by default."""
 
 LEAST_POLL_MS = 10
@@ -77,8 +77,8 @@ class Look:
     poll_ms: int
     max_lag_ms: int
     skew_ms: int = 0
-    writer: str = INGESTION
-    domain: str = INGESTION
+    writer: str = INGESTION_NAME
+    domain: str = INGESTION_NAME
     ends: GrowingEnds = field(default_factory=GrowingEnds)
     _last: Note | None = field(default=None, init=False)
 

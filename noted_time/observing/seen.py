@@ -23,13 +23,13 @@ class Seen:
     because: Sequence[LogFact] = ()
 
 
-def log_of(look: Callable[[], Seen]) -> str | None:
+def find_log_id(look: Callable[[], Seen]) -> str | None:
     """Return the `log_id` of what looks at a log; `None` if that has none, or none yet."""
     found: str | None = getattr(look, "log_id", None)
     return found
 
 
-def passed_over(look: object) -> int:
+def count_unusable(look: object) -> int:
     """Return how many records were passed over by what looks at a log, because of their times."""
     unusable: int = getattr(look, "unusable", 0)
     return unusable

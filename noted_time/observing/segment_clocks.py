@@ -62,13 +62,13 @@ class SegmentClocks:
         """Whether no segment was active at the last step."""
         return self._idle
 
-    def without_time(self, *, now: int) -> list[int]:
+    def find_without_time(self, *, now: int) -> list[int]:
         """Return the segments that are waited for although they have had no time so far.
 
         >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
         >>> clocks.add(1, now=0), clocks.event(0, 100, now=0)
         ([], [])
-        >>> clocks.without_time(now=9), clocks.without_time(now=10)
+        >>> clocks.find_without_time(now=9), clocks.find_without_time(now=10)
         ([1], [])
         """
         without = (segment for segment, each in self._clocks.items() if each.time is None)
@@ -120,16 +120,16 @@ class SegmentClocks:
         self._highest = max((t for t in (self._highest, *times) if t is not None), default=None)
         if active:
             self._idle = False
-            return self._risen(min(times) if len(times) == len(active) else None, cap)
+            return self._advance(min(times) if len(times) == len(active) else None, cap)
         if self._idle:
             return []
         self._idle = True
-        return [*self._risen(self._highest, cap), "idle"]
+        return [*self._advance(self._highest, cap), "idle"]
 
     def _has_expired(self, clock: _Clock, now: int) -> bool:
         return 0 < self._idle_timeout_ms <= now - clock.active_at
 
-    def _risen(self, time: int | None, cap: int | None) -> list[Outcome]:
+    def _advance(self, time: int | None, cap: int | None) -> list[Outcome]:
         """Return the time, unless it is no later than before."""
         if time is not None and cap is not None:
             time = min(time, cap)

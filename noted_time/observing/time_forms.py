@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from noted_time.values import (
     EPOCH,
-    INTEGER,
+    INTEGER_PATTERN,
     LARGEST_TIME,
     LEAST_TIME,
     UNIX_MS,
@@ -37,8 +37,9 @@ FIRST_TIMES = 1000
 class TimeForm:
     """The unit of times that are numbers, and the zone of those that are text without one.
 
-    Without a unit they are Unix ms, unless the first ones are no such times: `doubt_of` them. Text
-    without a zone is refused unless there is a `zone`; its hour that comes twice is the first one.
+    Without a unit they are Unix ms, unless the first ones are no such times: `find_doubt` them.
+    Text without a zone is refused unless there is a `zone`; its hour that comes twice is the first
+    one.
     """
 
     unit: Unit | None = None
@@ -58,30 +59,30 @@ class TimeForm:
 
         Raises `Rejected` for everything else, with the value.
         """
-        number = _number(value)
-        time = unix_ms_of(self._moment(value)) if number is None else self.scaled(number)
+        number = _parse_number(value)
+        time = unix_ms_of(self._parse_moment(value)) if number is None else self.scale_to_ms(number)
         if not LEAST_TIME <= time <= LARGEST_TIME:
             raise Rejected(f"{value} is outside int64")
         return time
 
-    def scaled(self, number: float) -> int:
+    def scale_to_ms(self, number: float) -> int:
         """Return a number of units in ms; the digits of a float count to the microsecond."""
         size = UNIT_SIZES[self.unit or "ms"]
         if isinstance(number, int):
             return number * size // UNIT_SIZES["ms"]
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
-    def judged(self, name: str, values: Iterable[object]) -> TimeForm:
+    def infer_unit(self, name: str, values: Iterable[object]) -> TimeForm:
         """Return the form with its unit, by the first times as a field has them.
 
         Raises `NotObservable` if they are doubted.
         """
-        doubt = doubt_of(name, values) if self.unit is None else None
+        doubt = find_doubt(name, values) if self.unit is None else None
         if doubt is not None:
             raise NotObservable(doubt)
         return replace(self, unit=self.unit or "ms")
 
-    def _moment(self, value: object) -> datetime:
+    def _parse_moment(self, value: object) -> datetime:
         moment = value
         if isinstance(value, str):
             with suppress(ValueError):
@@ -101,24 +102,24 @@ IN_MS = TimeForm("ms")
 """Unix ms, or those of another clock: they are not doubted."""
 
 
-def doubt_of(name: str, values: Iterable[object]) -> str | None:
+def find_doubt(name: str, values: Iterable[object]) -> str | None:
     """Return why the first times of a field are not taken as Unix ms, `None` if they are.
 
     They are doubted if most of the numbers are outside 1971 to 2199; text tells its time itself.
 
-    >>> doubt_of("ts", [1795651200, "1795651201", 1795651202000])
+    >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000])
     'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'
-    >>> doubt_of("ts", [1795651200000, 1795651200, "1969-12-31T10:00Z"])
-    >>> doubt_of("n", [42])
+    >>> find_doubt("ts", [1795651200000, 1795651200, "1969-12-31T10:00Z"])
+    >>> find_doubt("n", [42])
     'the times of `n`, for example 42, are Unix time in no unit: pass --unit ms to take them as they are'
     """  # noqa: E501 - sentences as they are printed
-    first = sorted(n for n in map(_number, islice(values, FIRST_TIMES)) if n is not None)
+    first = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
     fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
     if "ms" in fits:
         return None
     shown, of = first[len(first) // 2], f"the times of `{name}`"
     for unit in fits:
-        day, as_ms = (_shown_day(TimeForm(each).scaled(shown)) for each in (unit, None))
+        day, as_ms = (_format_day(TimeForm(each).scale_to_ms(shown)) for each in (unit, None))
         in_words = UNIT_NAMES[unit]
         days = f"{day} as {in_words}, {as_ms} as ms"
         return f"{of} look like Unix {in_words} ({days}): pass --unit {unit}"
@@ -127,21 +128,21 @@ def doubt_of(name: str, values: Iterable[object]) -> str | None:
 
 
 def _count_unix(unit: Unit, numbers: Sequence[float]) -> int:
-    return sum(TimeForm(unit).scaled(number) in UNIX_MS for number in numbers)
+    return sum(TimeForm(unit).scale_to_ms(number) in UNIX_MS for number in numbers)
 
 
-def _number(value: Any) -> float | None:  # noqa: ANN401 - whatever a row has
+def _parse_number(value: Any) -> float | None:  # noqa: ANN401 - whatever a row has
     if isinstance(value, str):
-        return int(value) if INTEGER.fullmatch(value.strip()) else None
+        return int(value) if INTEGER_PATTERN.fullmatch(value.strip()) else None
     if isinstance(value, float):
         return value if isfinite(value) else None
     return index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
 
 
-def _shown_day(ms: int) -> str:
+def _format_day(ms: int) -> str:
     """Return the day of a time.
 
-    >>> _shown_day(1795651200000), _shown_day(1795651200000000)
+    >>> _format_day(1795651200000), _format_day(1795651200000000)
     ('2026-11-26', 'no date')
     """
     try:

@@ -1,13 +1,18 @@
 """How far readers are: in time, and behind the marks."""
 
 from noted_time.progress.backlog import (
-    UNKNOWN,
+    UNKNOWN_BACKLOG,
     Backlog,
     BacklogPolicy,
     BacklogState,
     Reason,
-    combined,
-    with_reason,
+    add_reported,
+    combine_flags,
 )
-from noted_time.progress.order import Lag, SegmentTimes, largest_of
-from noted_time.progress.read_offsets import ReadOffsets, check_known, offsets_of_json, to_look_up
+from noted_time.progress.read_offsets import (
+    ReadOffsets,
+    check_known,
+    find_lookup_starts,
+    parse_offsets,
+)
+from noted_time.progress.segment_times import Lag, SegmentTimes, find_largest_lag

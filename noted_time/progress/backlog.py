@@ -68,7 +68,7 @@ class BacklogState:
     caught_up: bool = False
 
 
-UNKNOWN = BacklogState()
+UNKNOWN_BACKLOG = BacklogState()
 
 
 class Backlog:
@@ -84,7 +84,7 @@ class Backlog:
     BacklogState(backlog=False, because=(), since=8, caught_up=True)
     """
 
-    def __init__(self, policy: BacklogPolicy, last: BacklogState = UNKNOWN) -> None:
+    def __init__(self, policy: BacklogPolicy, last: BacklogState = UNKNOWN_BACKLOG) -> None:
         """Start with the last result."""
         self._policy = policy
         self.state = last
@@ -114,19 +114,21 @@ class Backlog:
         own = first_lower if lower is None else lower
         lags: dict[Reason, bool | None] = {}
         if self._policy.watermark_lag_ms is not None:
-            lags["watermark_lag"] = _lags(self._policy.watermark_lag_ms, now_ms, own, idle=idle)
+            lags["watermark_lag"] = _is_lagging(
+                self._policy.watermark_lag_ms, now_ms, own, idle=idle
+            )
         if self._policy.behind_ms is not None:
             lags["behind"] = _is_behind(self._policy.behind_ms, lower, last_lower)
         before = self.state
         because: list[Reason] = ["reported"] if reported else []
         if not (before.caught_up and self._policy.rule == "sticky"):
             because += [reason for reason, lag in lags.items() if lag]
-        caught_up = before.caught_up or combined(lags.values()) is False
-        self.state = changed(before, now_ms, because, caught_up=caught_up)
+        caught_up = before.caught_up or combine_flags(lags.values()) is False
+        self.state = update_state(before, now_ms, because, caught_up=caught_up)
         return self.state
 
 
-def changed(
+def update_state(
     before: BacklogState, now_ms: int, because: Iterable[Reason], *, caught_up: bool = False
 ) -> BacklogState:
     """Return the state after `before`: its `since` stays while the flag is what it was."""
@@ -136,14 +138,16 @@ def changed(
     return BacklogState(bool(reasons), reasons, since, caught_up)
 
 
-def combined(flags: Iterable[bool | None]) -> bool | None:
+def combine_flags(flags: Iterable[bool | None]) -> bool | None:
     """Return the combined flag of several sources.
 
     `None` stands for one that has not reported yet. One source with a backlog is enough; without
     one, all must have reported that they have none (Flink's combiner of record attributes).
 
-    >>> combined([None, True]), combined([None, False]), combined([False, False]), combined([])
-    (True, None, False, None)
+    >>> combine_flags([None, True]), combine_flags([None, False])
+    (True, None)
+    >>> combine_flags([False, False]), combine_flags([])
+    (False, None)
     """
     said = list(flags)
     if any(said):
@@ -151,7 +155,7 @@ def combined(flags: Iterable[bool | None]) -> bool | None:
     return None if None in said or not said else False
 
 
-def _lags(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:
+def _is_lagging(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:
     if lower is None or idle:
         return None
     return lower in UNIX_MS and now_ms - lower > threshold_ms
@@ -163,7 +167,7 @@ def _is_behind(threshold_ms: int, lower: int | None, last_lower: int | None) -> 
     return lower is None or last_lower - lower > threshold_ms
 
 
-def with_reason(state: BacklogState, *, reported: bool | None) -> BacklogState:
+def add_reported(state: BacklogState, *, reported: bool | None) -> BacklogState:
     """Return the state with what a reader has reported since."""
     if not reported or "reported" in state.because:
         return state

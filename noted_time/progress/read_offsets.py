@@ -26,22 +26,24 @@ class ReadOffsets:
     remarks: tuple[str, ...] = ()
 
 
-def offsets_of_json(text: str, *, inclusive: bool = False) -> dict[int, int]:
+def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
     """Return the exclusive offsets that a JSON object has by partition; raises `Rejected`.
 
     With `inclusive` they are those of the last records that were read.
 
-    >>> offsets_of_json('{"0": 25, "1": 12}'), offsets_of_json('{"0": 24}', inclusive=True)
+    >>> parse_offsets('{"0": 25, "1": 12}'), parse_offsets('{"0": 24}', inclusive=True)
     ({0: 25, 1: 12}, {0: 25})
     """
     form = 'write {"0": 25, "1": 12}, an offset for each partition'
     try:
-        found = json.loads(text, object_pairs_hook=_each_once)
+        found = json.loads(text, object_pairs_hook=_check_unique)
     except (ValueError, RecursionError) as error:
         raise Rejected(f"the offsets are no JSON ({error}): {form}") from error
     if not isinstance(found, dict):
         raise Rejected(f"the offsets are {text.strip()!r:.80}, which is no JSON object: {form}")
-    return {_partition(key): _offset(key, value) + inclusive for key, value in found.items()}
+    return {
+        _parse_partition(key): _parse_offset(key, value) + inclusive for key, value in found.items()
+    }
 
 
 def check_known(position: Mapping[int, int], known: Iterable[int], of: str) -> None:
@@ -55,7 +57,7 @@ def check_known(position: Mapping[int, int], known: Iterable[int], of: str) -> N
             )
 
 
-def to_look_up(
+def find_lookup_starts(
     committed: Mapping[int, int],
     begins: Mapping[int, int],
     ends: Mapping[int, int],
@@ -69,7 +71,7 @@ def to_look_up(
     Raises `Rejected` for an offset below where the log began before it was committed, or beyond the
     end.
 
-    >>> to_look_up({0: 5, 1: 7}, {0: 0, 1: 0, 2: 3}, {0: 9, 1: 7, 2: 4}, {0: 8, 1: 7, 2: 4})
+    >>> find_lookup_starts({0: 5, 1: 7}, {0: 0, 1: 0, 2: 3}, {0: 9, 1: 7, 2: 4}, {0: 8, 1: 7, 2: 4})
     {0: 5}
     """
     for partition, offset in sorted(committed.items()):
@@ -94,20 +96,20 @@ def to_look_up(
     }
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise Rejected("the offsets name a partition twice: leave one of both out")
     return found
 
 
-def _partition(key: str) -> int:
+def _parse_partition(key: str) -> int:
     if not (key.isascii() and key.isdigit() and str(int(key[:20])) == key):
         raise Rejected(f"partition {key!r:.40} is no number: name partitions 0, 1, 2 …")
     return int(key)
 
 
-def _offset(key: str, value: object) -> int:
+def _parse_offset(key: str, value: object) -> int:
     if type(value) is not int:
         raise Rejected(f"the offset of partition {key} is {value!r:.40}: it has to be an integer")
     if not 0 <= value < MAX_INT64:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from noted_time.values import MIN_INT64, Claim, Rejected, expected, shown_time
+from noted_time.values import MIN_INT64, Claim, Rejected, format_time, list_expected_names
 
 Steps = tuple[tuple[int, int], ...]
 
@@ -19,14 +19,16 @@ Change = Literal["append", "none", "other"]
 """What a commit does to the rows before it: adds others, leaves all as they are, or may not."""
 
 NOT_CLAIMED = "no commit has a claim"
-EXPIRED = "its claims are in history that has expired"
+HISTORY_EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
-NOT_SINCE = "from when on it lacks no row that was deleted before its query began is not known"
-GONE = "rows before {} may be missing: they were deleted before its query began"
-REFILLED = "commit {} is not the one that it comes after"
-GAP = "commits before {} are missing in the history"
-SINCE = "since version {}, as of which it was accepted, {}"
-SET_EXPECTS = "several names claim it ({}): set the table property noted-time.expects, or name them"
+START_UNKNOWN = "from when on it lacks no row that was deleted before its query began is not known"
+ROWS_DELETED = "rows before {} may be missing: they were deleted before its query began"
+WRONG_PREDECESSOR = "commit {} is not the one that it comes after"
+HISTORY_GAP = "commits before {} are missing in the history"
+CHANGED_SINCE = "since version {}, as of which it was accepted, {}"
+SEVERAL_NAMES = (
+    "several names claim it ({}): set the table property noted-time.expects, or name them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Commit:
     renamed: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """What the commit did, for a sentence."""
         return f"{self.operation or 'a change'} in version {self.id}"
 
@@ -114,13 +116,13 @@ class TableClaim:
     def gone(self) -> str:
         """What rows may be missing for that, as a sentence; empty if none."""
         if self.since is None:
-            return NOT_SINCE
-        return "" if self.since == MIN_INT64 else GONE.format(shown_time(self.since))
+            return START_UNKNOWN
+        return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
 
     def check_since(self, time: int) -> None:
         """Raise `Rejected` if of the rows below a time (Unix ms) none is claimed."""
         if self.since is not None and time <= self.since:
-            raise Rejected(f"nothing is claimed to {shown_time(time)}: {self.gone}")
+            raise Rejected(f"nothing is claimed to {format_time(time)}: {self.gone}")
 
     def version_at(self, time: int) -> int | None:
         """Return the first version that is complete to `time` (Unix ms), to read it by time travel.
@@ -163,7 +165,7 @@ class TableHistory:
     @property
     def expects(self) -> tuple[str, ...]:
         """The names whose claims must hold together, none if the table does not say."""
-        return expected(self.properties)
+        return list_expected_names(self.properties)
 
     @property
     def is_whole(self) -> bool:
@@ -200,16 +202,16 @@ class TableHistory:
         standings = self.standings()
         wanted = tuple(names or self.expects or standings)
         if not wanted:
-            return NoClaim(NOT_CLAIMED if self.is_whole else EXPIRED)
+            return NoClaim(NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
         if names is None and not self.expects and len(wanted) > 1:
-            return NoClaim(SET_EXPECTS.format(", ".join(sorted(wanted))))
-        unknown = Standing(why=NOT_CLAIMED if self.is_whole else EXPIRED)
+            return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))))
+        unknown = Standing(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
         found = {name: standings.get(name, unknown) for name in wanted}
         ended = [f"{name}: {each.why}" for name, each in found.items() if each.complete_to is None]
-        return NoClaim("; ".join(ended)) if ended else _least(found, self.commits)
+        return NoClaim("; ".join(ended)) if ended else _combine_claims(found, self.commits)
 
 
-def _least(found: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
+def _combine_claims(found: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
     known = {name: each.claim for name, each in found.items() if each.claim is not None}
     missing = [claim.missing for claim in known.values()]
     asked = [each for each in missing if each is not None]
@@ -261,15 +263,15 @@ class _Fold:
         if self._is_after_gap(place, commit):
             self._changed_at = place
             for name, each in self._found.items():
-                self._found[name] = _ended(each, GAP.format(commit.id), place)
+                self._found[name] = _end_claim(each, HISTORY_GAP.format(commit.id), place)
         for name, standing in self._found.items():
             if name not in records:
-                self._found[name] = self._inherited(standing, commit, place)
+                self._found[name] = self._carry_over(standing, commit, place)
         for name, claim in records.items():
             if claim.unreadable and name not in self._found:
                 continue
             before = self._found.get(name, Standing())
-            self._found[name] = self._taken(before, claim, commit, place)
+            self._found[name] = self._apply_record(before, claim, commit, place)
         for claim in records.values():
             if claim.name in self._found:
                 self._add_names(claim, commit)
@@ -290,80 +292,82 @@ class _Fold:
             elif not steps or steps[-1][1] != each.complete_to:
                 steps.append((place, each.complete_to))
 
-    def _taken(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
+    def _apply_record(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
         """Return how a claim stands after a commit with a record of its name."""
         takes_over = claim.starts or bool(claim.accepted)
         is_of_another = before.claim is not None and claim.query != before.claim.query
         if claim.unreadable or (is_of_another and not takes_over):
-            standing = self._inherited(before, commit, place)
+            standing = self._carry_over(before, commit, place)
             ends = bool(claim.unreadable) and standing.complete_to is not None
             return replace(standing, complete_to=None, why=claim.unreadable) if ends else standing
         known = replace(before, claim=claim, at=commit.id)
         if commit.change == "other" and not claim.merges:
-            return _ended(known, f"ended by {commit.shown}", place)
-        doubt = self._doubt(before, claim)
+            return _end_claim(known, f"ended by {commit.description}", place)
+        doubt = self._find_doubt(before, claim)
         if takes_over and not doubt:
             known = replace(known, is_ended=False, complete_to=None, why="")
-        why = claim.ended or ("" if doubt == EXPIRED else doubt)
+        why = claim.ended or ("" if doubt == HISTORY_EXPIRED else doubt)
         if why or known.is_ended:
-            return _ended(known, why or known.why, place)
-        return replace(known, complete_to=None, why=doubt) if doubt else _risen(known, claim)
+            return _end_claim(known, why or known.why, place)
+        return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
 
-    def _inherited(self, standing: Standing, commit: Commit, place: int) -> Standing:
+    def _carry_over(self, standing: Standing, commit: Commit, place: int) -> Standing:
         """Return how a claim stands after a commit that has no record of its name."""
         is_renamed = standing.claim is not None and commit.renames(standing.claim.time_of)
         if commit.change == "other" or is_renamed:
-            return _ended(standing, f"ended by {commit.shown}", place)
+            return _end_claim(standing, f"ended by {commit.description}", place)
         is_foreign = commit.change == "append" and not self._history.records(commit)
         return replace(standing, is_foreign=True) if is_foreign else standing
 
-    def _doubt(self, before: Standing, claim: Claim) -> str:
+    def _find_doubt(self, before: Standing, claim: Claim) -> str:
         """Return why what a record comes after cannot be relied on, `""` if it can."""
         if claim.starts:
             return ""
         if claim.accepted:
-            return self._doubt_of_accepted(before, claim)
+            return self._find_doubt_of_accepted(before, claim)
         after = claim.after
         if after is None:
             return ""
         if self._places.get(after, -1) >= 0:
-            return "" if self._has(after, claim) else REFILLED.format(after)
+            return "" if self._has_record(after, claim) else WRONG_PREDECESSOR.format(after)
         if self._history.is_whole or self._history.is_numbered:
-            return REFILLED.format(after) if self._history.is_whole else EXPIRED
+            return WRONG_PREDECESSOR.format(after) if self._history.is_whole else HISTORY_EXPIRED
         seen = self._places.get(after if claim.seen is None else claim.seen)
-        return EXPIRED if seen is None or self._changed_at > seen else ""
+        return HISTORY_EXPIRED if seen is None or self._changed_at > seen else ""
 
-    def _doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
+    def _find_doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
         """Return what was not looked at when an operator vouched for the table."""
         place = None if claim.after is None else self._places.get(claim.after)
         if place is None:
-            return REFILLED.format(claim.after) if self._history.is_whole else EXPIRED
+            return (
+                WRONG_PREDECESSOR.format(claim.after) if self._history.is_whole else HISTORY_EXPIRED
+            )
         if place >= 0 and self._last_ids[place] != claim.after_id:
-            return REFILLED.format(claim.after)
+            return WRONG_PREDECESSOR.format(claim.after)
         if before.ended_at > place:
-            return SINCE.format(claim.after, before.why)
-        return SINCE.format(claim.after, "rows changed") if self._changed_at > place else ""
+            return CHANGED_SINCE.format(claim.after, before.why)
+        return CHANGED_SINCE.format(claim.after, "rows changed") if self._changed_at > place else ""
 
-    def _has(self, after: int, claim: Claim) -> bool:
+    def _has_record(self, after: int, claim: Claim) -> bool:
         commit = self._history.commits[self._places[after]]
         return any(each.id == claim.after_id for each in self._history.records(commit).values())
 
     def _add_names(self, claim: Claim, commit: Commit) -> None:
         """Add the names of which only this record is kept: what they claimed has expired."""
         for name in claim.names:
-            self._found.setdefault(name, Standing(why=EXPIRED, at=commit.id))
+            self._found.setdefault(name, Standing(why=HISTORY_EXPIRED, at=commit.id))
 
 
-def _risen(standing: Standing, claim: Claim) -> Standing:
+def _raise_claim(standing: Standing, claim: Claim) -> Standing:
     """Return a claim after a record that counts; one that was committed late takes nothing back."""
     times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(standing, complete_to=max(times), why="")
-    why = NOT_SINCE if claim.since is None else standing.why or NO_WATERMARK
+    why = START_UNKNOWN if claim.since is None else standing.why or NO_WATERMARK
     return replace(standing, why=why)
 
 
-def _ended(standing: Standing, why: str, place: int) -> Standing:
+def _end_claim(standing: Standing, why: str, place: int) -> Standing:
     """Return a claim that has ended; the first reason stays, and a new one is a later end."""
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from noted_time.reading.claims import EXPIRED, NO_WATERMARK, NOT_SINCE, Standing, TableHistory
+from noted_time.reading.claims import (
+    HISTORY_EXPIRED,
+    NO_WATERMARK,
+    START_UNKNOWN,
+    Standing,
+    TableHistory,
+)
 from noted_time.values import NAMES_KEPT, Claim, Rejected
 
-NO_MEMORY = (
+NOT_REMEMBERED = (
     "nothing at its checkpoint says that the batches before batch {} were written to this table"
 )
 MADE_AGAIN = "the table was made again after batch {}"
-LOST = (
+BATCH_LOST = (
     "batch {} is not in the table: it was rolled back, an older state was put back, or it was "
     "never written"
 )
@@ -26,12 +32,14 @@ IN_TABLE = (
     "batch {} of this query is in the table already, {}: the checkpoint is older than the table; "
     "{}take a new checkpoint with start_over=True"
 )
-TWICE = "batch {} was written to this table under the name {!r} before: give each write a part="
+WRITTEN_TWICE = (
+    "batch {} was written to this table under the name {!r} before: give each write a part="
+)
 MANY_NAMES = "the table has claims under {} names, of which a commit can carry {}"
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RememberedBatch:
     """What a committer kept of a batch before it wrote it: the record of each part, by its name.
 
     `runs` are the runs of the query that kept them.
@@ -42,8 +50,8 @@ class Remembered:
     runs: Mapping[str, str] = field(default_factory=dict)
 
 
-def committed_part(
-    history: TableHistory, claim: Claim, memory: Sequence[Remembered] = (), *, run: str = ""
+def find_committed_part(
+    history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch] = (), *, run: str = ""
 ) -> Claim | None:
     """Return the record of this part of the batch if it is in the table already, by an earlier run.
 
@@ -67,12 +75,16 @@ def committed_part(
     found = next((record for _, record in same if record.part == claim.part), None)
     runs = {each.runs.get(claim.part, "") for each in memory if each.batch == claim.batch}
     if found is not None and run in runs - {""} and not found.merges:
-        raise Rejected(TWICE.format(claim.batch, claim.name))
+        raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
     return found
 
 
-def to_commit(
-    history: TableHistory, claim: Claim, memory: Sequence[Remembered], *, start_over: bool = False
+def prepare_commit(
+    history: TableHistory,
+    claim: Claim,
+    memory: Sequence[RememberedBatch],
+    *,
+    start_over: bool = False,
 ) -> Claim:
     """Return the record with what the table knows: what it comes after, and the other names.
 
@@ -94,8 +106,8 @@ def to_commit(
             f"{claim.query}: choose another name, continue the checkpoint of that query, or take "
             "the name over with start_over=True, which counts once"
         )
-    why = _lost(history, claim, memory)
-    if not why and not starts and (before.is_ended or before.why == EXPIRED):
+    why = _find_lost_batch(history, claim, memory)
+    if not why and not starts and (before.is_ended or before.why == HISTORY_EXPIRED):
         why = before.why
     return replace(
         claim,
@@ -110,19 +122,19 @@ def to_commit(
     )
 
 
-def _is_new(history: TableHistory, claim: Claim, memory: Sequence[Remembered]) -> bool:
+def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
     """Whether a query has neither written to the table under this name, nor begun to before."""
     records = [history.records(each).get(claim.name) for each in history.commits]
     is_known = any(record is not None and record.query == claim.query for record in records)
     return not is_known and all(each.batch >= claim.batch for each in memory)
 
 
-def _lost(history: TableHistory, claim: Claim, memory: Sequence[Remembered]) -> str:
+def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
     """Return why rows that the query committed may not be in the table, `""` if all are."""
     before = [each for each in memory if each.batch < claim.batch]
     last = max(before, key=lambda each: each.batch, default=None)
     if last is None and claim.batch > 0:
-        return NO_MEMORY.format(claim.batch)
+        return NOT_REMEMBERED.format(claim.batch)
     known = {record.id for each in history.commits for record in history.records(each).values()}
     now = [each for each in memory if each.batch == claim.batch and claim.complete_to is not None]
     for each in [*([last] if last is not None else []), *now]:
@@ -130,12 +142,12 @@ def _lost(history: TableHistory, claim: Claim, memory: Sequence[Remembered]) -> 
             if record.table and history.table and record.table != history.table:
                 return MADE_AGAIN.format(each.batch)
             if record.id not in known and (each.batch, part) != (claim.batch, claim.part):
-                lost = LOST if history.is_whole else PERHAPS_LOST
+                lost = BATCH_LOST if history.is_whole else PERHAPS_LOST
                 return lost.format(each.batch)
     return ""
 
 
-def accepted(
+def build_acceptance(
     history: TableHistory, comment: str, names: Iterable[str] = (), *, at: int
 ) -> list[Claim]:
     """Return the records by which an operator vouches for a table as it was at the commit `at`.
@@ -154,7 +166,7 @@ def accepted(
     ended = [
         each for name, each in wanted.items() if each.complete_to is None and name not in holds
     ]
-    waiting = (NO_WATERMARK, NOT_SINCE)
+    waiting = (NO_WATERMARK, START_UNKNOWN)
     lost = [each.claim for each in ended if each.claim is not None and each.why not in waiting]
     if not lost:
         raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
@@ -163,7 +175,7 @@ def accepted(
     return [
         Claim(
             claim.name,
-            _last_time(records, claim),
+            _find_last_time(records, claim),
             claim.time_of,
             claim.query,
             claim.batch,
@@ -183,7 +195,7 @@ def accepted(
     ]
 
 
-def _last_time(records: Sequence[Mapping[str, Claim]], claim: Claim) -> int | None:
+def _find_last_time(records: Sequence[Mapping[str, Claim]], claim: Claim) -> int | None:
     """Return the last time that the query of a record claimed."""
     own = (each[claim.name] for each in reversed(records) if claim.name in each)
     times = (each.complete_to for each in own if each.query == claim.query)

@@ -49,22 +49,25 @@ class Coverage:
     newcomers: Missing = Missing()  # noqa: RUF009 - frozen
     newcomers_from: int = MIN_INT64
 
-    def at_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
+    def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
         """Return what the cut of a mark may lack of the times from `since` to `complete_to`.
 
         Without `since`, all late rows below `complete_to` count, and only a first mark above
         `complete_to` makes it `before_first_mark`.
         """
-        late = self.late.between(MIN_INT64 if since is None else since, complete_to)
+        late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
         first = complete_to if since is None else since
-        return self._of(first, mark.lower - 1, self.missing.at_mark(mark), late)
+        return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
-    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
+    def assess_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
         """Yield what each of consecutive windows of one size may lack."""
-        missing, late = self.missing.in_windows(starts, size), self.late.in_windows(starts, size)
-        return map(self._of, starts, starts, missing, late)
+        missing, late = (
+            self.missing.find_in_windows(starts, size),
+            self.late.find_in_windows(starts, size),
+        )
+        return map(self._assess, starts, starts, missing, late)
 
-    def _of(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
+    def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
         """Return what is lacking from a time on; `newest` is one that newcomers may lack."""
         is_before = self.first_lower is not None and start < self.first_lower
         new = self.newcomers if newest >= self.newcomers_from else Missing()
@@ -79,7 +82,7 @@ class Coverage:
 
 Periods = tuple[VouchingPeriod, ...]
 
-NOBODY: tuple[Periods, WriterStanding] = ((), "unknown")
+UNKNOWN_STANDING: tuple[Periods, WriterStanding] = ((), "unknown")
 """The periods and the standing of a writer that nobody knows."""
 
 
@@ -103,7 +106,7 @@ class VouchingTally:
         self._expected = dict.fromkeys(expected)
         self._unseen = dict(self._expected)
         self._steps, self._expected_steps = ([0] * (len(marks) + 1) for _ in range(2))
-        self._names, self._others = _Naming(len(marks)), _Naming(len(marks))
+        self._names, self._others = _NameLists(len(marks)), _NameLists(len(marks))
         self._members = 0
 
     def add(self, writer: str, periods: Periods, standing: WriterStanding) -> None:
@@ -161,7 +164,7 @@ class VouchingTally:
         return found
 
 
-class _Naming:
+class _NameLists:
     """At most `WRITERS_NAMED` writers for each mark; the marks before `_full` have as many."""
 
     def __init__(self, marks: int) -> None:
@@ -177,7 +180,7 @@ class _Naming:
             self._full += 1
 
 
-def required_seq(
+def find_required_seq(
     first: int,
     last: int,
     time: int,
@@ -187,11 +190,11 @@ def required_seq(
     """Return the first mark from `first` to `last` that has what is required, and what none has.
 
     At that mark each of the `required` writers vouches for `time`, and no member of `missing` is
-    missing. A writer that nobody knows is mapped to `NOBODY`.
+    missing. A writer that nobody knows is mapped to `UNKNOWN_STANDING`.
 
     >>> from noted_time.values import VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"
-    >>> required_seq(1, 5, 20, {"UA": later, "DL": NOBODY}, None)
+    >>> find_required_seq(1, 5, 20, {"UA": later, "DL": UNKNOWN_STANDING}, None)
     (3, [NotVouching(writer='DL', reason='unknown', until=None, is_expected=False)])
     """
     seq, unmet = first, []
@@ -204,7 +207,7 @@ def required_seq(
             reason: WriterStanding = "joined_later" if until is None else "live"
             unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:
-        seq, away = missing.first_seq_without(seq, last)
+        seq, away = missing.find_seq_without(seq, last)
         named = {each.writer for each in unmet}
         more = (each for each in away if each.writer not in named)
         unmet += [NotVouching(each.writer, "missing", each.time) for each in more]

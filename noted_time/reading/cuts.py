@@ -14,8 +14,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-OFTEN, RARELY = 4, 16
-"""A segment that moves at every `OFTEN`-th mark gets a column; below every `RARELY`-th, it loses
+OFTEN_EVERY, RARELY_EVERY = 4, 16
+"""A segment that moves at every `OFTEN_EVERY`-th mark gets a column; below every `RARELY_EVERY`-th,
+it loses
 it."""
 
 CHOSEN_EVERY = 32
@@ -45,9 +46,9 @@ class Cuts:
     >>> cuts = Cuts()
     >>> for index, cut in enumerate(({0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90})):
     ...     cuts.append(index, cut)
-    >>> cuts.around({0: 150}, count=3), cuts.around({0: 200, 1: 50}, count=3)
+    >>> cuts.locate({0: 150}, count=3), cuts.locate({0: 200, 1: 50}, count=3)
     ((0, 1), (1, 2))
-    >>> cuts.reached_in({0: 150, 1: 60}, count=3)
+    >>> cuts.find_reached({0: 150, 1: 60}, count=3)
     {0: 0, 1: 1}
     >>> cuts.at(1)
     {0: 200, 1: 50}
@@ -82,7 +83,7 @@ class Cuts:
         if mark % CHOSEN_EVERY == 0:
             self._choose_forms(index + 1)
 
-    def around(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
+    def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the index of the last mark that the position reaches, and of the first beyond it.
 
         One pass finds both: a segment in which the position is behind the first lowers it, and a
@@ -110,10 +111,10 @@ class Cuts:
             elif beyond < count and column[beyond] < offset:
                 beyond = bisect_left(column, offset, beyond, count)
         if len(position) - unknown < len(columns) + len(moves):
-            last = self._reached_without(position, last)
+            last = self._find_reached_without(position, last)
         return last, max(last + 1, beyond)
 
-    def _reached_without(self, position: Mapping[int, int], last: int) -> int:
+    def _find_reached_without(self, position: Mapping[int, int], last: int) -> int:
         """Return the index of the last mark up to `last` without other segments than these."""
         columns, moves, _ = self._forms
         for segment in columns.keys() - position.keys():
@@ -122,7 +123,7 @@ class Cuts:
             last = min(last, self._within(moves[segment], 0, last + 1)[1] - 1)
         return last
 
-    def reached_in(self, position: Mapping[int, int], count: int) -> dict[int, int]:
+    def find_reached(self, position: Mapping[int, int], count: int) -> dict[int, int]:
         """Return, by segment, the index of the last mark that the position reaches there.
 
         -1 if it is before all of them. Segments are those that marks name.
@@ -154,7 +155,7 @@ class Cuts:
         columns, moves, _ = self._forms
         return columns.keys() | moves.keys()
 
-    def begun(self, segment: int, count: int) -> int | None:
+    def find_start(self, segment: int, count: int) -> int | None:
         """Return the index of the first mark above 0 in a segment, `None` if there is none yet."""
         columns, moves, _ = self._forms
         if segment in columns:
@@ -165,7 +166,7 @@ class Cuts:
             return None
         return first if first < count else None
 
-    def moved(self, segment: int, count: int) -> int | None:
+    def find_last_move(self, segment: int, count: int) -> int | None:
         """Return the index of the last mark that moved a segment, `None` if no mark names it.
 
         It is 0 if that mark was dropped.
@@ -231,9 +232,9 @@ class Cuts:
         Between the two rates a segment keeps its form, so that changing it costs little per mark.
         """
         columns, moves, moved = self._forms
-        least = max(count / OFTEN, CHOSEN_EVERY)
+        least = max(count / OFTEN_EVERY, CHOSEN_EVERY)
         often = [segment for segment, each in moves.items() if len(each.at) >= least]
-        rarely = [segment for segment, number in moved.items() if number * RARELY < count]
+        rarely = [segment for segment, number in moved.items() if number * RARELY_EVERY < count]
         if not often and not rarely:
             return
         columns = columns | {each: self._column_of(moves[each], count) for each in often}

@@ -155,7 +155,7 @@ class MarkHistory:
         whose cut reaches the position and differs from it.
         """
         count = self._count
-        last, beyond = self._cuts.around(position, count)
+        last, beyond = self._cuts.locate(position, count)
         lower = lower_seq = upper = upper_seq = None
         if last >= 0:
             lower, lower_seq = self._lowers[last], self._first_seq + last
@@ -183,7 +183,7 @@ class MarkHistory:
         count, lowers = self._count, self._lowers
         if not count:
             return dict.fromkeys(position)
-        reached = self._cuts.reached_in(position, count)
+        reached = self._cuts.find_reached(position, count)
         times = {s: lowers[index] if index >= 0 else None for s, index in reached.items()}
         for segment in position.keys() - times.keys():
             times[segment] = lowers[count - 1]
@@ -326,7 +326,7 @@ class MarkHistory:
         (Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30), None)
         """
         count, lowers, offset = self._count, self._lowers, self._cuts.offset
-        first = self._cuts.begun(segment, count)
+        first = self._cuts.find_start(segment, count)
         if first is None:
             return None
         last = count - 1
@@ -342,7 +342,7 @@ class MarkHistory:
         >>> history.moved_at(0), history.moved_at(1), history.moved_at(2)
         (30, 20, None)
         """
-        index = self._cuts.moved(segment, self._count) if self._count else None
+        index = self._cuts.find_last_move(segment, self._count) if self._count else None
         return None if index is None else self._written[index]
 
     def _keep_exclusions(self, of: MarkHistory) -> None:

@@ -35,7 +35,7 @@ class LateReports:
     >>> late = LateReports()
     >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen=100, last_seen=100))
     >>> _ = late.add(LateReport("pos", 1, 7, 12, first_seen=200, last_seen=200))
-    >>> late.between(0, 10).writers  # doctest: +NORMALIZE_WHITESPACE
+    >>> late.find_between(0, 10).writers  # doctest: +NORMALIZE_WHITESPACE
     (LateWriter(writer='pos', rows=4, least=5, most=12, last_seen=200, at_most=True,
                 unknown=False),)
     """
@@ -76,7 +76,7 @@ class LateReports:
         """Return the reports that were last seen at or after `at` (Unix ms)."""
         return LateReports((each for each in self if each.last_seen >= at), self.known_from)
 
-    def reach_back_to(self, at: int, kept_from: int = MIN_INT64) -> bool:
+    def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
         """Whether no report seen at or after `at` (Unix ms) was forgotten.
 
         Those from before `kept_from` are, as too old. If there were too many, the oldest are, which
@@ -116,24 +116,24 @@ class LateReports:
                 changed.add(self._put(joined))
         return changed
 
-    def between(self, start: int, end: int) -> Late:
+    def find_between(self, start: int, end: int) -> Late:
         """Return the late rows that may have times from `start` to `end`, exclusive.
 
         Rows that may have any time are among them from the beginning of time only.
         """
         reports = (each for each in self if each.least is not None or start == MIN_INT64)
-        return self._among(reports, start, end)
+        return self._select(reports, start, end)
 
-    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
+    def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
         """Yield the late rows in each of consecutive windows of one size."""
         if starts:
             first, beyond = starts[0], starts[-1] + size
             found = [each for each in self if each.first < beyond and each.most >= first]
             for start in starts:
-                yield self._among(found, start, start + size)
+                yield self._select(found, start, start + size)
 
-    def _among(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
-        found = by_writer(each for each in reports if each.first < end and each.most >= start)
+    def _select(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
+        found = sum_by_writer(each for each in reports if each.first < end and each.most >= start)
         found.sort(key=lambda each: (-each.rows, each.writer))
         writers = tuple(
             LateWriter(
@@ -150,7 +150,7 @@ class LateReports:
         return Late(writers, len(found), start >= self.known_from)
 
 
-def by_writer(reports: Iterable[LateReport]) -> list[LateReport]:
+def sum_by_writer(reports: Iterable[LateReport]) -> list[LateReport]:
     """Return the sum of the reports of each writer, in the order of their first reports."""
     sums: dict[str, LateReport] = {}
     for each in reports:

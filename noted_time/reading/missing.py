@@ -39,10 +39,10 @@ class MissingWriters:
     >>> missing = MissingWriters()
     >>> missing.take(2, 0, (10, 20), [Absence("UA", 10, {}, "timed_out", 7, 10)], ())
     >>> missing.take(4, 0, (30, 40), (), ("UA",))
-    >>> [found.count for found in missing.in_windows([0, 10, 20, 30], 10)]
+    >>> [found.count for found in missing.find_in_windows([0, 10, 20, 30], 10)]
     [0, 1, 1, 0]
     >>> marks = [Mark(seq, 10 * seq, 0, StreamCut({})) for seq in (1, 2, 3, 4)]
-    >>> [missing.at_mark(mark).count for mark in marks]
+    >>> [missing.find_at_mark(mark).count for mark in marks]
     [0, 1, 1, 0]
     """
 
@@ -73,11 +73,11 @@ class MissingWriters:
             self._end(name, before, seq - 1)
         away: list[Absence] = []  # intervals are kept in the order in which they end
         for absence in absences:
-            writer = _missing_writer(absence)
+            writer = _build_missing_writer(absence)
             if not writer.joined_later:
                 away.append(absence)
             elif before is not None:
-                self._add(Interval(writer, _start_of(absence), 1, at, before, seq - 1))
+                self._add(Interval(writer, _find_start(absence), 1, at, before, seq - 1))
         for absence in away:
             self.begin(absence, seq, at)
             if absence.reason == "removed":
@@ -86,8 +86,8 @@ class MissingWriters:
     def begin(self, absence: Absence, seq: int, at: int) -> None:
         """Begin an interval with mark `seq`, unless the writer is missing already."""
         if absence.writer not in self.open:
-            start = _start_of(absence)
-            opened = Interval(_missing_writer(absence), start, seq, at, start, seq)
+            start = _find_start(absence)
+            opened = Interval(_build_missing_writer(absence), start, seq, at, start, seq)
             self.open[absence.writer] = opened
 
     def _end(self, name: str, end: int | None, seq: int) -> None:
@@ -121,7 +121,7 @@ class MissingWriters:
             self._add(each)
         self.known_from = max(self.known_from, *ends)
 
-    def at_mark(self, mark: Mark) -> Missing:
+    def find_at_mark(self, mark: Mark) -> Missing:
         """Return the writers missing at the cut of a mark."""
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
@@ -130,9 +130,9 @@ class MissingWriters:
             for each in (*later, *self.open.values())
             if each.first_seq <= seq and not (each.writer.joined_later and mark.lower <= each.start)
         ]
-        return missing_of(found, is_known=mark.lower > self.known_from)
+        return sort_missing(found, is_known=mark.lower > self.known_from)
 
-    def first_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
+    def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
         """Return the first mark from `seq` on at which no member is missing.
 
         If there is none up to the `last` one, that and who is missing at it.
@@ -147,7 +147,7 @@ class MissingWriters:
         found = (*still, *self.open.values())
         return seq, [each.writer for each in found if each.first_seq <= seq]
 
-    def in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
+    def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
         """Yield the writers missing in each of consecutive windows of one size.
 
         Each interval that ends above the first start is visited once.
@@ -188,16 +188,16 @@ class MissingWriters:
             yield Missing(named, count, start >= self.known_from, len(later))
 
 
-def missing_of(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
+def sort_missing(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
     """Return missing writers, first those that were members."""
     writers = sorted(found, key=attrgetter("joined_later"))
     later = sum(each.joined_later for each in writers)
     return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)
 
 
-def _start_of(absence: Absence) -> int:
+def _find_start(absence: Absence) -> int:
     return MIN_INT64 if absence.missing_from is None else absence.missing_from
 
 
-def _missing_writer(absence: Absence) -> MissingWriter:
+def _build_missing_writer(absence: Absence) -> MissingWriter:
     return MissingWriter(absence.writer, absence.reason, absence.since, absence.time)

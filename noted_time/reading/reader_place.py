@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from noted_time.reading.history import MarkHistory
-from noted_time.values import SegmentWaited, waited_for
+from noted_time.values import SegmentWaited, find_missing_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class ReaderPlace:
     waiting_for: tuple[SegmentWaited, ...]
 
 
-def reader_place(history: MarkHistory, position: Mapping[int, int], limit: int) -> ReaderPlace:
+def locate_reader(history: MarkHistory, position: Mapping[int, int], limit: int) -> ReaderPlace:
     """Return what a reader at a normalised position waits for, with `limit` segments named.
 
     >>> from noted_time.values import Mark, StreamCut
     >>> cuts = {10: {0: 100}, 20: {0: 200, 1: 50}, 30: {0: 200, 1: 90}}
     >>> marks = (Mark(n, t, 99, StreamCut(cuts[t])) for n, t in enumerate(cuts, start=1))
-    >>> place = reader_place(MarkHistory(marks), {0: 200, 1: 49}, limit=9)
+    >>> place = locate_reader(MarkHistory(marks), {0: 200, 1: 49}, limit=9)
     >>> place.lower, place.next_seq, place.next_lower, place.marks
     (10, 2, 20, 2)
     >>> place.waiting_for
@@ -44,7 +44,7 @@ def reader_place(history: MarkHistory, position: Mapping[int, int], limit: int) 
     following = next(history.following(window.lower_seq or 0), None)
     if following is None:
         return ReaderPlace(window.lower, None, None, 0, 0, ())
-    lacking = waited_for(position, following.cut.offsets)
+    lacking = find_missing_offsets(position, following.cut.offsets)
     lacking.sort(key=lambda each: (each.offset - each.needed, each.segment))
     return ReaderPlace(
         window.lower,

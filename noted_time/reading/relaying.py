@@ -11,22 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import takewhile
 
-from noted_time.values import Mark, SegmentWaited, waited_for
+from noted_time.values import Mark, SegmentWaited, find_missing_offsets
 
-MOST_SHOWN = 3
+SEGMENTS_SHOWN = 3
 """Maximum number of differing segments that a sentence names."""
 
 NEW_SEGMENT_MS = 10_000
 """How long the rows of a new segment wait: a reader's look at the log may lack the segment yet."""
 
-ALWAYS = -(2**63)
+ALWAYS_SEEN = -(2**63)
 
 
 class RelayQueue:
     """By domain, the `last` record of the log of marks, and the marks `waiting` to be written.
 
-    A relay continues where the log ends: `written` is given each record, of other relays too. If
-    another relay wrote an older mark after a newer one, it continues from there, because a
+    A relay continues where the log ends: `record_written` is given each record, of other relays
+    too. If another relay wrote an older mark after a newer one, it continues from there, because a
     compacted log keeps the last.
 
     >>> from noted_time.values import StreamCut
@@ -67,14 +67,14 @@ class RelayQueue:
     def is_waiting(self, domain: str, mark: Mark) -> bool:
         """Whether it is one of the marks that wait, and so what the controller answered."""
         given = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
-        return given is not None and given.seq == mark.seq and not difference(mark, given)
+        return given is not None and given.seq == mark.seq and not describe_difference(mark, given)
 
-    def written(self, domain: str, mark: Mark) -> None:
+    def record_written(self, domain: str, mark: Mark) -> None:
         """Learn the next record of the log of marks: its writer has waited for its segments."""
         before, self.last[domain] = self.last.get(domain, mark), mark
         waiting = self.waiting[domain] if before.seq <= mark.seq else []
         self.waiting[domain] = [each for each in waiting if each.seq > mark.seq]
-        self._seen.update((s, ALWAYS) for s, offset in mark.cut.offsets.items() if offset)
+        self._seen.update((s, ALWAYS_SEEN) for s, offset in mark.cut.offsets.items() if offset)
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
         """Return the marks to write now with their domains, those of a domain in their order."""
@@ -82,28 +82,30 @@ class RelayQueue:
 
         def is_ready(mark: Mark) -> bool:
             cut = mark.cut.offsets.items()
-            return not self.lacks(mark) and all(self._seen[s] <= since for s, end in cut if end)
+            return not self.find_lacking(mark) and all(
+                self._seen[s] <= since for s, end in cut if end
+            )
 
         waiting = self.waiting.items()
         return [(domain, mark) for domain, marks in waiting for mark in takewhile(is_ready, marks)]
 
-    def lacks(self, mark: Mark) -> list[SegmentWaited]:
+    def find_lacking(self, mark: Mark) -> list[SegmentWaited]:
         """Return the segments that are not readable up to the mark's cut."""
-        return waited_for(self._ends, mark.cut.offsets)
+        return find_missing_offsets(self._ends, mark.cut.offsets)
 
 
-def difference(written: Mark, known: Mark) -> str:
+def describe_difference(written: Mark, known: Mark) -> str:
     """Return what shows that a record is not the mark of its seq, empty if nothing does.
 
     `known` is the controller's mark of that seq, or the first after it that is kept.
 
     >>> from noted_time.values import StreamCut
     >>> known = Mark(2, 20, 20, StreamCut({0: 7}))
-    >>> difference(Mark(2, 90, 90, known.cut), known)
+    >>> describe_difference(Mark(2, 90, 90, known.cut), known)
     'the lower 90 there, and 20 at the controller'
-    >>> difference(Mark(2, 20, 20, StreamCut({0: 8})), known)
+    >>> describe_difference(Mark(2, 20, 20, StreamCut({0: 8})), known)
     '{0: 8} of its cut there, and {0: 7} at the controller'
-    >>> difference(Mark(1, 10, 10, StreamCut({0: 3})), known)
+    >>> describe_difference(Mark(1, 10, 10, StreamCut({0: 3})), known)
     ''
     """
     is_same = written.seq == known.seq
@@ -111,11 +113,11 @@ def difference(written: Mark, known: Mark) -> str:
         bound = f"{known.lower}" if is_same else f"below {known.lower}"
         return f"the lower {written.lower} there, and {bound} at the controller"
     there, here = written.cut.offsets, known.cut.offsets
-    differing = {each.segment for each in waited_for(here, there)}
+    differing = {each.segment for each in find_missing_offsets(here, there)}
     if is_same:
-        differing |= {each.segment for each in waited_for(there, here)}
+        differing |= {each.segment for each in find_missing_offsets(there, here)}
     if not differing:
         return ""
-    some = sorted(differing)[:MOST_SHOWN]
+    some = sorted(differing)[:SEGMENTS_SHOWN]
     cuts = [{segment: cut.get(segment, 0) for segment in some} for cut in (there, here)]
     return f"{cuts[0]} of its cut there, and {cuts[1]} at the controller"

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from noted_time.values import UNIX_MS
 
-POINT_NAMES = 10
+NAMES_PER_POINT = 10
 """Maximum number of excluded writers that a point names."""
 
-LOOKED_AT = 1000
+MARKS_SEARCHED = 1000
 """Maximum number of marks searched for their names."""
 
 MARKS_AT_ONCE = 4096
@@ -142,7 +142,7 @@ class Trend(NamedTuple):
             upper_is_bound=bool(self.bounds[last]),
             marks=sum(until - first for first, until in runs),
             lag_ms=max(lags, default=None),
-            excluded=self._named(excluding),
+            excluded=self._name_excluded(excluding),
             excluded_marks=len(excluding),
         )
 
@@ -166,11 +166,13 @@ class Trend(NamedTuple):
         start = bisect_left(seqs, self.first_seq + first)
         return seqs[start : bisect_left(seqs, self.first_seq + until, start)]
 
-    def _named(self, seqs: Iterable[int]) -> tuple[str, ...]:
-        found = (name for seq in islice(seqs, LOOKED_AT) for name in self.excluded.get(seq, ()))
+    def _name_excluded(self, seqs: Iterable[int]) -> tuple[str, ...]:
+        found = (
+            name for seq in islice(seqs, MARKS_SEARCHED) for name in self.excluded.get(seq, ())
+        )
         names: dict[str, None] = {}
         for name in found:
             names[name] = None
-            if len(names) == POINT_NAMES:
+            if len(names) == NAMES_PER_POINT:
                 break
         return tuple(names)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from noted_time.values import LEAST_UNIX_MS, Bounds, ImplausibleTime, month
+from noted_time.values import LEAST_UNIX_MS, Bounds, ImplausibleTime, format_month
 
-SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
+UNIX_SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
 """As seconds 1973 to 5138, as milliseconds January 1970 to March 1973."""
 
 
@@ -14,16 +14,16 @@ def look_like_seconds(time: int) -> bool:
     >>> [look_like_seconds(time) for time in (1795255200, 1795255200000, 10**8, 0)]
     [True, False, False, False]
     """
-    return time in SECONDS
+    return time in UNIX_SECONDS
 
 
-def seconds_doubt(time: int) -> str:
+def describe_doubt(time: int) -> str:
     """Return what a time that looks like seconds would be in milliseconds, with the question.
 
-    >>> seconds_doubt(1795255200)
+    >>> describe_doubt(1795255200)
     '1795255200, which is January 1970: are these seconds?'
     """
-    return f"{time}, which is {month(time)}: are these seconds?"
+    return f"{time}, which is {format_month(time)}: are these seconds?"
 
 
 def check_time(time: int, lower: int | None) -> None:

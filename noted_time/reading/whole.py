@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from noted_time.reading.history import MarkHistory
-from noted_time.values import MIN_INT64, shown_time
+from noted_time.values import MIN_INT64, format_time
 
 NO_BOUND = "mark {}, the first whose cut reaches them, does not bound the times of their rows"
-PENDING = "no mark's cut reaches these offsets yet"
+PENDING_REASON = "no mark's cut reaches these offsets yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class WholeFrom:
     ...     Mark(n, lower, upper, StreamCut(cut), upper_is_bound=True)
     ...     for n, (lower, upper, cut) in enumerate(cuts, 1)
     ... )
-    >>> WholeFrom({0: 15}).after(marks).time, WholeFrom({0: 30}).after(marks).time
+    >>> WholeFrom({0: 15}).resolve(marks).time, WholeFrom({0: 30}).resolve(marks).time
     (15, 30)
-    >>> WholeFrom({0: 41}).after(marks).is_pending, WholeFrom({0: 0}).after(marks) == WHOLE
+    >>> WholeFrom({0: 41}).resolve(marks).is_pending, WholeFrom({0: 0}).resolve(marks) == WHOLE_LOG
     (True, True)
     """
 
@@ -45,15 +45,15 @@ class WholeFrom:
     def sentence(self) -> str:
         """What the reader lacks, for people."""
         if self.time is not None:
-            return f"windows that begin before {shown_time(self.time)} may lack rows"
-        return f"it is not known from when on no row is missing: {self.unknown or PENDING}"
+            return f"windows that begin before {format_time(self.time)} may lack rows"
+        return f"it is not known from when on no row is missing: {self.unknown or PENDING_REASON}"
 
-    def after(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
+    def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
         """Return it as these marks tell; `bounded`: their uppers are of the reader's times."""
         if not self.is_pending or self.begins is None:
             return self
         if not any(self.begins.values()):
-            return WHOLE
+            return WHOLE_LOG
         first = marks.first_reaching(self.begins)
         if first is None:
             return self
@@ -62,17 +62,17 @@ class WholeFrom:
         return WholeFrom(unknown=NO_BOUND.format(first.seq))
 
 
-WHOLE = WholeFrom(time=MIN_INT64)
+WHOLE_LOG = WholeFrom(time=MIN_INT64)
 """A log of which no row was deleted."""
 
 
-def whole_of_all(found: Iterable[WholeFrom | None]) -> WholeFrom:
+def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:
     """Return from when on a reader of several logs lacks no row; of `None` nothing is asked.
 
-    >>> whole_of_all([WholeFrom(time=5), WholeFrom(time=9), None]).time
+    >>> combine_whole([WholeFrom(time=5), WholeFrom(time=9), None]).time
     9
-    >>> whole_of_all([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
+    >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True
     """
     asked = [each for each in found if each is not None]
-    return max(asked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE)
+    return max(asked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE_LOG)

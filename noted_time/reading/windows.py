@@ -21,7 +21,7 @@ from noted_time.values import (
     LATE_NOT_KNOWN,
     LEAST_TIME,
     MAX_INT64,
-    NOT_KNOWN,
+    MISSING_NOT_KNOWN,
     VOUCHED_NOT_KNOWN,
     Late,
     Mark,
@@ -31,8 +31,8 @@ from noted_time.values import (
     VouchedBy,
 )
 
-NOTHING = StreamCut({})
-UNKNOWN = Uncovered(NOT_KNOWN, LATE_NOT_KNOWN, before_first_mark=False)
+EMPTY_CUT = StreamCut({})
+UNKNOWN_COVERAGE = Uncovered(MISSING_NOT_KNOWN, LATE_NOT_KNOWN, before_first_mark=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Tiling:
         return time - (time - self.origin) % self.size_ms
 
     def first_end(self, after: int) -> int:
-        """Return the end of the first window after a time, as `complete_windows` gives it.
+        """Return the end of the first window after a time, as `find_complete_windows` gives it.
 
         >>> Tiling(10).first_end(20), Tiling(10).first_end(29)
         (30, 30)
@@ -92,7 +92,7 @@ class CompleteWindow:
     written_at: int
     excluded: tuple[str, ...] = ()
     exact: bool = False
-    missing: Missing = NOT_KNOWN
+    missing: Missing = MISSING_NOT_KNOWN
     late: Late = LATE_NOT_KNOWN
     before_first_mark: bool = False
     vouched: VouchedBy = VOUCHED_NOT_KNOWN
@@ -108,7 +108,7 @@ def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> No
         check_time(after, history.last_lower)
 
 
-def complete_windows(
+def find_complete_windows(
     history: MarkHistory,
     tiling: Tiling,
     *,
@@ -129,7 +129,7 @@ def complete_windows(
     >>> history = MarkHistory([
     ...     Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), upper_is_bound=True),
     ...     Mark(2, lower=20, upper=24, cut=StreamCut({0: 8}), upper_is_bound=True)])
-    >>> for window in complete_windows(history, Tiling(10), after=0, limit=9):
+    >>> for window in find_complete_windows(history, Tiling(10), after=0, limit=9):
     ...     print(window.start, window.end, window.from_cut, window.to_cut, window.exact)
     0 10 StreamCut({}) StreamCut({0: 5}) False
     10 20 StreamCut({0: 5}) StreamCut({0: 8}) True
@@ -144,11 +144,15 @@ def complete_windows(
     reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
     count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]
-    lacking = repeat(UNKNOWN) if coverage is None else coverage.in_windows(starts, tiling.size_ms)
-    return _between(history, zip(starts, lacking, strict=False), tiling.size_ms)
+    lacking = (
+        repeat(UNKNOWN_COVERAGE)
+        if coverage is None
+        else coverage.assess_windows(starts, tiling.size_ms)
+    )
+    return _build_windows(history, zip(starts, lacking, strict=False), tiling.size_ms)
 
 
-def changed_windows(
+def find_changed_windows(
     history: MarkHistory, tiling: Tiling, coverage: Coverage, since: int, *, after: int | None
 ) -> Iterator[CompleteWindow]:
     """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
@@ -161,7 +165,7 @@ def changed_windows(
     >>> history = MarkHistory([Mark(1, lower=40, upper=40, cut=StreamCut({0: 5}))])
     >>> reports = [LateReport("pos", 3, 5, 12, 900, 900), LateReport("till", 1, 28, 29, 1, 1)]
     >>> coverage = Coverage(MissingWriters(), LateReports(reports), first_lower=0)
-    >>> found = changed_windows(history, Tiling(10), coverage, 900, after=None)
+    >>> found = find_changed_windows(history, Tiling(10), coverage, 900, after=None)
     >>> [(window.start, window.end, window.late.writers[0].rows) for window in found]
     [(0, 10, 3), (10, 20, 3)]
     """
@@ -171,14 +175,16 @@ def changed_windows(
     coverage = replace(coverage, late=coverage.late.since(since))
     least = tiling.first_end(LEAST_TIME if after is None else after) - tiling.size_ms
     beyond = last.lower + (tiling.size_ms if history.is_whole else 1) - tiling.size_ms
-    starts = _starts(coverage.late, tiling, least, beyond)
+    starts = _find_starts(coverage.late, tiling, least, beyond)
     found = (
-        (start, each) for start in starts for each in coverage.in_windows([start], tiling.size_ms)
+        (start, each)
+        for start in starts
+        for each in coverage.assess_windows([start], tiling.size_ms)
     )
-    return _between(history, found, tiling.size_ms)
+    return _build_windows(history, found, tiling.size_ms)
 
 
-def _starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
+def _find_starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
     """Yield the starts from `least` on, below `beyond`, of the windows that the reports meet."""
     for each in sorted(late, key=attrgetter("first")):
         first = max(least, tiling.start_of(each.first))
@@ -187,7 +193,7 @@ def _starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Itera
             least = start + tiling.size_ms
 
 
-def _between(
+def _build_windows(
     history: MarkHistory, starts: Iterable[tuple[int, Uncovered]], size_ms: int
 ) -> Iterator[CompleteWindow]:
     """Yield the window at each start; a mark at which many end is looked up once."""
@@ -201,7 +207,7 @@ def _between(
         yield CompleteWindow(
             start,
             end,
-            NOTHING if before is None else before.cut,
+            EMPTY_CUT if before is None else before.cut,
             to.cut,
             to.seq,
             to.written_at,

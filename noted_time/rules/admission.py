@@ -18,14 +18,14 @@ from noted_time.values import (
     Note,
     Refused,
     Succession,
-    behind_of,
-    gained_by,
+    find_behind,
+    find_gained,
 )
 
 DOMAINS_NAMED = 10
 """Maximum number of vouched domains named when a note for another domain is refused."""
 
-NOTHING: Mapping[int, int] = MappingProxyType({})
+EMPTY_POSITION: Mapping[int, int] = MappingProxyType({})
 """The position of a writer that is not a member yet."""
 
 
@@ -78,7 +78,7 @@ class Admission:
             or (max_times and max(max_times.values()) > largest_time)
             or (max_times and min(max_times.values()) < LEAST_TIME)
         ):
-            return _too_far_ahead(note, largest_time)
+            return _refuse_too_far_ahead(note, largest_time)
         vouched = note.domains if member is None else note.domains or member.terms.domains
         if vouched is not None and name not in vouched and _speaks_of_one_domain(note):
             return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
@@ -88,7 +88,7 @@ class Admission:
             if beyond:
                 return Refused("invalid_position", beyond)
             position = self._succession.normalise(position)
-        known = NOTHING
+        known = EMPTY_POSITION
         if member is not None:
             known = member.position
             last = member.others[number - 1].time if number else member.first.time
@@ -100,10 +100,10 @@ class Admission:
             return Refused("too_many_segments", most)
         for segment, offset in position.items():
             if not 0 < offset - known.get(segment, NOT_NAMED) <= jump:
-                behind = behind_of(position, known)
+                behind = find_behind(position, known)
                 if behind:
                     return Refused("invalid_position", behind)
-                position = gained_by(position, known)
+                position = find_gained(position, known)
                 refusal = domains.segments.admit(position)
                 if refusal is not None:
                     return refusal
@@ -127,7 +127,7 @@ def _are_all_in(declared: Container[str], names: Collection[str]) -> bool:
     return bool(names) and all(name in declared for name in names)
 
 
-def _too_far_ahead(note: Note, largest_time: int) -> Refused:
+def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:
     """Refuse a note for the first of its times that is beyond the bound, or an end of int64."""
     times = [("time", note.time), ("max_time", note.max_time)]
     times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]

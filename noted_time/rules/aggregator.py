@@ -25,7 +25,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from noted_time.rules.admission import Admission
-from noted_time.rules.decisions import Would, decide, would
+from noted_time.rules.decisions import Would, decide, dry_run
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
 from noted_time.rules.members import Domains
@@ -52,15 +52,15 @@ from noted_time.values import (
     Succession,
     Terms,
     UnknownWriter,
-    reports_of,
+    list_reports,
 )
 
-SEALED = Refused("sealed")
+SEALED_REFUSAL = Refused("sealed")
 
 DomainReport = tuple[str, LateReport]
 """A domain, and late rows of it."""
 
-EXAMINED = 10_000
+MEMBERS_EXAMINED = 10_000
 """Maximum number of members that are examined to find the one that noted an offset."""
 
 
@@ -106,7 +106,7 @@ class Aggregator:
         self._members: dict[str, Member] = {}
         self.domains = Domains(settings, domains, self._members, segments, sharing)
         self._admission = Admission(self.domains, self.succession)
-        self._accepted = [_accepted(domain) for domain in domains]
+        self._accepted = [_build_accepted(domain) for domain in domains]
 
     @property
     def settings(self) -> StreamSettings:
@@ -130,7 +130,7 @@ class Aggregator:
         Its times may not be above `largest_time`; `Admission` has every reason to refuse a note.
         """
         if self.sealed is not None:
-            return SEALED
+            return SEALED_REFUSAL
         member = self._members.get(note.writer)
         admitted = self._admission.check(note, member, largest_time)
         if isinstance(admitted, Refused):
@@ -156,7 +156,7 @@ class Aggregator:
         they may have any time below the lower. Of a request that comes `again` none are counted.
         """
         own, found = self.domains[self._admission.domain_of(note)], list[DomainReport]()
-        for each in () if again else reports_of(note.late):
+        for each in () if again else list_reports(note.late):
             most = max(each.least, own.lower - 1 if each.most is None else each.most)
             self.member(note.writer).report_late(own.name, LateRows(each.rows, each.least, most))
             own.late_rows += each.rows
@@ -219,7 +219,7 @@ class Aggregator:
             return None
         timeout_ms = self.settings.writer_timeout_ms
         mark = state.move(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
-        self._accepted[self.domains.numbers[domain]] = _accepted(state)
+        self._accepted[self.domains.numbers[domain]] = _build_accepted(state)
         return mark
 
     def decide(self, domain: str, now: int) -> Decision:
@@ -234,7 +234,7 @@ class Aggregator:
         Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
         """
         gone = {writer for writer in removed if self.member(writer).excluded != "removed"}
-        return would(self.domains, self.domains[domain], gone, writer_timeout_ms, now)
+        return dry_run(self.domains, self.domains[domain], gone, writer_timeout_ms, now)
 
     def __len__(self) -> int:
         return len(self._members)
@@ -256,7 +256,9 @@ class Aggregator:
     def who_noted(self, segment: int, offset: int) -> str | None:
         """Return one of the first members that noted the segment so far, `None` if none did."""
         writer = self.domains.sharing.writer(segment)
-        for member in chain((writer,) if writer else (), islice(self._members.values(), EXAMINED)):
+        for member in chain(
+            (writer,) if writer else (), islice(self._members.values(), MEMBERS_EXAMINED)
+        ):
             if member.writer and member.position.get(segment, 0) >= offset:
                 return member.writer
         return None
@@ -296,7 +298,7 @@ class Aggregator:
         self._check_open("changes of its writers")
         member = self.member(writer)
         if member.excluded != "removed":
-            member.terms = replace(_not_held(member.terms), removed_by=by)
+            member.terms = replace(_end_hold(member.terms), removed_by=by)
             self.domains.exclude(member, "removed", now)
 
     def hold(
@@ -308,7 +310,7 @@ class Aggregator:
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
-        terms = _not_held(member.terms)
+        terms = _end_hold(member.terms)
         if until is not None:
             if not member.vouches:
                 raise NotLive(writer, "excluded" if member.excluded else member.state)
@@ -346,7 +348,7 @@ class Aggregator:
             self.domains.restore(member, record)
         heard = max((member.noted_at for member in self._members.values()), default=0)
         for domain in self.domains:
-            domain.restored(heard, self.settings.writer_timeout_ms)
+            domain.finish_restore(heard, self.settings.writer_timeout_ms)
 
     def scale(self, event: ScaleEvent) -> None:
         """Apply a scale event.
@@ -372,7 +374,7 @@ class Aggregator:
             self.sealed = yield from seal(
                 self.domains, self.succession, request, now=now, written_at=written_at
             )
-            self._accepted = [_accepted(each) for each in self.domains]
+            self._accepted = [_build_accepted(each) for each in self.domains]
         elif self.sealed.request != request:
             raise AlreadySealed
         return self.sealed
@@ -391,7 +393,7 @@ class Aggregator:
         """Apply changed settings, as `Domains.reconfigure`; raises as `check_settings`."""
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)
-            self._accepted.append(_accepted(domain))
+            self._accepted.append(_build_accepted(domain))
             self.domains.declare(domain)
         return self.domains.reconfigure(settings, now)
 
@@ -401,10 +403,10 @@ class Aggregator:
             raise StreamSealed(to)
 
 
-def _not_held(terms: Terms) -> Terms:
+def _end_hold(terms: Terms) -> Terms:
     return replace(terms, hold_until=None, held_by=None, held_for=None)
 
 
-def _accepted(domain: Domain) -> Accepted:
+def _build_accepted(domain: Domain) -> Accepted:
     """Return the answer to every note of a domain until its next mark."""
     return Accepted(domain.last.lower if domain.last else None)

@@ -28,7 +28,7 @@ HOLDERS_NAMED = 1000
 """Maximum number of holders named in a decision; before the first mark all members hold."""
 
 
-FORESEEN = 10_000
+EXCLUSIONS_FORESEEN = 10_000
 """Maximum number of exclusions that a forecast looks at, which takes some 20 ms."""
 
 EXCLUSIONS_NAMED = 20
@@ -68,7 +68,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     step = domain.next_step()
     if step is not None:
         return step
-    waited_for = domain.waited_for()
+    waited_for = domain.find_holders()
     if not waited_for:
         return Sealed() if domain.is_sealed else Quiet()
     first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `began`
@@ -90,8 +90,8 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
 
     A writer that also holds another domain may be excluded there first.
     """
-    waited_for, timeout_ms = domain.waited_for(), domains.settings.writer_timeout_ms
-    if not waited_for or len(waited_for) > FORESEEN:
+    waited_for, timeout_ms = domain.find_holders(), domains.settings.writer_timeout_ms
+    if not waited_for or len(waited_for) > EXCLUSIONS_FORESEEN:
         return None
     at = max(
         min(track.times_out_at(timeout_ms) for track in each.member.tracks if track.is_waited_for)
@@ -101,11 +101,11 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
 
     def is_out(track: Track) -> bool:
         is_past = track.member.writer in past or track.times_out_at(timeout_ms, at) <= at
-        return is_past and next(looks) < 2 * FORESEEN
+        return is_past and next(looks) < 2 * EXCLUSIONS_FORESEEN
 
-    past |= dict.fromkeys(track.member.writer for track in domain.next_out(is_out))
+    past |= dict.fromkeys(track.member.writer for track in domain.find_next_out(is_out))
     step = domain.step_without(past.keys())
-    if step is None or len(past) > FORESEEN:
+    if step is None or len(past) > EXCLUSIONS_FORESEEN:
         return None
     return Forecast(at, step.lower, tuple(islice(past, EXCLUSIONS_NAMED)), len(past))
 
@@ -117,7 +117,7 @@ def lower_without(domain: Domain, writer: str) -> int | None:
     return None if lower == BEFORE_ALL_TIME else lower
 
 
-def would(
+def dry_run(
     domains: Domains,
     domain: Domain,
     removed: AbstractSet[str],
@@ -132,14 +132,14 @@ def would(
     number = domains.numbers[domain.name]
     out = removed
     if writer_timeout_ms is not None:
-        out = _timed_out(domains, removed, writer_timeout_ms, now)
+        out = _find_timed_out(domains, removed, writer_timeout_ms, now)
     step = domain.step_without(out)
     if step is not None and step.flush:
         highest, _ = domain.lead_without(removed)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
-        waits = _waits(domain.holders, out) or (
-            _waits(domain.late, out) and domain.lead_without(removed)[0] > domain.lower
+        waits = _is_waiting(domain.holders, out) or (
+            _is_waiting(domain.late, out) and domain.lead_without(removed)[0] > domain.lower
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
@@ -154,14 +154,16 @@ def would(
         is_new = member.vouches or (member.excluded != "removed" and writer in missing)
         if is_new and track.vouched and track.time < step.lower:
             absent.add(writer)
-    return Would("advance", step.lower, domain.cut.would_be(step.lower), tuple(sorted(absent)))
+    return Would("advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent)))
 
 
-def _waits(members: Collection[str], out: AbstractSet[str]) -> bool:
+def _is_waiting(members: Collection[str], out: AbstractSet[str]) -> bool:
     return any(writer not in out for writer in members)
 
 
-def _timed_out(domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int) -> set[str]:
+def _find_timed_out(
+    domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int
+) -> set[str]:
     """Return the removed, and who would be excluded at once under another writer timeout."""
     out, found = set(removed), set[str]()
     while True:
@@ -177,7 +179,7 @@ def _timed_out(domains: Domains, removed: AbstractSet[str], timeout_ms: int, now
 
             waited_for = (*domain.holders.values(), *domain.late.values())
             found |= {t.member.writer for t in waited_for if is_out(t, t.began)}
-            found |= {t.member.writer for t in domain.next_out(is_out)}
+            found |= {t.member.writer for t in domain.find_next_out(is_out)}
         if found <= out:
             return out
         out.update(found)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
 from noted_time.rules.member import BEFORE_ALL_TIME, Lead, Member, MemberRecord, Role, Track
-from noted_time.rules.queues import BATCH, Absences, Ahead, Timeouts
+from noted_time.rules.queues import BATCH_SIZE, Absences, Ahead, Timeouts
 from noted_time.rules.running_cut import RunningCut
 from noted_time.rules.segments import Sharing
 from noted_time.values import (
@@ -120,9 +120,9 @@ class Domain:
         if track.max_time is None:
             if time > self.upper:  # noqa: PLR1730
                 self.upper = time
-            self.wrote_undeclared(track)
+            self.record_undeclared(track)
 
-    def wrote_undeclared(self, track: Track) -> None:
+    def record_undeclared(self, track: Track) -> None:
         """Record that the member wrote rows whose event times it did not declare."""
         if not track.is_undeclared:
             track.is_undeclared = True
@@ -163,7 +163,7 @@ class Domain:
             if is_recounted:
                 self.count(track)
         if self.absences.missing:
-            self.absences.look(track, self.lower)
+            self.absences.check_return(track, self.lower)
 
     def count(self, track: Track) -> None:
         """Begin or end the period during which marks count a member, if its role has changed.
@@ -212,7 +212,7 @@ class Domain:
         the watermark advances the same way without it, even after a restart.
         """
         member, last = track.member, self.last
-        if self.absences.awaits(track):
+        if self.absences.is_waiting(track):
             return False
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
@@ -236,7 +236,7 @@ class Domain:
     def highest(self) -> int:
         """The highest time noted by members that were neither removed nor started again."""
         if self._is_highest_old:
-            self._highest, self._is_highest_old = self._highest_of(()), False
+            self._highest, self._is_highest_old = self._find_highest(()), False
         return self._highest
 
     def lead_without(self, gone: Collection[str]) -> tuple[int, int]:
@@ -244,18 +244,18 @@ class Domain:
 
         That moment (service clock) is at or after the one at which the time was noted.
         """
-        time = self._highest_of(gone) if gone else self.highest
-        leaders = (each.member.noted_at for each in self._standing(gone) if each.time == time)
+        time = self._find_highest(gone) if gone else self.highest
+        leaders = (each.member.noted_at for each in self._list_counted(gone) if each.time == time)
         return time, min(leaders, default=0)
 
-    def _highest_of(self, gone: Collection[str]) -> int:
-        return max((each.time for each in self._standing(gone)), default=BEFORE_ALL_TIME)
+    def _find_highest(self, gone: Collection[str]) -> int:
+        return max((each.time for each in self._list_counted(gone)), default=BEFORE_ALL_TIME)
 
     def take_times_back(self) -> None:
         """Ignore a member's times; the highest time is computed again when it is needed."""
         self._is_highest_old = True
 
-    def _standing(self, gone: Collection[str] = ()) -> Iterator[Track]:
+    def _list_counted(self, gone: Collection[str] = ()) -> Iterator[Track]:
         return (
             each
             for each in self.tracks()
@@ -274,9 +274,9 @@ class Domain:
         highest, since = self.lead_without(())
         is_led_anew = self.lower <= highest < self._peak
         if highest < self._peak:
-            self._lead_by_nobody(max(highest, self.lower))
+            self._lead_without_member(max(highest, self.lower))
         largest = self.lower
-        for track in self._standing():
+        for track in self._list_counted():
             if track.time < min(removed, highest):
                 track.lead = since
             elif is_led_anew and track.time == highest:
@@ -285,7 +285,7 @@ class Domain:
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
 
-    def _lead_by_nobody(self, time: int) -> None:
+    def _lead_without_member(self, time: int) -> None:
         """Set the highest time to one that no known member noted."""
         self._peak, self._leader = time, Track(Member(""), Lead())
 
@@ -305,7 +305,7 @@ class Domain:
         new = self.enter(member)
         new.max_time, new.exclusion = max_time, old.exclusion
         if member.wrote and (old.is_undeclared or max_time is None):
-            self.wrote_undeclared(new)
+            self.record_undeclared(new)
         return new
 
     def restore(self, track: Track, record: MemberRecord) -> None:
@@ -314,7 +314,7 @@ class Domain:
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_at)
         if self.name in record.undeclared or (track.member.wrote and max_time is None):
-            self.wrote_undeclared(track)
+            self.record_undeclared(track)
         track.returned_late = self.name in record.returned_late
         track.exclusion = record.exclusions.get(self.name)
         if not (track.vouched and track.is_out):
@@ -340,14 +340,14 @@ class Domain:
         if not is_new or record.joined_at is None:
             self.newcomers.pop(record.writer, None)
 
-    def restored(self, heard: int, timeout_ms: int) -> None:
+    def finish_restore(self, heard: int, timeout_ms: int) -> None:
         """Compute which members were overtaken and whether uppers are bounds, after all restores.
 
         A removed member may have declared a larger time than the others. `heard` is when any member
         last noted. Members behind the highest time had been overtaken by then, so they may time out
         earlier than queued.
         """
-        self.holders, self.late = _longest_first(self.holders), _longest_first(self.late)
+        self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
             is_spoilt = any(each.largest == self.upper for each in removed)
@@ -356,7 +356,7 @@ class Domain:
             if not is_spoilt:
                 self.upper = upper
         if self._peak < self.lower:  # the member that noted the last lower was forgotten
-            self._lead_by_nobody(self.lower)
+            self._lead_without_member(self.lower)
         for track in self.tracks():
             if track.time < self._peak:
                 track.lead = heard
@@ -379,7 +379,7 @@ class Domain:
             return None
         return Advance(self.highest, flush=True)
 
-    def waited_for(self) -> Mapping[str, Track]:
+    def find_holders(self) -> Mapping[str, Track]:
         """Return the members that the watermark waits for, longest holder first."""
         if self.holders or (self.next_step() is None and self.highest > self.lower):
             return self.holders or self.late
@@ -388,7 +388,7 @@ class Domain:
     @property
     def is_quiet(self) -> bool:
         """Whether the watermark waits for no member and no mark is due."""
-        return self.is_settled and self.next_step() is None and not self.waited_for()
+        return self.is_settled and self.next_step() is None and not self.find_holders()
 
     def step_without(self, names: AbstractSet[str]) -> Advance | None:
         """Return how far the watermark could advance if the named members were not live."""
@@ -410,10 +410,10 @@ class Domain:
         """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:
-            times.append(self._ahead.at_least()[-1].out_at(timeout_ms))
+            times.append(self._ahead.peek()[-1].out_at(timeout_ms))
         return min((time for time in times if time is not None), default=None)
 
-    def next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
+    def find_next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
         """Return the members ahead that would time out as soon as they hold.
 
         They are excluded together with the members before them, so the next mark is not at their
@@ -430,7 +430,7 @@ class Domain:
     def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         """Advance to the step's lower and return the mark, which the caller appends."""
         lower = step.lower
-        self.returned = self.absences.returned(lower)
+        self.returned = self.absences.take_returned(lower)
         self.named = self.absences.take(lower, self.last.lower if self.last else None)
         self.joined = self._take_newcomers()
         cut = self.cut.at(lower)
@@ -464,13 +464,13 @@ class Domain:
         return bool(self.holders) or self._ahead.is_settled(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:
-        """Make up to `BATCH` members that the last mark reached hold; return whether all do.
+        """Make up to `BATCH_SIZE` members that the last mark reached hold; return whether all do.
 
         Working in slices keeps an advance past a million members from blocking for long. A member
         that notes while it is still queued is judged by that note.
         """
         lower, ahead = self.lower, self._ahead
-        for track in ahead.take(lower, BATCH):
+        for track in ahead.take(lower, BATCH_SIZE):
             if track.role == "ahead" and track.time > lower:  # its queue entry was too low
                 ahead.push(track.time, track)
                 continue
@@ -484,5 +484,5 @@ class Domain:
         return not ahead.due(lower + 1) and self.is_settled
 
 
-def _longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
+def _sort_longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
     return dict(sorted(members.items(), key=lambda each: each[1].began))

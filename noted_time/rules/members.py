@@ -13,7 +13,7 @@ from noted_time.rules.queues import Departures
 from noted_time.rules.segments import KnownSegments, Sharing
 from noted_time.values import (
     NO_TERMS,
-    UNCHANGED,
+    UNCHANGED_TIMEOUT,
     ExcludedSince,
     ExclusionReason,
     Note,
@@ -74,7 +74,7 @@ class Domains:
         """Yield the track of each member in the domain of that number, in the order of joining."""
         return (member.track(number) for member in self.members.values())
 
-    def pairs(self, member: Member) -> Iterator[tuple[Domain, Track]]:
+    def list_tracks(self, member: Member) -> Iterator[tuple[Domain, Track]]:
         """Yield each domain with the member's track in it."""
         return zip(self.by_number, member.tracks, strict=True)
 
@@ -116,8 +116,8 @@ class Domains:
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
             took_over = note.took_over or ()
-            member.session = member.session.taken_by(note.session, note.label, since, took_over)
-        if note.timeout_ms != UNCHANGED or note.domains is not None:
+            member.session = member.session.hand_over(note.session, note.label, since, took_over)
+        if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
             changes, widens = True, self._take_terms(member, note)
         if gained:
             self._gain(member, number, note, gained)
@@ -147,7 +147,7 @@ class Domains:
         event times: nobody can tell how many rows came late.
         """
         declared = (note.max_times or {}).keys()
-        for other, (domain, track) in enumerate(self.pairs(member)):
+        for other, (domain, track) in enumerate(self.list_tracks(member)):
             time, is_own = track.noted, other == number
             if not domain.last or track.time >= domain.lower or not track.vouched:
                 continue
@@ -162,7 +162,7 @@ class Domains:
             self._exclude_late(member, now)
         self._place(member, now)
         if member.state == "finished":
-            for domain, track in self.pairs(member):
+            for domain, track in self.list_tracks(member):
                 domain.count(track)
             self._departures.add(member)
 
@@ -193,12 +193,12 @@ class Domains:
             return  # all of them, as the Python clients do
         left = [
             (domain, track)
-            for domain, track in self.pairs(member)
+            for domain, track in self.list_tracks(member)
             if not (track.is_undeclared or domain.name == own or domain.name in carried)
         ]
         if left and member.wrote_by(note.position, gained):
             for domain, track in left:
-                domain.wrote_undeclared(track)
+                domain.record_undeclared(track)
 
     def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
         for name, max_time in max_times.items():
@@ -220,7 +220,7 @@ class Domains:
                 self._begin_again(member, number, max_time=None)
         if left and state != "finished":
             self.sharing.name(member, member.position, again=True)
-            for domain, track in self.pairs(member):
+            for domain, track in self.list_tracks(member):
                 domain.count(track)
         for track in member.tracks:
             if state != "live":
@@ -239,7 +239,7 @@ class Domains:
     def _exclude_late(self, member: Member, now: int) -> None:
         if self.settings.returning_writer != "exclude" or not member.vouches:
             return
-        for domain, track in self.pairs(member):
+        for domain, track in self.list_tracks(member):
             is_late = track.vouched and domain.last is not None and track.time < domain.lower
             if is_late and not track.returned_late:
                 member.since = now  # tells a restart whether a mark has named it
@@ -247,14 +247,14 @@ class Domains:
 
     def _place(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
-        for domain, track in self.pairs(member):
+        for domain, track in self.list_tracks(member):
             domain.place(track, timeout_ms, now)
         self.census.count(member)
 
     def _take_terms(self, member: Member, note: Note) -> bool:
         """Apply the terms of a note; returns whether the member now vouches for more domains."""
         terms = member.terms
-        if note.timeout_ms != UNCHANGED:
+        if note.timeout_ms != UNCHANGED_TIMEOUT:
             terms = replace(terms, timeout_ms=note.timeout_ms)
         if note.domains is not None:
             named = tuple(name for name in self.numbers if name in note.domains)
@@ -277,7 +277,7 @@ class Domains:
             elif not vouches:
                 track.vouched = track.returned_late = track.is_unrecorded = False
                 track.exclusion = None
-        for domain, track in self.pairs(member):
+        for domain, track in self.list_tracks(member):
             domain.timeouts.change_one(track, self.settings.writer_timeout_ms)
         return widens
 
@@ -294,7 +294,7 @@ class Domains:
             return track.member.writer in out or track.times_out_at(timeout_ms, now) <= now
 
         for domain in self:
-            out |= {track.member.writer: track.member for track in domain.next_out(is_out)}
+            out |= {track.member.writer: track.member for track in domain.find_next_out(is_out)}
         return out
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
@@ -303,7 +303,7 @@ class Domains:
         member.excluded = reason
         member.since = now
         exclusion = ExcludedSince(reason, now + self.unix_ahead)
-        for domain, track in self.pairs(member):
+        for domain, track in self.list_tracks(member):
             if track.vouched:
                 track.exclusion = exclusion
                 if waited_for or member.writer in domain.absences.missing:
@@ -312,7 +312,7 @@ class Domains:
         self._place(member, now)
         self._departures.add(member)
         if reason == "removed":
-            for domain, track in self.pairs(member):
+            for domain, track in self.list_tracks(member):
                 domain.withdraw(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
@@ -325,14 +325,14 @@ class Domains:
         for member in gone:
             self.census.leave(member)
             is_passed = self.sharing.may_pass(member)
-            for domain, track in self.pairs(member):
+            for domain, track in self.list_tracks(member):
                 domain.forget(track, is_passed=is_passed)
             # its tracks refer to it: in a circle they would stay until a full collection
             del member.first, member.others
         return gone
 
     def _is_done_with(self, member: Member) -> bool:
-        pairs = list(self.pairs(member))
+        pairs = list(self.list_tracks(member))
         is_bounded = any(not (each.is_unbounded or track.is_undeclared) for each, track in pairs)
         if is_bounded and self.sharing.is_needed(member):
             return False
@@ -350,10 +350,10 @@ class Domains:
         member.restore(record)
         self.segments.join(record.position)
         self.sharing.name(member, member.position)
-        for domain, track in self.pairs(member):
+        for domain, track in self.list_tracks(member):
             domain.restore(track, record)
         self._place(member, record.since)
-        for domain, track in self.pairs(member):
+        for domain, track in self.list_tracks(member):
             domain.restore_vouching(track, record)
         if member.is_gone:
             self._departures.add(member)
@@ -366,7 +366,7 @@ class Domains:
             member.others += (track,)
             domain.cut.add(track.time, member.position)
             if member.wrote:
-                domain.wrote_undeclared(track)
+                domain.record_undeclared(track)
             if track.is_for_first_mark:
                 domain.absences.add(track)
 

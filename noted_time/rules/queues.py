@@ -15,7 +15,7 @@ from noted_time.values import Absence
 
 Thing = TypeVar("Thing")
 
-BATCH = 5_000
+BATCH_SIZE = 5_000
 """Maximum number of members moved between queues in one step, which takes about 5 ms."""
 
 
@@ -28,7 +28,7 @@ class TimeQueue(Generic[Thing]):
     >>> queue = TimeQueue[str]()
     >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
     ...     queue.push(time, name)
-    >>> queue.least, queue.at_least(), queue.pop()
+    >>> queue.least, queue.peek(), queue.pop()
     (5, ['UA'], ['UA'])
     >>> queue.pop(), queue.least
     (['DL', 'AA'], None)
@@ -53,7 +53,7 @@ class TimeQueue(Generic[Thing]):
         """The least time, or `None` if the queue is empty."""
         return self._times[0] if self._times else None
 
-    def at_least(self) -> list[Thing]:
+    def peek(self) -> list[Thing]:
         """Return the things at the least time; the caller may remove things from the end."""
         return self._things[self._times[0]]
 
@@ -72,7 +72,7 @@ class TimeQueue(Generic[Thing]):
         """
         found: list[Thing] = []
         while self._times and self._times[0] <= upto and len(found) < most:
-            things = self.at_least()
+            things = self.peek()
             left = len(things) + len(found) - most
             if left <= 0:
                 found += self.pop()
@@ -115,9 +115,9 @@ class Ahead(TimeQueue["Track"]):
     def is_settled(self, lower: int) -> bool:
         """Return whether the first entry is current and no entry is at or below `lower`.
 
-        Each call moves up to `BATCH` stale entries, so a later call may return true.
+        Each call moves up to `BATCH_SIZE` stale entries, so a later call may return true.
         """
-        for _ in range(BATCH):
+        for _ in range(BATCH_SIZE):
             if not self._times:
                 return True
             time, tracks = self._times[0], self._things[self._times[0]]
@@ -142,8 +142,8 @@ class Ahead(TimeQueue["Track"]):
         The time is `None` if all members pass. The queue does not change.
         """
         put_aside: list[Track] = []
-        while (first := self.first_time()) is not None and passes(self.at_least()[-1]):
-            put_aside.append(self.at_least().pop())
+        while (first := self.first_time()) is not None and passes(self.peek()[-1]):
+            put_aside.append(self.peek().pop())
         for track in put_aside:
             self.push(track.time, track)
         return [track for track in put_aside if track.time != first], first
@@ -172,11 +172,11 @@ class Timeouts:
             self._queue.push(track.timeout_queued, track)
 
     def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
-        """Yield members that have timed out by `now`, from up to `BATCH` entries.
+        """Yield members that have timed out by `now`, from up to `BATCH_SIZE` entries.
 
         Call it again until it yields nothing.
         """
-        for track in self._queue.take(now, BATCH):
+        for track in self._queue.take(now, BATCH_SIZE):
             track.timeout_queued = None
             if not track.is_waited_for:
                 continue
@@ -228,8 +228,8 @@ class Departures:
         gone: list[Member] = []
         kept: list[Member] = []
         while self._queue.due(before) and len(gone) < limit:
-            member = self._queue.at_least().pop()
-            if not self._queue.at_least():
+            member = self._queue.peek().pop()
+            if not self._queue.peek():
                 self._queue.pop()
             member.is_queued_as_gone = False
             if member.is_gone:
@@ -255,7 +255,7 @@ class Absences:
         self._back: dict[str, Track] = {}
         self.missing: set[str] = set()
 
-    def look(self, track: Track, lower: int) -> None:
+    def check_return(self, track: Track, lower: int) -> None:
         """Remember a missing member if the next mark may count it again or it left the domain."""
         if track.member.writer in self.missing and not track.is_missed_at(lower + 1):
             self._back[track.member.writer] = track
@@ -267,14 +267,14 @@ class Absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
-    def awaits(self, track: Track) -> bool:
+    def is_waiting(self, track: Track) -> bool:
         """Return whether a mark has yet to name the member."""
         is_out = track.is_unrecorded and track.member.excluded is not None
         return is_out or track.member.writer in self._back
 
     def before(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would name, without changing anything."""
-        return (track for track in self._queue.before(lower) if _is_to_be_named(track, lower))
+        return (track for track in self._queue.before(lower) if _is_due(track, lower))
 
     def take(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
         """Return the absences that the mark at `lower` reports, sorted by writer.
@@ -285,7 +285,7 @@ class Absences:
         while self._queue.due(lower):
             for track in self._queue.pop():
                 track.in_absences = False
-                if _is_to_be_named(track, lower):
+                if _is_due(track, lower):
                     track.is_unrecorded = False
                     named = absences[track.member.writer] = absence_of(track, last_lower)
                     self._miss(named)
@@ -293,7 +293,7 @@ class Absences:
                     self.add(track)
         return tuple(absences[writer] for writer in sorted(absences))
 
-    def returned(self, lower: int) -> tuple[str, ...]:
+    def take_returned(self, lower: int) -> tuple[str, ...]:
         """Return the writers that the mark at `lower` counts again; removed writers are not."""
         found = self._back.items()
         back = sorted(writer for writer, track in found if not track.is_missed_at(lower))
@@ -308,7 +308,7 @@ class Absences:
             self.missing.add(named.writer)
 
 
-def _is_to_be_named(track: Track, lower: int) -> bool:
+def _is_due(track: Track, lower: int) -> bool:
     return track.is_unrecorded and track.is_out and track.time < lower
 
 

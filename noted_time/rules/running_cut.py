@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from noted_time.values import StreamCut, join_into
 
-FEW = 1000
+FEW_WAITING = 1000
 """Number of passed positions above which scanning all of them is faster."""
 
 OFFSETS_KEPT = 1 << 15
@@ -62,7 +62,7 @@ class RunningCut:
     def at(self, lower: int) -> StreamCut:
         """Advance to `lower` and return the cut there."""
         self._lower = lower
-        for _ in range(FEW):
+        for _ in range(FEW_WAITING):
             if not self._times or self._times[0] >= lower:
                 return StreamCut(dict(self._passed))
             position = self._waiting.pop(heappop(self._times))
@@ -82,9 +82,9 @@ class RunningCut:
                 if offset > passed.get(segment, -1):
                     passed[segment] = offset
         self._waiting, self._times = later, sorted(later)
-        self._size = self._counted()
+        self._size = self._count_waiting()
 
-    def would_be(self, lower: int) -> StreamCut:
+    def preview(self, lower: int) -> StreamCut:
         """Return the cut at `lower` without advancing."""
         cut = dict(self._passed)
         for after in self._times:
@@ -97,7 +97,7 @@ class RunningCut:
         for position in (self._passed, *self._waiting.values()):
             if not segments.isdisjoint(position):
                 join_into(position, floor)
-        self._size = self._counted()
+        self._size = self._count_waiting()
 
     def _thin(self) -> None:
         """Halve the number of offsets: neighbouring positions are joined at the earliest time.
@@ -116,8 +116,8 @@ class RunningCut:
             brought += len(position)
             join_into(joined, position)
         self._waiting, self._times = kept, list(kept)
-        self._size = self._counted()
+        self._size = self._count_waiting()
         self._limit = max(OFFSETS_KEPT, 2 * self._size)
 
-    def _counted(self) -> int:
+    def _count_waiting(self) -> int:
         return sum(map(len, self._waiting.values()))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noted_time.rules.member import Member
 from noted_time.rules.members import Domains
-from noted_time.values import ScaleEvent, Succession, gained_by
+from noted_time.values import ScaleEvent, Succession, find_gained
 
 
 def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
@@ -28,9 +28,9 @@ def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> N
 
 def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
     """Raise a member's position to the offsets that a named segment implies."""
-    gained = gained_by(floor, member.position)
+    gained = find_gained(floor, member.position)
     if member.wrote_by((), gained):
-        for domain, track in domains.pairs(member):
-            domain.wrote_undeclared(track)
+        for domain, track in domains.list_tracks(member):
+            domain.record_undeclared(track)
     member.position.update(gained)
     domains.sharing.name(member, gained)

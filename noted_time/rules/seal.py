@@ -26,7 +26,7 @@ from noted_time.values import (
     StreamCut,
     Succession,
     UnknownDomain,
-    behind_of,
+    find_behind,
     join_into,
     reaches,
 )
@@ -34,7 +34,7 @@ from noted_time.values import (
 NEVER_NOTED_NAMED = 1000
 """Maximum number of named members that never noted a time."""
 
-SLICE = 500
+SLICE_SIZE = 500
 """How many members are handled at a time, which takes some 2 ms."""
 
 T = TypeVar("T")
@@ -43,13 +43,13 @@ Slices = Generator[None, None, T]
 """Work that yields after each slice of it, so that the caller may let others read meanwhile."""
 
 
-def slices(things: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the things, `SLICE` of them at a time.
+def split_slices(things: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the things, `SLICE_SIZE` of them at a time.
 
-    >>> [len(some) == SLICE for some in slices(range(SLICE + 1))]
+    >>> [len(some) == SLICE_SIZE for some in split_slices(range(SLICE_SIZE + 1))]
     [True, False]
     """
-    return (things[begin : begin + SLICE] for begin in range(0, len(things), SLICE))
+    return (things[begin : begin + SLICE_SIZE] for begin in range(0, len(things), SLICE_SIZE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def seal(
     for domain in domains:
         join_into(known, domain.last.cut.offsets if domain.last else {})
     members, silent = list(domains.members.values()), list[str]()
-    for some in slices(members):
+    for some in split_slices(members):
         for member in some:
             join_into(known, member.position)
         silent += [m.writer for m in some if all(each.noted is None for each in m.tracks)]
@@ -105,12 +105,12 @@ def seal(
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            domain.returned = domain.absences.returned(lower)
+            domain.returned = domain.absences.take_returned(lower)
             tracks = [each.track(number) for each in members]
-            domain.named = yield from _named(domain, tracks, lower, written_at)
+            domain.named = yield from _collect_absences(domain, tracks, lower, written_at)
             domain.last = _last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
-    for some in slices(members):
+    for some in split_slices(members):
         for member in some:
             domains.finish(member, now)
         yield
@@ -121,7 +121,7 @@ def _final_cut(
     known: Mapping[int, int], succession: Succession, asked: Mapping[int, int]
 ) -> dict[int, int]:
     cut = succession.normalise(asked)
-    behind, beyond = behind_of(cut, known), succession.beyond_the_end(cut)
+    behind, beyond = find_behind(cut, known), succession.beyond_the_end(cut)
     if behind or beyond:
         raise InvalidCut(behind, beyond)
     final_cut = dict(known)
@@ -174,13 +174,13 @@ def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written
     )
 
 
-def _named(
+def _collect_absences(
     domain: Domain, tracks: list[Track], lower: int, written_at: int
 ) -> Slices[tuple[Absence, ...]]:
     """Return the members that the last mark excludes: those excluded before, and all live ones."""
     last_lower = domain.last.lower if domain.last else None
     absences = {each.writer: each for each in domain.absences.take(lower, last_lower)}
-    for some in slices(tracks):
+    for some in split_slices(tracks):
         for track in sorted(some, key=attrgetter("member.writer")):  # sorted parts sort faster
             member = track.member
             if member.vouches and track.vouched:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
-from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, accepted
-from noted_time.tables.listed import history_of
-from noted_time.tables.opened import append_nothing, opened
+from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, build_acceptance
+from noted_time.tables.history_rows import history_of
+from noted_time.tables.table_urls import append_nothing, open_history
 from noted_time.values import Claim, Rejected
 
 __all__ = [
@@ -54,7 +54,7 @@ def standing(
     Raises `Rejected` for a table that does not exist and for rows that are no history. Raises
     `Unreachable` if the table cannot be read now, and `ImportError` that says what to install.
     """
-    history = opened(table, at) if isinstance(table, str) else history_of(table, at=at)
+    history = open_history(table, at) if isinstance(table, str) else history_of(table, at=at)
     return history.claim(tuple(names) if names is not None else None)
 
 
@@ -67,7 +67,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     """
     if not comment.strip():
         raise Rejected("a claim is accepted with a comment: who vouches for the table, and why")
-    found = accepted(opened(url), comment, tuple(names), at=at)
+    found = build_acceptance(open_history(url), comment, tuple(names), at=at)
     records = [replace(claim, id=token_hex(8)) for claim in found]
     append_nothing(url, {claim.key: claim.to_json() for claim in records})
     return records
@@ -78,7 +78,7 @@ def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
 
     Raises as `standing`.
     """
-    history = opened(url)
+    history = open_history(url)
     found = history.standings()
     places = [each.ended_at for name, each in found.items() if name in (tuple(names) or found)]
     return list(history.commits[max(min(places, default=0), 0) :])

@@ -14,20 +14,20 @@ from importlib import import_module
 from typing import Any
 
 from noted_time.reading import TableHistory
-from noted_time.tables.listed import history_of
+from noted_time.tables.history_rows import history_of
 from noted_time.values import Rejected, Unreachable
 
-LOG = "_delta_log"
+LOG_DIRECTORY = "_delta_log"
 FILES_AT_ONCE = 16
-BY_CATALOG = "commits that a catalog manages"
+CATALOG_COMMITS = "commits that a catalog manages"
 CATALOG_MANAGED = "catalog-managed"
 """How deltalake's error names a table that it opens only for its catalog."""
 
-NOT_YET = (
+CATALOG_NOT_SUPPORTED = (
     "the commits of {} are kept by its catalog: reading or writing claims there is not possible yet"
 )
 
-_COMMIT = re.compile(r"(\d{20})\.json")
+_COMMIT_FILE = re.compile(r"(\d{20})\.json")
 
 
 class DeltaLog:
@@ -57,11 +57,11 @@ class DeltaLog:
         except (exceptions.DeltaError, OSError) as error:
             name = f"the Delta table at {self._location!r}"
             if CATALOG_MANAGED in str(error):
-                raise Rejected(NOT_YET.format(name)) from error
+                raise Rejected(CATALOG_NOT_SUPPORTED.format(name)) from error
             raise Unreachable(f"{name} cannot be read: {error}") from error
         rows = [row for _, row in self._known.values()]
         if table.version() > max(self._known, default=-1):
-            rows.append({"version": table.version(), "operation": BY_CATALOG})
+            rows.append({"version": table.version(), "operation": CATALOG_COMMITS})
         metadata = table.metadata()
         return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
 
@@ -74,15 +74,15 @@ class DeltaLog:
         handler = import_module("deltalake.fs").DeltaStorageHandler(self._location)
         files = fs.PyFileSystem(handler)
         found = {}
-        for info in files.get_file_info(fs.FileSelector(LOG)):
-            if commit := _COMMIT.fullmatch(info.base_name):
+        for info in files.get_file_info(fs.FileSelector(LOG_DIRECTORY)):
+            if commit := _COMMIT_FILE.fullmatch(info.base_name):
                 found[int(commit[1])] = info
         kept = {v: known for v, known in self._known.items() if v in found}
         self._known = {v: k for v, k in kept.items() if k[0] == (found[v].size, found[v].mtime_ns)}
 
         def row_of(version: int) -> Mapping[str, Any]:
             with files.open_input_stream(found[version].path) as stream:
-                return {**_commit_info(stream.read()), "version": version}
+                return {**_parse_commit(stream.read()), "version": version}
 
         new = sorted(found.keys() - self._known.keys())
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
@@ -90,10 +90,10 @@ class DeltaLog:
                 self._known[version] = ((found[version].size, found[version].mtime_ns), row)
 
 
-def _commit_info(text: bytes) -> Mapping[str, Any]:
+def _parse_commit(text: bytes) -> Mapping[str, Any]:
     """Return what a commit says of itself, an empty operation if it says nothing.
 
-    >>> _commit_info(b'{"add": {"path": "a"}}')
+    >>> _parse_commit(b'{"add": {"path": "a"}}')
     {'operation': ''}
     """
     for line in text.splitlines():

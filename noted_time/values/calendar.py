@@ -6,14 +6,14 @@ from bisect import bisect_left
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from noted_time.values.errors import Unreadable
-from noted_time.values.given import unix_ms_of
-from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, shown_time
+from noted_time.values.parsing import unix_ms_of
+from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, format_time
 
 FIRST_MIDNIGHT = EPOCH.replace(tzinfo=None)
 """That of 1970, on the clock of any zone."""
 
 
-def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
+def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     """Return the last time, not above `time`, at which a clock in the zone shows a multiple.
 
     Multiples of `step_ms` (at least 1) count from 1970-01-01T00:00 on that clock. A step of whole
@@ -21,7 +21,7 @@ def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     clock is put forward. All are Unix ms.
 
     >>> from zoneinfo import ZoneInfo
-    >>> floored(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
+    >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
     1357034400000
 
     The day on which Berlin's summer ends has 25 hours, and two of them begin at two o'clock:
@@ -29,7 +29,7 @@ def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
     >>> def shown(time: str, step_ms: int) -> str:
     ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
-    ...     return shown_in(floored(given, step_ms, berlin), berlin)
+    ...     return format_in_zone(floor_time(given, step_ms, berlin), berlin)
     >>> shown("2026-10-25T23:30+01:00", 24 * hour)
     '2026-10-25T00:00:00+02:00'
     >>> shown("2026-10-25T02:30+02:00", hour), shown("2026-10-25T02:30+01:00", hour)
@@ -51,15 +51,15 @@ def floored(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     return max(first, second)
 
 
-def shown_in(time: int, zone: tzinfo = UTC) -> str:
-    """Return a time in ISO 8601 with the offset of a zone, `Z` for UTC; raises as `floored`.
+def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
+    """Return a time in ISO 8601 with the offset of a zone, `Z` for UTC; raises as `floor_time`.
 
     >>> from zoneinfo import ZoneInfo
-    >>> shown_in(1357034400000), shown_in(1357034400250, ZoneInfo("Europe/Berlin"))
+    >>> format_in_zone(1357034400000), format_in_zone(1357034400250, ZoneInfo("Europe/Berlin"))
     ('2013-01-01T10:00:00Z', '2013-01-01T11:00:00.250+01:00')
     """
     if zone is UTC:
-        return shown_time(time)
+        return format_time(time)
     return _local(time, zone).isoformat(timespec="milliseconds" if time % 1000 else "seconds")
 
 

@@ -9,16 +9,16 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from noted_time.values.errors import Rejected
-from noted_time.values.settings import NAME
-from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, counted
+from noted_time.values.settings import NAME_PATTERN
+from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
 
-PREFIX = "noted-time."
+KEY_PREFIX = "noted-time."
 """What the keys of claims begin with, in the metadata of a commit; the name follows."""
 
-EXPECTS = f"{PREFIX}expects"
+EXPECTS_PROPERTY = f"{KEY_PREFIX}expects"
 """The table property that lists the names a table expects, separated by commas."""
 
-NO_NAMES = ("expects", "accept")
+RESERVED_NAMES = ("expects", "accept")
 """Names that no claim may have: they would read as something else."""
 
 VALID_THROUGH = "kafka.connect.valid-through-ts"
@@ -27,7 +27,7 @@ VALID_THROUGH = "kafka.connect.valid-through-ts"
 NAMES_KEPT = 100
 SEGMENTS_KEPT = 1000
 
-LARGEST = 1 << 20
+LARGEST_RECORD = 1 << 20
 """A record, or a commit's metadata, that has more characters is not read."""
 
 
@@ -90,7 +90,7 @@ class Claim:
     @property
     def key(self) -> str:
         """The key of the record in the metadata of a commit."""
-        return f"{PREFIX}{self.name}"
+        return f"{KEY_PREFIX}{self.name}"
 
     @property
     def vouched_by(self) -> str:
@@ -104,7 +104,7 @@ class Claim:
         if self.vouched["expected"]:
             of = f"{self.vouched['expected_vouching']:,} of {self.vouched['expected']:,}"
             return f", by {of} expected writers"
-        return f", by {counted(self.vouched['count'], 'writer')}, none expected"
+        return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
     def to_json(self) -> str:
         """Return the record as the commit has it."""
@@ -112,22 +112,22 @@ class Claim:
         batch = [self.query, self.batch]
         record = {"complete_to": self.complete_to, "batch": batch, "id": self.id}
         found["cut"] = self.cut if len(self.cut) <= SEGMENTS_KEPT else {}
-        given = {key: found[key] for key in FIELDS if found[key] != DEFAULTS[key]}
+        given = {key: found[key] for key in RECORD_FIELDS if found[key] != RECORD_DEFAULTS[key]}
         return json.dumps({**record, **given}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Claim:
         """Return the record of a name; raises `Rejected` if it is not one."""
         try:
-            found: Any = json.loads(text) if len(text) <= LARGEST else None
+            found: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = found["batch"]
-            given = {key: found[key] for key in FIELDS if key in found}
+            given = {key: found[key] for key in RECORD_FIELDS if key in found}
             complete_to, given["id"] = found["complete_to"], found["id"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise Rejected(f"{PREFIX}{name} holds no claim: {text[:200]!r}") from error
+            raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}") from error
         is_record = _is_time(complete_to) and _is_text(query) and _is_int(batch)
-        if not (is_record and all(FIELDS[key](value) for key, value in given.items())):
-            raise Rejected(f"{PREFIX}{name} holds no claim: {text[:200]!r}")
+        if not (is_record and all(RECORD_FIELDS[key](value) for key, value in given.items())):
+            raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}")
         if given.get("missing") is not None:
             given["missing"] = tuple(given["missing"])
         return cls(name, complete_to, query=query, batch=batch, **given)
@@ -155,15 +155,15 @@ def _is_names(value: object) -> bool:
 
 def _is_vouched(value: object) -> bool:
     return (
-        _is_map(value, len(VOUCHED), _is_int)
+        _is_map(value, len(VOUCHED_FIELDS), _is_int)
         and isinstance(value, dict)
-        and value.keys() == {*VOUCHED}
+        and value.keys() == {*VOUCHED_FIELDS}
     )
 
 
-VOUCHED = ("count", "expected", "expected_vouching")
+VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
 
-FIELDS: Mapping[str, Callable[[object], bool]] = {
+RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("time_of", "part", "id", "table", "plan"), _is_text),
     "after": _is_time,
     **dict.fromkeys(("after_id", "ended"), _is_text),
@@ -179,21 +179,23 @@ FIELDS: Mapping[str, Callable[[object], bool]] = {
 }
 """The further fields of a record in JSON, in their order, and what tells whether a value is one."""
 
-DEFAULTS: Mapping[str, Any] = {
+RECORD_DEFAULTS: Mapping[str, Any] = {
     each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)
 }
 
 
-def claims_in(metadata: Mapping[str, Any]) -> dict[str, Claim]:
+def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the records in the metadata of a commit, by name.
 
     A record that cannot be read claims nothing, and says so.
 
     >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
-    >>> claims_in({"noted-time.flights": text, "owner": "me"})
+    >>> parse_claims({"noted-time.flights": text, "owner": "me"})
     {'flights': Claim(name='flights', complete_to=50, ...)}
     """
-    found = {str(key).removeprefix(PREFIX): text for key, text in metadata.items() if is_key(key)}
+    found = {
+        str(key).removeprefix(KEY_PREFIX): text for key, text in metadata.items() if is_key(key)
+    }
     return {name: _read(name, text) for name, text in found.items()}
 
 
@@ -203,8 +205,8 @@ def is_key(key: object) -> bool:
     >>> is_key("noted-time.flights"), is_key("noted-time.expects")
     (True, False)
     """
-    name = key.removeprefix(PREFIX) if isinstance(key, str) else ""
-    return name != key and name not in NO_NAMES and NAME.fullmatch(name) is not None
+    name = key.removeprefix(KEY_PREFIX) if isinstance(key, str) else ""
+    return name != key and name not in RESERVED_NAMES and NAME_PATTERN.fullmatch(name) is not None
 
 
 def _read(name: str, text: object) -> Claim:
@@ -214,20 +216,20 @@ def _read(name: str, text: object) -> Claim:
         return Claim(name, None, unreadable=str(error))
 
 
-def expected(properties: Mapping[str, str]) -> tuple[str, ...]:
+def list_expected_names(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names that a table expects by its properties, none if it does not say.
 
-    >>> expected({"noted-time.expects": "flights, bookings"})
+    >>> list_expected_names({"noted-time.expects": "flights, bookings"})
     ('bookings', 'flights')
     """
-    names = {name.strip() for name in properties.get(EXPECTS, "").split(",")}
+    names = {name.strip() for name in properties.get(EXPECTS_PROPERTY, "").split(",")}
     return tuple(sorted(names - {""}))
 
 
-def kept_days(properties: Mapping[str, str]) -> float | None:
+def read_retention_days(properties: Mapping[str, str]) -> float | None:
     """Return for how many days a table says that it keeps its commits, `None` if it does not say.
 
-    >>> kept_days({"delta.logRetentionDuration": "interval 12 hours"})
+    >>> read_retention_days({"delta.logRetentionDuration": "interval 12 hours"})
     0.5
     """
     age_ms = properties.get("history.expire.max-snapshot-age-ms", "")

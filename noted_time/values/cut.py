@@ -117,10 +117,10 @@ class TimeWindow(NamedTuple):
     sealed: bool = False
 
 
-def plain_position(position: Mapping[int, int]) -> Mapping[int, int]:
+def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
     """Return a position as plain ints (numpy's are common), because JSON has no others.
 
-    >>> plain_position([120])
+    >>> convert_position([120])
     Traceback (most recent call last):
         ...
     noted_time.Rejected: a position is a dict, segment → offset, both integers; not [120]
@@ -153,25 +153,27 @@ def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
             cut[segment] = offset
 
 
-def gained_by(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+def find_gained(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
     """Return the offsets of `position` that are beyond those known.
 
-    >>> gained_by({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
+    >>> find_gained({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
     {1: 5, 2: 0}
     """
     return {s: offset for s, offset in position.items() if offset > known.get(s, -1)}
 
 
-def behind_of(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
+def find_behind(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
     """Return the known offsets that `position` is behind of.
 
-    >>> behind_of({0: 8, 1: 5}, known={0: 9, 1: 4})
+    >>> find_behind({0: 8, 1: 5}, known={0: 9, 1: 4})
     {0: 9}
     """
     return {s: known[s] for s, offset in position.items() if offset < known.get(s, 0)}
 
 
-def waited_for(position: Mapping[int, int], cut: Mapping[int, int]) -> list[SegmentWaited]:
+def find_missing_offsets(
+    position: Mapping[int, int], cut: Mapping[int, int]
+) -> list[SegmentWaited]:
     """Return the segments in which a position is behind a cut, in the order of the cut."""
     offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
     return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]

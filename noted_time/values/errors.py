@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from noted_time.values.fencing import Session
 from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import Late, Missing
-from noted_time.values.times import Beyond, counted, shown_time
+from noted_time.values.times import Beyond, format_time, pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +137,14 @@ class InvalidNote(Rejected):
         *,
         first: bool = False,
     ) -> None:
-        why = _WHY.get(status, "last is {last}")
+        why = _REFUSAL_REASONS.get(status, "last is {last}")
         if beyond is not None and isinstance(last, int):
             why = f"{beyond.sentence(last)} (at most {{last}} now)"
         if first and status in BEHIND_ANOTHER:
-            why += _EARLIER
+            why += _EARLIER_PROCESS
         shown: object = ", ".join(last) if isinstance(last, tuple) else last
-        if status in TIMES and isinstance(last, int):
-            shown = shown_time(last)
+        if status in TIME_STATUSES and isinstance(last, int):
+            shown = format_time(last)
         super().__init__(f"note of writer {writer!r} refused as {status}: {why.format(last=shown)}")
         self.writer = writer
         self.status = status
@@ -152,17 +152,17 @@ class InvalidNote(Rejected):
         self.beyond = beyond
 
 
-TIMES = ("invalid_time", "too_far_ahead")
+TIME_STATUSES = ("invalid_time", "too_far_ahead")
 """The statuses whose `last` is a time."""
 
 BEHIND_ANOTHER = ("invalid_time", "invalid_position")
 
-_EARLIER = (
+_EARLIER_PROCESS = (
     ", noted by an earlier process under its name, which may still be running: join without a "
     "position, flush, and then look up the ends of the segments"
 )
 
-_WHY = {
+_REFUSAL_REASONS = {
     "invalid_time": "it noted {last} before, and a time may not go back",
     "invalid_position": "it was at {last} before, and a position may not go back",
     "unknown_domain": "the stream declares {last}",
@@ -196,7 +196,7 @@ class ImplausibleTime(Rejected):
     def __init__(self, time: int, lower: int) -> None:
         super().__init__(
             f"is {time} in seconds? The times of the stream are in milliseconds, "
-            f"so ask for {time * 1000}; the lower is {shown_time(lower)}"
+            f"so ask for {time * 1000}; the lower is {format_time(lower)}"
         )
         self.time = time
         self.lower = lower
@@ -237,8 +237,8 @@ class InvalidFinalTime(Rejected):
 
     def __init__(self, domain: str, time: int, lower: int | None) -> None:
         is_end = lower is None or time > lower
-        what = "is an end of int64" if is_end else f"is not above {shown_time(lower)}"
-        super().__init__(f"final time {shown_time(time)} of domain {domain!r} {what}")
+        what = "is an end of int64" if is_end else f"is not above {format_time(lower)}"
+        super().__init__(f"final time {format_time(time)} of domain {domain!r} {what}")
         self.domain = domain
         self.lower = lower
 
@@ -340,10 +340,10 @@ class Fenced(Rejected):
     """
 
     def __init__(self, writer: str, held: Session, rows: int) -> None:
-        written = counted(rows, "row") if rows else "what was"
+        written = pluralize(rows, "row") if rows else "what was"
         super().__init__(
             f"writer {writer!r} is fenced: {held.who} took its name over at "
-            f"{shown_time(held.since)}, so this process notes nothing any more, and {written} "
+            f"{format_time(held.since)}, so this process notes nothing any more, and {written} "
             "written since its last accepted note may be late; end it, and give each process a "
             "writer name of its own if both are to run"
         )
@@ -361,7 +361,7 @@ class UnknownStream(Rejected):
 
     def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
         """`alike` are streams that there are, one of which may be meant."""
-        remedy = _meant(alike) or f"create it with `noted-time stream create {stream}`"
+        remedy = _suggest(alike) or f"create it with `noted-time stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {remedy}")
         self.stream = stream
 
@@ -388,12 +388,12 @@ class UnknownWriter(Rejected):
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
         """`alike` are writers that there are, one of which may be meant."""
-        remedy = _meant(alike) or "`noted-time writers STREAM` lists them"
+        remedy = _suggest(alike) or "`noted-time writers STREAM` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
 
 
-def _meant(alike: Sequence[str]) -> str:
+def _suggest(alike: Sequence[str]) -> str:
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
@@ -514,8 +514,8 @@ class NotCompleteYet(Conflict):
     )
 
     def __init__(self, time: int, lower: int | None) -> None:
-        now = "there is no mark yet" if lower is None else f"the lower is {shown_time(lower)}"
-        super().__init__(f"time {shown_time(time)} is not complete yet: {now}")
+        now = "there is no mark yet" if lower is None else f"the lower is {format_time(lower)}"
+        super().__init__(f"time {format_time(time)} is not complete yet: {now}")
         self.time = time
         self.lower = lower
 

@@ -13,7 +13,7 @@ SESSION_LENGTH = 64
 LABEL_LENGTH = 128
 
 
-class Former(NamedTuple):
+class FormerSession(NamedTuple):
     """A session that lost its writer's name; `label` is for people, and never compared."""
 
     id: str
@@ -36,9 +36,9 @@ class Session:
     `since` is when it took over, in Unix ms. No note of a session that lost the name is accepted
     again, even if requests are delayed:
 
-    >>> held = NO_SESSION.taken_by("b1", "host-a", since=5).taken_by("f7", "host-b", since=9)
+    >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
     >>> held
-    Session(id='f7', label='host-b', since=9, lost=(Former(id='b1', label='host-a'),))
+    Session(id='f7', label='host-b', since=9, lost=(FormerSession(id='b1', label='host-a'),))
     >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
     (False, True)
 
@@ -52,7 +52,7 @@ class Session:
     id: str | None = None
     label: str = ""
     since: int = 0
-    lost: tuple[Former, ...] = ()
+    lost: tuple[FormerSession, ...] = ()
 
     def admits(
         self, session: str, *, takes_over: bool = False, took_over: Collection[str] | None = None
@@ -62,16 +62,16 @@ class Session:
             return False
         return self.id is None or takes_over or self.id in (took_over or ())
 
-    def taken_by(
+    def hand_over(
         self, session: str, label: str, since: int, took_over: Collection[str] = ()
     ) -> Session:
         """Return the session after another one took over the name at `since`.
 
         It names those from which it had taken the name before, which have then lost it as well.
         """
-        lost = self._lost()
+        lost = self._list_lost()
         known = {session, *(each.id for each in lost)}
-        forgotten = [Former(each, "") for each in took_over if each not in known]
+        forgotten = [FormerSession(each, "") for each in took_over if each not in known]
         return Session(session, label, since, (*forgotten, *lost)[-FORMER_KEPT:])
 
     @property
@@ -84,10 +84,10 @@ class Session:
         """The process that has the name, without those that lost it."""
         return HeldName(self.id, self.label, self.since)
 
-    def _lost(self) -> tuple[Former, ...]:
+    def _list_lost(self) -> tuple[FormerSession, ...]:
         if self.id is None:
             return self.lost
-        return (*self.lost, Former(self.id, self.label))[-FORMER_KEPT:]
+        return (*self.lost, FormerSession(self.id, self.label))[-FORMER_KEPT:]
 
 
 NO_SESSION = Session()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SPELLED = str.maketrans("+/", "-_")
+BASE64URL_TABLE = str.maketrans("+/", "-_")
 
 
 def log_id(spelling: str) -> str:
@@ -15,7 +15,7 @@ def log_id(spelling: str) -> str:
     >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
     'l-Nn1Hl_QmqdyIVaRTaVpA'
     """
-    return spelling.translate(SPELLED)
+    return spelling.translate(BASE64URL_TABLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, shown_time
+from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time
 
 Named = TypeVar("Named")
 LatePlace = tuple[str, int, int, int]
@@ -127,10 +127,10 @@ class LateReport:
         )
 
 
-def late_by_hour(times: Iterable[int]) -> list[LateRows]:
+def group_late_rows(times: Iterable[int]) -> list[LateRows]:
     """Return late rows with these times, those of each full hour by themselves.
 
-    >>> late_by_hour([3_600_000, 7, 5])
+    >>> group_late_rows([3_600_000, 7, 5])
     [LateRows(rows=2, least=5, most=7), LateRows(rows=1, least=3600000, most=3600000)]
     """
     hours = (list(each) for _, each in groupby(sorted(times), lambda time: time // HOUR_MS))
@@ -207,12 +207,12 @@ class LateWriter:
     unknown: bool = False
 
     @property
-    def counted(self) -> str:
+    def row_count(self) -> str:
         """How many rows, in words.
 
-        >>> LateWriter("pos", 3, 5, 6, 7, at_most=True).counted
+        >>> LateWriter("pos", 3, 5, 6, 7, at_most=True).row_count
         'at most 3'
-        >>> LateWriter("till", 0, None, 6, 7, unknown=True).counted
+        >>> LateWriter("till", 0, None, 6, 7, unknown=True).row_count
         'an unknown number'
         """
         if self.unknown:
@@ -251,7 +251,7 @@ class Late(_Writers[LateWriter]):
         """
         if not self.count:
             return "but it is not known which rows came too late" if self else "with no late rows"
-        named = ", ".join(f"{each.counted} of {each.writer}" for each in self.writers)
+        named = ", ".join(f"{each.row_count} of {each.writer}" for each in self.writers)
         more = self.count - len(self.writers)
         also = f" and those of {more} more writers" if more else ""
         return f"but rows came too late: {named}{also}"
@@ -313,7 +313,7 @@ class NotVouching:
         >>> NotVouching("delhi", "idle", 20).sentence
         'delhi (idle, vouches to 20)'
         """
-        until = "" if self.until is None else f", vouches to {shown_time(self.until)}"
+        until = "" if self.until is None else f", vouches to {format_time(self.until)}"
         return f"{self.writer} ({STANDING_WORDS.get(self.reason, self.reason)}{until})"
 
 
@@ -368,5 +368,5 @@ FEW_NAMES = 5
 """Maximum number of writers that a sentence names."""
 
 VOUCHED_NOT_KNOWN = VouchedBy(0, names_known=False)
-NOT_KNOWN = Missing(is_known=False)
+MISSING_NOT_KNOWN = Missing(is_known=False)
 LATE_NOT_KNOWN = Late(is_known=False)

@@ -40,7 +40,7 @@ MOST_DOMAINS = 100
 MOST_LATE = 24
 """Maximum number of reports of late rows that a note has, such as one for each hour of a day."""
 
-UNCHANGED = 0
+UNCHANGED_TIMEOUT = 0
 """The `timeout_ms` of a note that does not change it; a timeout is never 0."""
 
 HELD_LENGTH = 200
@@ -106,8 +106,9 @@ class Note:
     """
     domains: tuple[str, ...] | None = None
     """The domains that the writer vouches for from now on; `None`: as before, at first all."""
-    timeout_ms: int | None = UNCHANGED
-    """The writer's own timeout from now on; `None`: the stream's, `UNCHANGED`: as before."""
+    timeout_ms: int | None = UNCHANGED_TIMEOUT
+    """The writer's own timeout from now on; `None`: the stream's, `UNCHANGED_TIMEOUT`: as
+    before."""
     late: LateRows | Sequence[LateRows] | None = None
     """Rows that it wrote below the lower since it last reported such rows; at most `MOST_LATE`."""
     session: str | None = None
@@ -135,7 +136,7 @@ class Note:
     """The least time of its rows, of a first note; `None`: they may have any time."""
 
 
-def reports_of(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
+def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
     """Return the reports of a note, of which it may have one or several."""
     if late is None:
         return ()

@@ -15,27 +15,27 @@ Default = TypeVar("Default")
 
 ReturningWriter = Literal["hold", "exclude"]
 
-NAME = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
+NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 """Neither `.` nor `..`: clients and proxies remove these from a path before it is sent."""
 
 
-def checked_name(what: str, name: str) -> str:
+def validate_name(what: str, name: str) -> str:
     """Return `name`; raises `InvalidName` naming `what` if the name is not legal.
 
-    >>> checked_name("stream", "flights.2013")
+    >>> validate_name("stream", "flights.2013")
     'flights.2013'
-    >>> [name for name in (".", "..", "...", ".a", "") if NAME.fullmatch(name)]
+    >>> [name for name in (".", "..", "...", ".a", "") if NAME_PATTERN.fullmatch(name)]
     ['...', '.a']
     """
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise InvalidName(what, name)
     return name
 
 
-def unnamed_domain(declared: Collection[str]) -> str:
+def choose_domain(declared: Collection[str]) -> str:
     """Return the domain that is meant where none is named: the only one declared, or `default`.
 
-    >>> unnamed_domain(["ship_time"]), unnamed_domain(["order_time", "ship_time"])
+    >>> choose_domain(["ship_time"]), choose_domain(["order_time", "ship_time"])
     ('ship_time', 'default')
     """
     return next(iter(declared)) if len(declared) == 1 else "default"
@@ -118,9 +118,9 @@ class StreamSettings:
         if not self.domains or len(set(self.domains)) != len(self.domains):
             raise Rejected(f"domains must be one or more different names, not {list(self.domains)}")
         for domain in self.domains:
-            checked_name("domain", domain)
+            validate_name("domain", domain)
         for writer in self.expected_writers:
-            checked_name("writer", writer)
+            validate_name("writer", writer)
 
     @property
     def are_unix_ms(self) -> bool:
@@ -129,4 +129,4 @@ class StreamSettings:
 
     def domain_or_default(self, domain: str | None) -> str:
         """Return `domain`; if it is not named, the one that is meant then."""
-        return unnamed_domain(self.domains) if domain is None else domain
+        return choose_domain(self.domains) if domain is None else domain

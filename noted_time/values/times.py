@@ -41,10 +41,10 @@ UNIX_MS = Bounds(31_536_000_000, 7_258_118_400_000)
 """1971 to 2199 in Unix ms. Times outside are of another clock, and shown as they are."""
 
 
-def shown_time(time: int | None) -> str:
+def format_time(time: int | None) -> str:
     """Return a time in ISO 8601 if it can be Unix ms, otherwise as it is.
 
-    >>> shown_time(1357034400000), shown_time(1357034400250), shown_time(42), shown_time(None)
+    >>> format_time(1357034400000), format_time(1357034400250), format_time(42), format_time(None)
     ('2013-01-01T10:00:00Z', '2013-01-01T10:00:00.250Z', '42', '-')
     """
     if time is None:
@@ -55,29 +55,29 @@ def shown_time(time: int | None) -> str:
     return f"{shown.isoformat(timespec='milliseconds' if time % 1000 else 'seconds')}Z"
 
 
-def shown_gap(earlier: int, later: int) -> str:
+def format_gap(earlier: int, later: int) -> str:
     """Return how far one time is beyond another: a duration if both can be Unix ms.
 
-    >>> shown_gap(1357034400000, 1357038300000), shown_gap(40, 42)
+    >>> format_gap(1357034400000, 1357038300000), format_gap(40, 42)
     ('1h 5m', '2')
     """
     ms = later - earlier
-    return shown_seconds(ms) if earlier in UNIX_MS and later in UNIX_MS else str(ms)
+    return format_seconds(ms) if earlier in UNIX_MS and later in UNIX_MS else str(ms)
 
 
-def month(unix_ms: int) -> str:
+def format_month(unix_ms: int) -> str:
     """Return the month of a moment in Unix ms.
 
-    >>> month(1357041600000)
+    >>> format_month(1357041600000)
     'January 2013'
     """
     return f"{EPOCH + timedelta(milliseconds=unix_ms):%B %Y}"
 
 
-def shown_duration(ms: int) -> str:
+def format_duration(ms: int) -> str:
     """Return a duration in its largest unit and the next smaller one, the rest cut off.
 
-    >>> [shown_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000)]
+    >>> [format_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000)]
     ['0ms', '500ms', '1h 30m', '4m', '1d 1h']
     """
     parts = []
@@ -88,19 +88,19 @@ def shown_duration(ms: int) -> str:
     return "0ms" if first is None else " ".join(filter(None, parts[first : first + 2]))
 
 
-def shown_seconds(ms: int) -> str:
+def format_seconds(ms: int) -> str:
     """Return a duration in full seconds, for one that still grows while it is read.
 
-    >>> shown_seconds(4061), shown_seconds(250), shown_seconds(5_400_000), shown_seconds(-1)
+    >>> format_seconds(4061), format_seconds(250), format_seconds(5_400_000), format_seconds(-1)
     ('4s', '0s', '1h 30m', '0s')
     """
-    return shown_duration(ms // 1000 * 1000) if ms >= UNITS_MS["s"] else "0s"
+    return format_duration(ms // 1000 * 1000) if ms >= UNITS_MS["s"] else "0s"
 
 
-def counted(number: int, what: str) -> str:
+def pluralize(number: int, what: str) -> str:
     """Return a number of things.
 
-    >>> counted(1, "writer"), counted(2000, "writer")
+    >>> pluralize(1, "writer"), pluralize(2000, "writer")
     ('1 writer', '2,000 writers')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
@@ -129,7 +129,7 @@ class Beyond:
         if abs(self.time) >= MAX_INT64:
             return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound
-        far = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else shown_duration(ahead)
+        far = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else format_duration(ahead)
         units = (("microseconds", 10**3), ("nanoseconds", 10**6))
         fits = (unit for unit, n in units if LEAST_UNIX_MS < self.time // n <= bound)
         return f"{self.field} {self.time} is {far} too far ahead" + "".join(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time.extras import needs_extra
+from noted_time.extras import build_import_error
 from noted_time_cli.analyse.columns import FileColumns, JudgedStream
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
@@ -188,4 +188,4 @@ def _extra(source: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise needs_extra(f"noted-time analyse {source}", extra, error) from None
+        raise build_import_error(f"noted-time analyse {source}", extra, error) from None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noted_time.analysis import Analysis, Behind, analyse, by_name, rows_ahead
-from noted_time.values import UNITS_MS, counted, shown_duration, shown_time
+from noted_time.analysis import Analysis, RowsBehind, analyse, find_rows_ahead, summarize_by_name
+from noted_time.values import UNITS_MS, format_duration, format_time, pluralize
 from noted_time_cli.analyse.rows import AS_REPLAY, ASSUMED, Rows
 from noted_time_cli.terminal.output import print_table, say
 
@@ -80,12 +80,12 @@ class Costs:
     least_delay_without_loss_by_flink_ms: int
     least_delay_with_them_ms: int
     least_delay_without_them_ms: int
-    owed_to: list[Behind]
+    owed_to: list[RowsBehind]
     delays: list[Figures]
     perfect: Figures | None
-    behind_by_partition: list[Behind]
+    behind_by_partition: list[RowsBehind]
     who: str | None
-    behind_by_who: list[Behind]
+    behind_by_who: list[RowsBehind]
     noted: NotedCosts | None = None
 
 
@@ -107,7 +107,7 @@ def costs_of(
     elif rows.arrivals is None:
         arrivals, assumed = rows.assumed_arrivals(), ASSUMED
     else:
-        left_out = rows_ahead(rows.arrivals, rows.times, ahead_ms)
+        left_out = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
         arrivals, assumed = np.delete(rows.arrivals, left_out), None
         rows = rows.without(left_out)
     found = analyse(arrivals, rows.times, rows.partitions, window_ms)
@@ -131,31 +131,34 @@ def costs_of(
         spark.least_delay_ms(),
         found.flink.least_delay_ms(),
         *_owed(every, left_out, found, window_ms, ahead_ms),
-        [figures(d, spark.lost(d), found.flink.lost(d), spark.waits(d)) for d in shown],
+        [
+            figures(d, spark.count_lost(d), found.flink.count_lost(d), spark.measure_waits(d))
+            for d in shown
+        ],
         None if assumed else figures(None, 0, 0, found.perfect),
-        found.behind(rows.partitions),
+        found.find_behind(rows.partitions),
         rows.who,
-        [] if rows.whose is None else found.behind(rows.whose),
+        [] if rows.whose is None else found.find_behind(rows.whose),
     )
     return costs, found
 
 
 def _owed(
     rows: Rows, left_out: NDArray[np.int64], found: Analysis, window_ms: int, ahead_ms: int
-) -> tuple[int, int, list[Behind]]:
+) -> tuple[int, int, list[RowsBehind]]:
     """Return the least delay with and without the rows that it is owed to, and whose these are."""
     least = found.spark.least_delay_ms()
     if rows.arrivals is not None and len(left_out):
         every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
         by_ms = (rows.times - rows.arrivals)[left_out]
-        return every, least, by_name(rows.names[left_out], by_ms)
+        return every, least, summarize_by_name(rows.names[left_out], by_ms)
     if rows.arrivals is None and found.owed_to is not None:
         row = np.array([found.owed_to])
         others = rows.without(row)
         found = analyse(others.assumed_arrivals(), others.times, window_ms=window_ms)
         owed = least - found.spark.least_delay_ms()
         if owed > ahead_ms:
-            return least, least - owed, by_name(rows.names[row], np.array([owed]))
+            return least, least - owed, summarize_by_name(rows.names[row], np.array([owed]))
     return least, least, []
 
 
@@ -164,12 +167,12 @@ def print_costs(costs: Costs, observe: str) -> None:
     for sentence in filter(None, (costs.assumed, *costs.said)):
         say(sentence)
     say(
-        f"{counted(costs.rows, 'row')} of {counted(costs.partitions, 'partition')}, "
-        f"{costs.event_time} from {shown_time(costs.first_ms)} to {shown_time(costs.last_ms)}; "
+        f"{pluralize(costs.rows, 'row')} of {pluralize(costs.partitions, 'partition')}, "
+        f"{costs.event_time} from {format_time(costs.first_ms)} to {format_time(costs.last_ms)}; "
         f"{shown_window(costs.window_ms)}."
     )
     if costs.without_time:
-        say(f"{counted(costs.without_time, 'row')} without {costs.event_time} passed over.")
+        say(f"{pluralize(costs.without_time, 'row')} without {costs.event_time} passed over.")
     print_table(_columns(costs), _figures(costs))
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     ahead = [] if costs.assumed else costs.owed_to
@@ -192,7 +195,7 @@ def shown_window(ms: int) -> str:
     >>> shown_window(3_600_000), shown_window(0)
     ('windows of 1h', 'each row by itself')
     """
-    return f"windows of {shown_duration(ms)}" if ms else "each row by itself"
+    return f"windows of {format_duration(ms)}" if ms else "each row by itself"
 
 
 def shown_delay(ms: int) -> str:
@@ -219,7 +222,7 @@ def _figures(costs: Costs) -> Iterator[dict[str, object]]:
 
 def _row(name: str, each: Figures) -> dict[str, object]:
     waits = (each.wait_median_ms, each.wait_p99_ms, each.wait_longest_ms)
-    median, p99, longest = (None if ms is None else shown_duration(int(ms)) for ms in waits)
+    median, p99, longest = (None if ms is None else format_duration(int(ms)) for ms in waits)
     return {
         "delay": name,
         "lost": f"{each.lost:,}",
@@ -248,8 +251,8 @@ def _whose(title: str) -> Columns:
     return {
         title: "name",
         "rows": lambda row: f"{row['rows']:,}",
-        "median": lambda row: shown_duration(int(row["median_ms"])),
-        "worst": lambda row: shown_duration(row["worst_ms"]),
+        "median": lambda row: format_duration(int(row["median_ms"])),
+        "worst": lambda row: format_duration(row["worst_ms"]),
     }
 
 
@@ -261,14 +264,15 @@ def _least(costs: Costs) -> str:
     whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
     name = whose.name if costs.who else f"partition {whose.name}"
     more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
-    how = f", at most {shown_duration(whose.worst_ms)} ahead of their arrival; without them"
+    how = f", at most {format_duration(whose.worst_ms)} ahead of their arrival; without them"
     if rows == 1:
-        how = f", which is {shown_duration(whose.worst_ms)} ahead of its arrival; without it"
+        how = f", which is {format_duration(whose.worst_ms)} ahead of its arrival; without it"
     if costs.assumed:
         how = ", or to those behind it: only arrivals tell which are wrong; without it"
     return (
-        f"{shown_delay(with_ms)}. {shown_duration(with_ms - without_ms)} of this delay are owed to "
-        f"{counted(rows, 'row')} of {name}{more}{how} {shown_delay(without_ms)}"
+        f"{shown_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
+        "owed to "
+        f"{pluralize(rows, 'row')} of {name}{more}{how} {shown_delay(without_ms)}"
     )
 
 

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from noted_time.values import DAY_MS, HOUR_MS, counted
+from noted_time.values import DAY_MS, HOUR_MS, pluralize
 from noted_time_cli.analyse.costs import Costs, shown_delay, shown_window
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def draw(costs: Costs, found: Analysis) -> Figure:
     title = f"Every delay below {shown_delay(least)} loses rows" if least else "No row is late"
     figure.text(0.03, 0.925, title, fontsize=19, weight="bold", color=INK)
     what = (
-        f"{counted(costs.rows, 'row')} by {costs.event_time}, {shown_window(costs.window_ms)}: "
+        f"{pluralize(costs.rows, 'row')} by {costs.event_time}, {shown_window(costs.window_ms)}: "
         "Spark's watermark at every delay"
     )
     figure.text(0.03, 0.865, what, fontsize=11, color=GREY)
     axes = figure.add_axes((0.1, 0.125, 0.87, 0.67))
     delays = np.unique(np.linspace(0, max(least, 1), POINTS).astype(np.int64))
-    lost = [100 * found.spark.lost(int(delay)) / costs.rows for delay in delays]
+    lost = [100 * found.spark.count_lost(int(delay)) / costs.rows for delay in delays]
     across = [_across(found.spark, int(delay), costs) for delay in delays]
     unit, size = next((each for each in UNITS if max(across) >= 2 * each[1]), UNITS[-1])
     axes.plot([ms / size for ms in across], lost, color=OWN, linewidth=2.5, zorder=2)
@@ -76,7 +76,7 @@ def _across(curve: Curve, delay: int, costs: Costs) -> float:
     """Return where a delay is drawn: at its median wait, or at itself where no wait is known."""
     if costs.assumed:
         return delay
-    return curve.waits(delay).median_ms or 0.0
+    return curve.measure_waits(delay).median_ms or 0.0
 
 
 def _style(axes: Axes, most: float, costs: Costs, unit: str) -> None:

@@ -16,7 +16,7 @@ from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
 from noted_time.observing import FIRST_TIMES
-from noted_time.values import Rejected, counted
+from noted_time.values import Rejected, pluralize
 from noted_time_cli.analyse.rows import Rows
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def of_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: 
 def _files(root: Path, stream: str) -> Iterator[tuple[int, int, Path]]:
     """Yield the files of a log in order: the segment of each, its start offset, and its path."""
     for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
-        for _, new in segment.changed():
+        for _, new in segment.list_changes():
             yield from ((number, start, segment.path / name) for name, start in new.items())
 
 
@@ -119,7 +119,7 @@ def _rows(
         said.append(f"Rows came in as {columns.arrival} says.")
     if len(kept) > most:
         said.append(
-            f"The last {most:,} of {counted(len(kept), 'row')} are judged; --records takes more."
+            f"The last {most:,} of {pluralize(len(kept), 'row')} are judged; --records takes more."
         )
         kept = kept[-most:]
     return Rows(
@@ -140,7 +140,7 @@ def _times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
     values = table.column(column)
     kind = values.type
     if not pa.types.is_timestamp(kind):
-        form = form.judged(column, pc.drop_null(values)[:FIRST_TIMES].to_pylist())
+        form = form.infer_unit(column, pc.drop_null(values)[:FIRST_TIMES].to_pylist())
     if pa.types.is_timestamp(kind):
         return pc.cast(pc.cast(values, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
     if kind == pa.int64() and form.unit == "ms":

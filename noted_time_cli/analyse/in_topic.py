@@ -17,7 +17,7 @@ from rich.progress import Progress
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
 from noted_time.observing import FIRST_TIMES
-from noted_time.values import Rejected, Unreachable, counted, shown_time
+from noted_time.values import Rejected, Unreachable, format_time, pluralize
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
 from writer_client.kafka.event_times import time_in, timestamp, values_in
@@ -51,7 +51,7 @@ def of_topic(  # noqa: PLR0913 - one parameter for each flag
     """
     topic = Topic(config, name)
     look = topic.look_again(committed=True)
-    topic.check_led(look.unknown)
+    topic.check_leaders(look.unknown)
     said: list[str] = []
     with suppress(Rejected):  # without the right to read settings, it is judged all the same
         if "compact" in topic.settings().get("cleanup.policy", ""):
@@ -74,17 +74,17 @@ def _begins(
 ) -> dict[int, int]:
     """Return where to begin each partition, so that about so many records are read."""
     found = topic.begins()
-    topic.check_led(look.ends.keys() - found.keys())
+    topic.check_leaders(look.ends.keys() - found.keys())
     begins = {each: found[each] for each in look.ends}
     if deleted := sum(map(bool, begins.values())):
         said.append(
-            f"Records that were deleted from {counted(deleted, 'partition')} are not judged."
+            f"Records that were deleted from {pluralize(deleted, 'partition')} are not judged."
         )
     if since_ms is not None:
         since = int(clocks.time() * 1000) - since_ms
         from_then = topic.offsets_at(since)
         if all(from_then[each] <= begins[each] for each in begins):
-            said.append(f"The log begins after {shown_time(since)}: all of it is read.")
+            said.append(f"The log begins after {format_time(since)}: all of it is read.")
         begins = {each: max(begins[each], from_then[each]) for each in begins}
     there = sum(look.ends[each] - begins[each] for each in begins)
     if there > most:
@@ -104,11 +104,11 @@ def _read(
     reader: TopicReader, reading: _Reading, begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> None:
     total = sum(ends[each] - begins[each] for each in ends)
-    say(f"Reading {counted(total, 'record')} of {counted(len(ends), 'partition')}.")
+    say(f"Reading {pluralize(total, 'record')} of {pluralize(len(ends), 'partition')}.")
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task("", total=total)
-        while reader.behind(ends):
+        while reader.find_behind(ends):
             for partition, offset, message in reader.read(ends, for_s=READ_S):
                 if offset < ends[partition]:
                     reading.take(partition, message)
@@ -182,7 +182,7 @@ class _Reading:
         if not self._times:
             raise Rejected(self._nothing(topic.name))
         event_time = self._field or "timestamp"
-        self._form.judged(event_time, self._first)
+        self._form.infer_unit(event_time, self._first)
         is_appended = self._appended == len(self._times)
         knows = is_live or self._field is not None
         if self._field is None and is_appended:
@@ -194,7 +194,7 @@ class _Reading:
             clock = "their brokers'" if is_appended else "their producers', by their clocks"
             said = [f"Records came in at their timestamps, which are {clock}.", *said]
         if self._without_value:
-            said.append(f"{counted(self._without_value, 'record')} without a value passed over.")
+            said.append(f"{pluralize(self._without_value, 'record')} without a value passed over.")
         if self._refused is not None:
             said.append(f"The first record without {event_time}: {self._refused}.")
         whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
@@ -214,7 +214,7 @@ class _Reading:
     def _nothing(self, topic: str) -> str:
         if not self._without:
             return f"{topic} has no records to judge: is it the right topic, and was it written to?"
-        return f"none of {counted(self._without, 'record')} has a time: {self._refused}"
+        return f"none of {pluralize(self._without, 'record')} has a time: {self._refused}"
 
 
 def _who(named: str) -> Who:

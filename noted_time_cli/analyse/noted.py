@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from noted_time.analysis import BROKEN, NOT_KNOWN, Placed, judge
+from noted_time.analysis import BROKEN_VERDICT, UNKNOWN_VERDICT, LocatedRows, judge
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.values import DAY_MS, AnotherLog, counted, shown_time
+from noted_time.values import DAY_MS, AnotherLog, format_time, pluralize
 from noted_time_cli.analyse.costs import Figures, NotedCosts, figures_of
 from noted_time_cli.terminal.output import fail, print_table, say
 from reader_client.asking.vouching import read_noted
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 LOST: Columns = {
     "rows lost": lambda row: f"{row['rows']:,}",
-    "from": lambda row: shown_time(row["first_ms"]),
-    "to": lambda row: shown_time(row["last_ms"]),
+    "from": lambda row: format_time(row["first_ms"]),
+    "to": lambda row: format_time(row["last_ms"]),
     "why": lambda row: shown_verdict(row["verdict"]),
 }
 
-VERDICTS = {BROKEN: "its word was broken", NOT_KNOWN: "not known"}
+VERDICTS = {BROKEN_VERDICT: "its word was broken", UNKNOWN_VERDICT: "not known"}
 """How verdicts are shown; any other is the reason why a row is late by contract."""
 
 
@@ -38,7 +38,7 @@ def noted_costs(rows: Rows, window_ms: int, asked: JudgedStream, stream: str) ->
     with closing(Transport(asked.url, token=asked.token)) as transport:
         read = run(read_noted(stream, asked.domain), transport.ask)
     AnotherLog.check(stream, read.logs, rows.log_id)
-    placed = Placed(rows.times, rows.partitions, rows.offsets, rows.whose)
+    placed = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
     found = judge(read.marks, placed, read.words, read.owners, window_ms)
     lost, came = len(found.lost), rows.arrivals
     is_replayed = came is None or abs(int(came.max()) - read.marks.written[-1]) > DAY_MS
@@ -59,7 +59,7 @@ def shown_verdict(verdict: str) -> str:
 def print_lost(costs: NotedCosts, by: str) -> None:
     """Print whose rows the marks lost, when and why, and what was not judged."""
     if costs.not_judged:
-        rows = counted(costs.not_judged, "row")
+        rows = pluralize(costs.not_judged, "row")
         say(
             f"{rows} below the first mark kept of {costs.stream} not judged: it may have lost some."
         )
@@ -70,7 +70,7 @@ def print_lost(costs: NotedCosts, by: str) -> None:
 
 def check_words(costs: NotedCosts) -> None:
     """End with status 1 if a word was broken."""
-    broken = [each for each in costs.lost if each.verdict == BROKEN]
+    broken = [each for each in costs.lost if each.verdict == BROKEN_VERDICT]
     if broken:
-        whose = ", ".join(f"{each.name} ({counted(each.rows, 'row')})" for each in broken)
+        whose = ", ".join(f"{each.name} ({pluralize(each.rows, 'row')})" for each in broken)
         fail(f"rows came below a time that their writer had noted: {whose}", status=1)

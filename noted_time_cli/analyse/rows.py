@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noted_time.analysis import rows_of_each
+from noted_time.analysis import group_rows
 
 if TYPE_CHECKING:
     from typing import Any
@@ -65,13 +65,13 @@ class Rows:
     def assumed_arrivals(self) -> Times:
         """Return the largest time so far in the partition of each row."""
         found = np.empty(len(self.times), np.int64)
-        for of_it in rows_of_each(self.partitions):
+        for of_it in group_rows(self.partitions):
             found[of_it] = np.maximum.accumulate(self.times[of_it])
         return found
 
     def replayed(self) -> Times:
         """Return how much of its partition is read with each row, in billionths."""
         found = np.empty(len(self.times), np.int64)
-        for of_it in rows_of_each(self.partitions):
+        for of_it in group_rows(self.partitions):
             found[of_it] = np.linspace(0, 1e9, len(of_it), dtype=np.int64)
         return found

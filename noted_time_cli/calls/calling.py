@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
-from noted_time.client.asking import STREAMS
+from noted_time.client.protocol import STREAMS_PATH
 from noted_time.client.transport import Transport
-from noted_time.values import checked_name
+from noted_time.values import validate_name
 from noted_time_cli.terminal.flags import flags_of, unfolded, with_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
 from noted_time_cli.terminal.output import echo, ended_in_a_sentence, print_table, say
@@ -63,7 +63,7 @@ class Caller:
 
         def read(reply: Reply) -> tuple[int, Json]:
             try:
-                return reply.status, reply.body(question.stream)
+                return reply.status, reply.read_body(question.stream)
             except UnexpectedAnswer as other:
                 fact = f"answered oddly: {other.why}"
                 if not other.why:
@@ -73,7 +73,7 @@ class Caller:
         try:
             return self.transport.run(ask_in_turn(controllers, lambda: question, read))
         except UnknownStream as unknown:
-            alike = self._alike(unknown.stream, STREAMS, "name")
+            alike = self._alike(unknown.stream, STREAMS_PATH, "name")
             raise UnknownStream(unknown.stream, alike) from None
         except UnknownWriter as unknown:
             alike = self._alike(unknown.writer, stream_path(question.stream, "writers"), "writer")
@@ -160,4 +160,4 @@ def calls(run: Callable[..., None], *, prints: bool = True) -> Callable[..., Non
 
 def writer_path(stream: str, writer: str, *below: str) -> str:
     """Return the path of a writer of a stream; raises `InvalidName`."""
-    return stream_path(stream, "writers", checked_name("writer", writer), *below)
+    return stream_path(stream, "writers", validate_name("writer", writer), *below)

@@ -13,7 +13,14 @@ from noted_time import OpenStream, Unreachable
 from noted_time.client import run, stream_path
 from noted_time.client.waiting import NotYet
 from noted_time.tables import TableClaim
-from noted_time.values import HOUR_MS, MAX_INT64, floored, shown_in, shown_time, time_of
+from noted_time.values import (
+    HOUR_MS,
+    MAX_INT64,
+    floor_time,
+    format_in_zone,
+    format_time,
+    parse_time,
+)
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.offsets import ReadBy, performing
 from noted_time_cli.calls.tables import Names, TableOption, claimed, lacking_sentence, objected
@@ -97,7 +104,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     stream = stream or ""
     source = read_by.source(stream) if read_by.is_named else None
     asked = last_rounded if source is None else last_reached
-    question = asked(stream, domain, lambda lower: floored(lower, floor, zone))
+    question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
     perform, lacks = performing(call, source), []
     try:
         time, mark, read = run(question, perform)
@@ -109,18 +116,18 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
         except (OpenStream, NotYet) as error:
             fail(str(error), status=MISSING)
         lacks = objections(cut_answer(mark), required)
-    sentence = complete_sentence(stream, shown_in(time, zone), mark)
+    sentence = complete_sentence(stream, format_in_zone(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:
         fail(sentence, status=MISSING)
     say(f"noted-time: {sentence}")
     if not call.prints({"complete_to": time} | mark):
-        echo(shown_in(time, zone))
+        echo(format_in_zone(time, zone))
 
 
 CHANGED: Columns = {
-    "start": lambda window: shown_time(window["start"]),
-    "end": lambda window: shown_time(window["end"]),
+    "start": lambda window: format_time(window["start"]),
+    "end": lambda window: format_time(window["end"]),
     "late rows": lambda window: sum(each["rows"] for each in window["late"]),
     "writers": lambda window: ", ".join(each["writer"] for each in window["late"]),
 }
@@ -151,7 +158,7 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time changed-since 2013-01-01T10:00Z flights --size 1h
     """
-    query = {"changed_since": time_of(time), "size_ms": size, "domain": domain}
+    query = {"changed_since": parse_time(time), "size_ms": size, "domain": domain}
     path = stream_path(stream, "windows")
     most = MAX_INT64 if everything else limit
     page = call.listing(path, "windows", CHANGED, cursor="after", limit=most, query=query)
@@ -171,8 +178,8 @@ def _of_table(  # noqa: PLR0913, PLR0917 - one for each flag
 ) -> None:
     """Print the time to which a table is complete, or end with what it lacks."""
     found = claimed(table, names)
-    time = floored(found.complete_to, floor, zone)
-    first, shown = first_complete(table, found, time, names), shown_in(time, zone)
+    time = floor_time(found.complete_to, floor, zone)
+    first, shown = first_complete(table, found, time, names), format_in_zone(time, zone)
     first.check_since(time)
     sentence = f"complete to {shown}{lacking_sentence(first)}"
     try:

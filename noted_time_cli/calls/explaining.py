@@ -16,7 +16,7 @@ from rich.text import Text
 
 from noted_time import Conflict, Rejected, Unreachable
 from noted_time.client import Json, stream_path
-from noted_time.values import duration_ms, shown_seconds, shown_time
+from noted_time.values import format_seconds, format_time, parse_duration
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.terminal.options import NONE, DomainOption, LimitOption, Stream, offsets, option
 from noted_time_cli.terminal.output import console, echo, escaped, print_table, table
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 HOLDERS: Columns = {
     "writer": "writer",
-    "time": lambda each: shown_time(each["time"]),
-    "held for": lambda each: shown_seconds(each["held_for_ms"]),
-    "times out in": lambda each: shown_seconds(each["times_out_in_ms"]),
-    "lower without it": lambda each: shown_time(each["lower_without"]),
+    "time": lambda each: format_time(each["time"]),
+    "held for": lambda each: format_seconds(each["held_for_ms"]),
+    "times out in": lambda each: format_seconds(each["times_out_in_ms"]),
+    "lower without it": lambda each: format_time(each["lower_without"]),
 }
 
 SEGMENTS: Columns = {
@@ -70,7 +70,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time explain flights --exclude UA
     """
-    timeout_ms = None if writer_timeout is None else duration_ms(writer_timeout)
+    timeout_ms = None if writer_timeout is None else parse_duration(writer_timeout)
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
     query["position"] = json.dumps(offsets(position)) if position else None
     found = call.ask("GET", stream_path(stream, "explain"), query=query)
@@ -96,7 +96,7 @@ def watch(
 
     Try it:  noted-time watch flights --every 2s
     """
-    every_ms = duration_ms(every)
+    every_ms = parse_duration(every)
     if every_ms < LEAST_MS:
         raise Rejected(f"--every {every} is too short: use 100ms or more")
     query = {"domain": domain, "limit": limit}
@@ -139,7 +139,7 @@ def _live(look: Callable[[], Json], every_s: float) -> None:
                     live.update(shown, refresh=True)
                 except (Conflict, Unreachable) as error:
                     pause_s += getattr(error, "retry_after_s", None) or 0.0
-                    age = shown_seconds(int((clock.monotonic() - answered_at) * 1000))
+                    age = format_seconds(int((clock.monotonic() - answered_at) * 1000))
                     says = f"No answer for {age}; what is shown is that old. Trying again: {error}"
                     live.update(Group(shown, Text(escaped(says), "bold red")), refresh=True)
                 clock.sleep(pause_s)

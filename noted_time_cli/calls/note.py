@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from controller.aggregation.shown.sentences import REASON_WORDS
+from controller.aggregation.views.sentences import REASON_WORDS
 from noted_time import Accepted, Note, Rejected, UnknownWriter, Unreachable
 from noted_time.client import note_to_wire, stream_path
 from noted_time.values import (
-    UNCHANGED,
+    UNCHANGED_TIMEOUT,
     LateRows,
     NotesRefused,
     State,
-    counted,
-    shown_duration,
-    shown_gap,
-    shown_time,
-    time_of,
+    format_duration,
+    format_gap,
+    format_time,
+    parse_time,
+    pluralize,
 )
 from noted_time_cli.calls.calling import Caller, calls, writer_path
 from noted_time_cli.calls.waiting import UNANSWERED
@@ -62,7 +62,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     domain: DomainOption = None,
     timeout: Annotated[
         int, duration("How long it may be silent, such as 90m, from now on.")
-    ] = UNCHANGED,
+    ] = UNCHANGED_TIMEOUT,
     late: Annotated[
         int | None,
         typer.Option(
@@ -94,7 +94,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
     if (late is None) != (least is None):
         raise typer.BadParameter("--late ROWS and --least TIME go together")
-    noted = None if time is None else time_of(time, up=False)
+    noted = None if time is None else parse_time(time, up=False)
     reached = {int(segment): offset for segment, offset in offsets(position).items()}
     said = Note(
         writer,
@@ -102,9 +102,9 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         reached,
         domain=domain,
         state=state,
-        timeout_ms=timeout or UNCHANGED,
-        late=None if late is None or least is None else LateRows(late, time_of(least)),
-        since=None if since is None else time_of(since),
+        timeout_ms=timeout or UNCHANGED_TIMEOUT,
+        late=None if late is None or least is None else LateRows(late, parse_time(least)),
+        since=None if since is None else parse_time(since),
     )
     try:
         if not join:
@@ -136,13 +136,13 @@ def _late_warning(stream: str, said: Note, lower: int | None) -> str:
     """
     if lower is None or said.state != "live" or said.late:
         return ""
-    at = shown_time(lower)
+    at = format_time(lower)
     if said.time is None:
         return f"{said.writer} vouches from {at} on"
     if said.time >= lower:
         return ""
-    noted = f"{said.writer} noted {shown_time(said.time)}"
-    gap = shown_gap(said.time, lower)
+    noted = f"{said.writer} noted {format_time(said.time)}"
+    gap = format_gap(said.time, lower)
     return f"{noted}: late by {gap}, {stream} went on without it to {at}"
 
 
@@ -156,17 +156,17 @@ def _sentence(stream: str, said: Note, result: Accepted) -> str:
     if said.state != "live":
         first = f"{who} is {said.state}: {stream} does not wait for it."
     elif isinstance(said.late, LateRows):
-        rows, least = counted(said.late.rows, "row"), shown_time(said.late.least)
+        rows, least = pluralize(said.late.rows, "row"), format_time(said.late.least)
         first = f"{who} reported {rows} from {least} on that came below the watermark."
     elif said.time is None:
-        most = shown_duration(result.timeout_ms or 0)
+        most = format_duration(result.timeout_ms or 0)
         first = f"{who} joined: {stream} waits for it, for {most} of silence at most."
     else:
-        first = f"{who} noted {shown_time(said.time)}."
+        first = f"{who} noted {format_time(said.time)}."
     if result.exclusion is None:  # the lower is from before this note, which may be the first
-        return first if lower is None else f"{first} {stream} is complete to {shown_time(lower)}."
-    why, since = REASON_WORDS[result.exclusion.reason], shown_time(result.exclusion.since)
+        return first if lower is None else f"{first} {stream} is complete to {format_time(lower)}."
+    why, since = REASON_WORDS[result.exclusion.reason], format_time(result.exclusion.since)
     return (
         f"{first} But {stream} went on without it ({why} at {since}): "
-        f"what it writes below {shown_time(lower)} is late."
+        f"what it writes below {format_time(lower)} is late."
     )

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from noted_time.extras import needs_extra
-from noted_time.progress import ReadOffsets, offsets_of_json
+from noted_time.extras import build_import_error
+from noted_time.progress import ReadOffsets, parse_offsets
 from noted_time.values import Rejected
 from noted_time_cli.calls.calling import Caller
 from noted_time_cli.terminal.brokers import kafka_config
@@ -90,7 +90,7 @@ class ReadBy:
         try:
             from noted_time.kafka.groups import GroupOffsets
         except ModuleNotFoundError as error:
-            raise needs_extra("--kafka", "kafka", error) from None
+            raise build_import_error("--kafka", "kafka", error) from None
         config = kafka_config(self.kafka, self.kafka_settings)
         return GroupOffsets(config, self.group or "", topic)
 
@@ -101,7 +101,7 @@ class ReadBy:
         except (OSError, UnicodeDecodeError) as error:
             raise Rejected(f"the offsets in {name} cannot be read: {error}") from error
         by = "the offsets given" if name == STDIN else f"the offsets in {name}"
-        return ReadOffsets(offsets_of_json(text, inclusive=self.inclusive), by)
+        return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), by)
 
 
 def performing(call: Caller, source: Source | None = None) -> Callable[[Any], Any]:

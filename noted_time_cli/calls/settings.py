@@ -16,7 +16,7 @@ from typing import (
 )
 
 from noted_time import Rejected, StreamSettings
-from noted_time.values import duration_ms, shown_duration
+from noted_time.values import format_duration, parse_duration
 from noted_time_cli.terminal.options import NONE, option
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def shown_setting(name: str, value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "-"
     if name.endswith("_ms") and isinstance(value, int):
-        return shown_duration(value)
+        return format_duration(value)
     return "none" if value is None else str(value)
 
 
@@ -71,7 +71,9 @@ def _read(name: str, typed: Any) -> object:  # noqa: ANN401 - text, or a list of
     form = _form(name)
     if form == "NUMBER" and not typed.isdecimal():
         raise Rejected(f"{typed[:40]!r} is neither a whole number nor none")
-    return duration_ms(typed) if form == "DURATION" else int(typed) if form == "NUMBER" else typed
+    return (
+        parse_duration(typed) if form == "DURATION" else int(typed) if form == "NUMBER" else typed
+    )
 
 
 FLAGS = {each.name: _flag(each) for each in fields(StreamSettings)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.terminal.output import print_table, say
 
@@ -15,7 +15,7 @@ CONTROLLERS: Columns = {
     "controller": "url",
     "version": "version",
     "schema": "revision",
-    "since": lambda row: None if row["since"] is None else shown_time(row["since"]),
+    "since": lambda row: None if row["since"] is None else format_time(row["since"]),
     "buckets": "buckets",
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time.client import Json, stream_path
-from noted_time.values import Rejected, UnknownStream, counted, log_id, shown_time, time_of
+from noted_time.values import Rejected, UnknownStream, format_time, log_id, parse_time, pluralize
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.settings import GivenSettings, shown_setting
 from noted_time_cli.terminal.options import (
@@ -39,8 +39,8 @@ MARKS: Columns = {
     "stream": "stream",
     "domain": "domain",
     "mark": lambda mark: mark.get("seq"),
-    "lower": lambda mark: shown_time(mark.get("lower")),
-    "upper": lambda mark: shown_time(mark.get("upper")),
+    "lower": lambda mark: format_time(mark.get("lower")),
+    "upper": lambda mark: format_time(mark.get("upper")),
     "cut": lambda mark: shown_position(mark.get("cut")),
 }
 
@@ -114,7 +114,7 @@ def _dropped(call: Caller, stream: str, settings: Json) -> str:
     except UnknownStream:
         return ""
     counts = would["dropped"].items()
-    return ", ".join(f"{counted(count, 'mark')} of {domain}" for domain, count in counts if count)
+    return ", ".join(f"{pluralize(count, 'mark')} of {domain}" for domain, count in counts if count)
 
 
 @app.command()
@@ -130,7 +130,7 @@ def show(call: Caller, stream: Stream) -> None:
     _print_settings(found)
     print_table(MARKS, _marks(found))
     if found["seal"] is not None:
-        at, cut = shown_time(found["seal"]["at"]), shown_position(found["seal"]["cut"])
+        at, cut = format_time(found["seal"]["at"]), shown_position(found["seal"]["cut"])
         say(f"{stream} was sealed at {at}: it ends at {cut}.")
 
 
@@ -205,7 +205,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
-    times = {domain: time_of(time) for domain, time in pairs(final_time, "DOMAIN=TIME")}
+    times = {domain: parse_time(time) for domain, time in pairs(final_time, "DOMAIN=TIME")}
     body = {"cut": offsets(cut), "final_times": times}
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
@@ -229,7 +229,7 @@ def _sealed(stream: str, sealed: Json) -> list[str]:
     """
     sentences = [f"{stream} is sealed at {shown_position(sealed['seal']['cut'])}."]
     for domain, mark in sealed["marks"].items():
-        at = f"is at {shown_time(mark['lower'])}" if mark else "never came"
+        at = f"is at {format_time(mark['lower'])}" if mark else "never came"
         sentences.append(f"The last mark of {domain} {at}.")
     if sealed["never_noted"]:
         names = ", ".join(sealed["never_noted"])

@@ -11,7 +11,7 @@ from noted_time import NotedTimeError, OpenStream, Rejected
 from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from noted_time_cli.calls.calling import Caller
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import DEFAULT_URL, NONE, AsJson, option
@@ -91,10 +91,10 @@ def show(
         echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
         return
     foreign = "; rows of others are in it, too" if found.is_foreign else ""
-    shown = f"{shown_time(found.complete_to)}{lacking_sentence(found)}"
+    shown = f"{format_time(found.complete_to)}{lacking_sentence(found)}"
     echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
     for each, claim in sorted(found.claims.items()):
-        below = shown_time(claim.complete_to)
+        below = format_time(claim.complete_to)
         echo(f"  {each}: {claim.time_of} below {below}{claim.vouched_by}")
 
 
@@ -122,7 +122,7 @@ def accept_claim(
         if len(table) > 1:
             raise Rejected("--at is a version of one table: accept one at a time")
         for claim in accept(table[0], comment, name, at=at):
-            again = f" is complete to {shown_time(claim.complete_to)} again"
+            again = f" is complete to {format_time(claim.complete_to)} again"
             if claim.complete_to is None:
                 again = " claims again with the next micro-batch"
             echo(f"{table[0]}: {claim.name}{again}")
@@ -137,7 +137,7 @@ def _show_commits(table: str, names: list[str]) -> None:
     """Print what happened to a table since its claims ended, and the command that accepts it."""
     found = standing(table, names or None)
     if not isinstance(found, NoClaim):
-        echo(f"{table} is complete to {shown_time(found.complete_to)}: nothing to accept")
+        echo(f"{table} is complete to {format_time(found.complete_to)}: nothing to accept")
         return
     echo(f"{table}: {found.why}")
     commits = since_claims(table, names)

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, listed
+from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, REASON_WORDS, join_names
 from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
 from noted_time.client import (
     Json,
@@ -17,12 +17,12 @@ from noted_time.client import (
     not_vouching_from_wire,
     run,
     stream_path,
-    vouched_from_wire,
+    vouching_from_wire,
 )
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
-from noted_time.values import duration_ms, shown_seconds, shown_time, time_of
+from noted_time.values import format_seconds, format_time, parse_duration, parse_time
 from noted_time_cli.calls.calling import Caller, calls
 from noted_time_cli.calls.offsets import ReadBy, performing
 from noted_time_cli.calls.tables import (
@@ -128,19 +128,19 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if table is not None:
         if since is not None or domain is not None:
             raise typer.BadParameter("--since and --domain are for streams: leave them out")
-        complete_to, timeout_s = time_of(_only(stream, time)), duration_ms(timeout) / 1000
+        complete_to, timeout_s = parse_time(_only(stream, time)), parse_duration(timeout) / 1000
         judged = partial(objected, call, required=required)
         _wait_for_table(call, table, name, complete_to, judged, timeout_s)
         return
     if stream is None or time is None:
         raise typer.BadParameter("a stream and a time are needed, or --table and a time")
-    complete_to = time_of(time)
-    shown = shown_time(complete_to)
-    start = None if since is None else time_of(since)
+    complete_to = parse_time(time)
+    shown = format_time(complete_to)
+    start = None if since is None else parse_time(since)
     query = {"complete_to": complete_to, "since": start, "domain": domain} | required.query
     look = _looking(call, stream, query, read_by)
     try:
-        mark, read = _found(look, stream, complete_to, duration_ms(timeout) / 1000)
+        mark, read = _found(look, stream, complete_to, parse_duration(timeout) / 1000)
     except OpenStream as error:
         fail(str(error), status=MISSING)
     lacks = objections(cut_answer(mark), required)
@@ -158,7 +158,7 @@ def complete_sentence(stream: str, time: str, mark: Json, since: int | None = No
     late = late_shown(mark)
     if mark["before_first_mark"] and since is None:
         return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
-    by = vouched_from_wire(mark).sentence
+    by = vouching_from_wire(mark).sentence
     before = ", but nobody vouches for times before its first mark"
     without = missing_shown(mark, int(clock.time() * 1000)) + late
     without += before if mark["before_first_mark"] else ""
@@ -194,7 +194,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     def look(_: Poll) -> tuple[TableClaim, TableClaim, list[str]]:
         found = claimed(table, names)
         if found.complete_to < complete_to:
-            raise NotYet(f"it is complete to {shown_time(found.complete_to)}")
+            raise NotYet(f"it is complete to {format_time(found.complete_to)}")
         first = first_complete(table, found, complete_to, names)
         first.check_since(complete_to)
         return found, first, judged(first, complete_to)
@@ -203,7 +203,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     version = found.version_at(complete_to)
     if not call.prints({"complete_to": found.complete_to, "version": version}):
         without = lacking_sentence(first)
-        echo(f"{table} is complete to {shown_time(complete_to)}{without}: version {version}")
+        echo(f"{table} is complete to {format_time(complete_to)}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING)
 
@@ -233,7 +233,7 @@ def _mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
     except NotCompleteYet as error:
         why = "there is no mark yet"
         if error.lower is not None:
-            why = f"its lower is {shown_time(error.lower)}"
+            why = f"its lower is {format_time(error.lower)}"
         raise NotYet(why, PAUSE_S) from error
     unmet = not_vouching_from_wire(mark, "unmet")
     if unmet and all(each.may_come for each in unmet):
@@ -259,7 +259,7 @@ def _found(look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s
         status = NOT_YET if isinstance(error, NotYet) else UNANSWERED
         status = 1 if isinstance(error, NothingClaimed | NothingKnown) else status
         status = MISSING if isinstance(error, NotVouched) else status
-        to = shown_time(complete_to)
+        to = format_time(complete_to)
         fail(f"{what} is not known to be complete to {to}: {error}", status=status)
     return found
 
@@ -282,11 +282,11 @@ def missing_shown(found: Json, now: int) -> str:
     ''
     """
     named = []
-    for each in found["missing"][:NAMED]:
+    for each in found["missing"][:NAMES_PER_SENTENCE]:
         has_since = each["since"] is not None and not each["reason"].startswith("not_")
-        ago = f" {shown_seconds(now - each['since'])} ago" if has_since else ""
+        ago = f" {format_seconds(now - each['since'])} ago" if has_since else ""
         named.append(f"{each['writer']}: {REASON_WORDS.get(each['reason'], each['reason'])}{ago}")
-    return f", without {listed(named, found['missing_count'])}" if named else ""
+    return f", without {join_names(named, found['missing_count'])}" if named else ""
 
 
 def late_shown(found: Json) -> str:
@@ -297,5 +297,8 @@ def late_shown(found: Json) -> str:
     >>> late_shown({"late": [late], "late_count": 1, "late_is_known": True})
     ', with late rows of pos (112)'
     """
-    named = [f"{each.writer} ({each.counted})" for each in late_from_wire(found).writers[:NAMED]]
-    return f", with late rows of {listed(named, found['late_count'])}" if named else ""
+    named = [
+        f"{each.writer} ({each.row_count})"
+        for each in late_from_wire(found).writers[:NAMES_PER_SENTENCE]
+    ]
+    return f", with late rows of {join_names(named, found['late_count'])}" if named else ""

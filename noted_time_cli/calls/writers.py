@@ -13,10 +13,10 @@ from noted_time.client import Json, stream_path
 from noted_time.values import (
     LONGEST_HOLD_MS,
     NotedMeanwhile,
-    duration_ms,
-    shown_duration,
-    shown_seconds,
-    shown_time,
+    format_duration,
+    format_seconds,
+    format_time,
+    parse_duration,
 )
 from noted_time_cli.calls.calling import Caller, calls, writer_path
 from noted_time_cli.calls.settings import shown_setting
@@ -50,7 +50,7 @@ def _state(writer: Json) -> str:
     >>> _state({"state": "live", "held": None, "is_silent": True, "silent_ms": 120_000})
     'live, silent 2m'
     """
-    silent = f", silent {shown_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
+    silent = f", silent {format_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
     held = f": alive, but {writer['held']}" if writer["held"] else ""
     return f"{writer['state']}{held}{silent}"
 
@@ -64,37 +64,37 @@ def _hold(writer: Json) -> str | None:
     if writer["held_until"] is None:
         return None
     why = ": ".join(filter(None, (writer["held_by"], writer["held_for"])))
-    return f"{shown_time(writer['held_until'])}{f' ({why})' if why else ''}"
+    return f"{format_time(writer['held_until'])}{f' ({why})' if why else ''}"
 
 
 WRITERS: Columns = {
     "writer": "writer",
     "state": _state,
-    "times": lambda row: " ".join(f"{k}={shown_time(v)}" for k, v in row["times"].items()),
+    "times": lambda row: " ".join(f"{k}={format_time(v)}" for k, v in row["times"].items()),
     "position": lambda row: shown_position(row["position"]),
-    "noted at": lambda row: "never" if row["is_expected"] else shown_time(row["noted_at"]),
-    "holding since": lambda row: shown_time(row["holding_since"]),
+    "noted at": lambda row: "never" if row["is_expected"] else format_time(row["noted_at"]),
+    "holding since": lambda row: format_time(row["holding_since"]),
     "held by an operator until": _hold,
     "session": _session,
 }
 LEDGER: Columns = {
     "seq": "seq",
-    "at": lambda row: shown_time(row["at"]),
-    "from": lambda row: shown_time(row["from"]),
-    "to": lambda row: shown_time(row["to"]),
+    "at": lambda row: format_time(row["at"]),
+    "from": lambda row: format_time(row["from"]),
+    "to": lambda row: format_time(row["to"]),
     "writer": "writer",
     "reason": "reason",
-    "its time": lambda row: shown_time(row.get("time")),
+    "its time": lambda row: format_time(row.get("time")),
     "its position": lambda row: shown_position(row.get("position")),
     "by": "by",
 }
 LATE: Columns = {
     "writer": "writer",
     "late rows": lambda row: f"{row['rows']} and more" if row["unknown"] else row["rows"],
-    "from": lambda row: shown_time(row["least"]),
-    "to": lambda row: shown_time(row["most"]),
-    "first seen": lambda row: shown_time(row["first_seen"]),
-    "last seen": lambda row: shown_time(row["last_seen"]),
+    "from": lambda row: format_time(row["least"]),
+    "to": lambda row: format_time(row["most"]),
+    "first seen": lambda row: format_time(row["first_seen"]),
+    "last seen": lambda row: format_time(row["last_seen"]),
 }
 
 
@@ -143,7 +143,7 @@ def remove(
         noted_at = row["noted_at"]
         for line in _dry_run(call, stream, writer):
             say(line)
-        last = "never noted" if row["is_expected"] else f"noted last at {shown_time(noted_at)}"
+        last = "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"
         say(f"{writer} {last}.")
         confirm(f"Remove {writer}?", yes=yes)
         query = {"unless_noted_since": noted_at, "comment": comment}
@@ -153,7 +153,7 @@ def remove(
         except NotedMeanwhile as noted:
             if yes and turn == TURNS:
                 raise
-            say(f"{writer} has noted meanwhile, at {shown_time(noted.noted_at)}.")
+            say(f"{writer} has noted meanwhile, at {format_time(noted.noted_at)}.")
     if not call.prints(removed):
         at = shown_position(removed["position"])
         say(f"Removed {writer} from {stream}, at position {at}.")
@@ -190,9 +190,9 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
         answered = call.ask("DELETE", path, query=query)
         done = f"The timeout of {writer} applies again."
     else:
-        body = {"for_ms": duration_ms(duration)}
+        body = {"for_ms": parse_duration(duration)}
         if body["for_ms"] > LONGEST_HOLD_MS:
-            longest = shown_duration(LONGEST_HOLD_MS)
+            longest = format_duration(LONGEST_HOLD_MS)
             raise Rejected(f"--for {duration} is too long: hold a writer for {longest} at most")
         answered = call.ask("POST", path, query=query, body=body)
         done = f"{stream} waits for {writer} for {duration}, whatever its timeout."
@@ -302,7 +302,7 @@ WORDS: Mapping[str, Callable[[Json, Json], str]] = {
     "settings": _settings,
     "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
     "went_back": _went_back,
-    "held": lambda _, is_now: f"for {shown_duration(is_now['for_ms'])}",
+    "held": lambda _, is_now: f"for {format_duration(is_now['for_ms'])}",
     "sealed": lambda _, is_now: f"at {shown_position(is_now['cut'])}",
     "truncated": lambda _, is_now: f"up to {shown_position(is_now['cut'])}",
     "scaled": _scaled,
@@ -312,7 +312,7 @@ WORDS: Mapping[str, Callable[[Json, Json], str]] = {
 
 CHANGES: Columns = {
     "number": "number",
-    "at": lambda change: shown_time(change["at"]),
+    "at": lambda change: format_time(change["at"]),
     "action": "action",
     "writer": "writer",
     "what": _what,

@@ -115,7 +115,7 @@ def _examine(
 def _controller(url: str, taken: str) -> list[Finding]:
     sent = unix_ms()
     reply, received = _answer(url), unix_ms()
-    reply.body("")
+    reply.read_body("")
     is_ready = Finding("controller", "ok", f"{url} ({taken}) is ready")
     return [is_ready, *controller_rules.clock(reply.headers.get("date"), sent, received)]
 

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 from controller.service.permissions import Grant
 from noted_time.client import Json
-from noted_time.values import shown_duration
+from noted_time.values import format_duration
 from noted_time_cli.doctor.verdict import Finding, judged
 
 DATE_MS = 2000
@@ -55,7 +55,7 @@ def clock(date: str | None, sent: int, received: int) -> list[Finding]:
     at, trip = int(parsedate_to_datetime(date).timestamp()) * 1000, f"{received - sent}ms"
     least, most = at - received, at + DATE_MS - sent
     where = "ahead of" if least > 0 else "behind"
-    apart, at_most = shown_duration(max(least, -most)), shown_duration(max(abs(least), abs(most)))
+    apart, at_most = format_duration(max(least, -most)), format_duration(max(abs(least), abs(most)))
     far = f"the controller's clock is {apart} {where} this one or more (round trip {trip})"
     is_far = least > CLOCK_MS or most < -CLOCK_MS
     near = f"it differs from the controller's by at most {at_most} (round trip {trip})"
@@ -88,7 +88,7 @@ def database(risk: str | None) -> list[Finding]:
 
 def grant_of(access: Json) -> Grant:
     """Return what the answer of `/v1/access` permits."""
-    return Grant.from_scopes({**access, "admin": access["administer"]})
+    return Grant.from_json({**access, "admin": access["administer"]})
 
 
 def token(access: Json, stream: str | None) -> list[Finding]:

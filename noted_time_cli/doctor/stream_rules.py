@@ -7,9 +7,21 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
-from controller.aggregation.shown.sentences import NAMED, REASON_WORDS, describe_fact, listed
+from controller.aggregation.views.sentences import (
+    NAMES_PER_SENTENCE,
+    REASON_WORDS,
+    describe_fact,
+    join_names,
+)
 from noted_time.client import Json
-from noted_time.values import HOUR_MS, UNIX_MS, LogFact, shown_duration, shown_seconds, shown_time
+from noted_time.values import (
+    HOUR_MS,
+    UNIX_MS,
+    LogFact,
+    format_duration,
+    format_seconds,
+    format_time,
+)
 from noted_time_cli.doctor.verdict import Finding, judged
 
 MOST_HINTS = 100
@@ -71,10 +83,10 @@ def stream_settings(stream: Json) -> list[Finding]:
     ['noted-time stream create s --writer-timeout 60s']
     """
     timeout_ms, kept_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
-    name, timeout, kept = stream["name"], shown_duration(timeout_ms), shown_duration(kept_ms)
+    name, timeout, kept = stream["name"], format_duration(timeout_ms), format_duration(kept_ms)
     are_unix = any(mark["lower"] in UNIX_MS for mark in stream["marks"].values() if mark)
     is_unbound = are_unix and stream["max_time_ahead_ms"] is None
-    at = stream["seal"] and f"; sealed at {shown_time(stream['seal']['at'])}, it takes no notes"
+    at = stream["seal"] and f"; sealed at {format_time(stream['seal']['at'])}, it takes no notes"
     faults = (
         (timeout_ms < SHORT_MS, f"a pause of {timeout} excludes a writer", "--writer-timeout 60s"),
         (kept_ms < HOUR_MS, f"marks are kept for {kept} only", "--mark-retention 7d"),
@@ -138,7 +150,11 @@ def writers_of(facts: StreamFacts) -> list[Finding]:
             found[fault].append(f"{row['writer']} ({detail})")
     counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
     faults = [
-        (True, f"{fault}: {listed(named[:NAMED], len(named))}", FAULTS[fault].format(name))
+        (
+            True,
+            f"{fault}: {join_names(named[:NAMES_PER_SENTENCE], len(named))}",
+            FAULTS[fault].format(name),
+        )
         for fault, named in found.items()
     ]
     for row in page["writers"]:
@@ -160,17 +176,17 @@ def faults_of(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]
     if row["is_expected"]:
-        yield "never came", f"expected for {shown_seconds(now - row['noted_at'])}"
+        yield "never came", f"expected for {format_seconds(now - row['noted_at'])}"
     elif row["state"] == "excluded" and row["excluded"]["reason"] != "removed":
-        reason, at = row["excluded"]["reason"], shown_time(row["excluded"]["since"])
+        reason, at = row["excluded"]["reason"], format_time(row["excluded"]["since"])
         yield "excluded", f"{REASON_WORDS.get(reason, reason)} {at}"
     elif row["state"] != "live" or row["held_until"] is not None:
         return
     elif row["held"]:
         yield "alive, but not noting", row["held"]
     elif row["is_silent"]:
-        yield "silent", f"{shown_seconds(row['silent_ms'])} of {shown_duration(timeout_ms)}"
+        yield "silent", f"{format_seconds(row['silent_ms'])} of {format_duration(timeout_ms)}"
     elif row["times"] and unnoted:
         yield "holding without a time", f"never noted {', '.join(unnoted)}"
     elif since is not None and now - since >= timeout_ms:
-        yield "holding for longer than its timeout", shown_seconds(now - since)
+        yield "holding for longer than its timeout", format_seconds(now - since)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from noted_time.values import MAX_INT64, Unreachable, counted, shown_duration
+from noted_time.values import MAX_INT64, Unreachable, format_duration, pluralize
 from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, judged
 
@@ -81,8 +81,8 @@ def topic_settings(
     limits = (MAX_INT64 if is_stamped else int(settings.get(n, MAX_INT64)) for n in names)
     kept_ms, before_ms, after_ms = limits
     most = MAX_INT64 if ahead_ms is None else ahead_ms
-    old = f"and events are up to {shown_duration(age_ms)} old when they are noted"
-    ahead = "any time" if ahead_ms is None else f"{shown_duration(ahead_ms)} ahead"
+    old = f"and events are up to {format_duration(age_ms)} old when they are noted"
+    ahead = "any time" if ahead_ms is None else f"{format_duration(ahead_ms)} ahead"
     is_compacted = "compact" in settings.get("cleanup.policy", "")
     faults = (
         (is_stamped and not is_observed, TYPE, "the broker overwrites the event times", STAMPS),
@@ -132,4 +132,4 @@ def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
         (strange, f"segments that are noted and no partition: {strange}", "name another topic"),
         (bare, f"partitions with records and no position: {bare}", "have each producer note"),
     )
-    return judged("segments", faults, f"{counted(len(known), 'partition')}, {len(noted)} noted")
+    return judged("segments", faults, f"{pluralize(len(known), 'partition')}, {len(noted)} noted")

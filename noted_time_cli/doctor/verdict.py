@@ -11,7 +11,7 @@ from typing import Literal
 from rich.text import Text
 
 from noted_time import NotedTimeError, UnexpectedAnswer
-from noted_time.values import counted
+from noted_time.values import pluralize
 from noted_time_cli.terminal.output import console, echo, escaped
 
 FACT_SHOWN = 500
@@ -68,10 +68,11 @@ class Report:
 
         The remedy may depend on the error; it is empty if the sentence of the error has it.
 
-        >>> from noted_time.extras import needs_extra
+        >>> from noted_time.extras import build_import_error
         >>> report = Report(as_json=True)
         >>> with report.attempting("broker", ""):
-        ...     raise needs_extra("Topic", "kafka", ModuleNotFoundError(name="confluent_kafka"))
+        ...     error = ModuleNotFoundError(name="confluent_kafka")
+        ...     raise build_import_error("Topic", "kafka", error)
         >>> [(each.outcome, each.fact) for each in report.found]
         [('not checked', 'Topic needs confluent_kafka')]
         """
@@ -104,6 +105,6 @@ class Report:
         """
         bare = [each for each in self.found if each.outcome == "not checked"]
         which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in bare)
-        checks = counted(len(self.found) - len(bare), "check")
+        checks = pluralize(len(self.found) - len(bare), "check")
         not_all = f", {len(bare)} not checked: {which}" if bare else ""
         return f"{count or 'nothing'} wrong in {checks}{not_all}"

@@ -11,8 +11,8 @@ import typer
 
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
-from noted_time.observing import INGESTION, Seen, TimeForm, passed_over
-from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, counted
+from noted_time.observing import INGESTION_NAME, Seen, TimeForm, count_unusable
+from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
 from noted_time_cli.terminal.output import echo, say
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -73,7 +73,7 @@ class Noting:
             run_for(observer, self.lasting)
         without = getattr(looks, "without_value", 0)
         if without:
-            say(f"{counted(without, 'record')} without a value passed over.")
+            say(f"{pluralize(without, 'record')} without a value passed over.")
         _check_passed_over(looks)
 
     def _begin(self, client: WriterClient) -> None:
@@ -124,7 +124,7 @@ class Noting:
 
 def _check_passed_over(look: object) -> None:
     """Raise if records were passed over: nothing that was noted covers their times."""
-    count = passed_over(look)
+    count = count_unusable(look)
     if count:
         records = "1 record was" if count == 1 else f"{count:,} records were"
         raise Rejected(
@@ -137,4 +137,4 @@ def _check_passed_over(look: object) -> None:
 class NotingIngestion(Noting):
     """The same, in the domain of ingestion."""
 
-    domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = INGESTION
+    domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = INGESTION_NAME

@@ -30,7 +30,7 @@ from noted_time_cli.terminal.output import echo
 
 if TYPE_CHECKING:
     from controller.api.gate.access import Gate
-    from controller.api.sockets.server import Place
+    from controller.api.sockets.server import ListenAddress
 
 LIMITS = Limits()
 
@@ -149,7 +149,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     from controller.api.app import create_app
     from controller.api.gate.access import Gate
-    from controller.api.sockets.server import Place
+    from controller.api.sockets.server import ListenAddress
     from controller.api.sockets.server import serve as serve_app
     from controller.service.controller import Controller
     from controller.service.telemetry import logs
@@ -159,7 +159,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     logs.configure(log_level, log_format)
     log = structlog.get_logger()
-    place = Place(host, port, tls_cert, tls_key)
+    place = ListenAddress(host, port, tls_cert, tls_key)
     place.check_certificate()
     created = create_if_new(database)
     log.info("starting", database=named_database(database), created=created)
@@ -183,27 +183,27 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     Try it:  noted-time migrate --database sqlite:///noted-time.db
     """
     from controller.store.migrate import migrate as migrate_database
-    from controller.store.migrate import revision
-    from controller.store.schema import REVISION
+    from controller.store.migrate import read_revision
+    from controller.store.schema import SCHEMA_REVISION
 
     migrate_database(database)
-    found = revision(database)
-    later = f"{found}, later than {REVISION}, with which this version works: nothing to do"
-    at = "the current schema" if found == REVISION else later
+    found = read_revision(database)
+    later = f"{found}, later than {SCHEMA_REVISION}, with which this version works: nothing to do"
+    at = "the current schema" if found == SCHEMA_REVISION else later
     echo(f"{without_password(database)} is at {at}.")
 
 
-def _names(place: Place, advertise: str | None, host_name: str) -> list[str]:
+def _names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
     """Return the names by which others call an open controller; raises `Rejected`."""
-    from controller.api.sockets.server import to_call
+    from controller.api.sockets.server import normalize_url
 
-    own = urlsplit(to_call(advertise)).hostname if advertise else getfqdn()
+    own = urlsplit(normalize_url(advertise)).hostname if advertise else getfqdn()
     given = (each.strip() for each in host_name.split(","))
     return sorted({each for each in (place.host, own, *given) if each})
 
 
 def _check_address(
-    gate: Gate, place: Place, database: str, names: Sequence[str] | None = None
+    gate: Gate, place: ListenAddress, database: str, names: Sequence[str] | None = None
 ) -> None:
     """Raise `Rejected` if anyone on the network could move the watermark of every stream."""
     import structlog
@@ -213,13 +213,13 @@ def _check_address(
     log = structlog.get_logger()
     if is_loopback(place.host):
         return
-    if not gate.asks() and names is None:
+    if not gate.is_token_required() and names is None:
         raise Rejected(
             f"{place.host} can be reached by others, and there is no token: create one with "
             f"{with_database('noted-time token create --scope admin', database)}, or pass "
             "--insecure to admit every call"
         )
-    if not gate.asks():
+    if not gate.is_token_required():
         log.warning("open_to_everybody", host=place.host, may=OPEN, names=names)
     elif place.tls_cert is None:
         log.warning("tokens_in_clear", host=place.host, remedy="--tls-cert and --tls-key")

@@ -16,7 +16,7 @@ import typer
 
 from controller.service.permissions import Grant
 from noted_time import Rejected
-from noted_time.values import duration_ms, shown_time
+from noted_time.values import format_time, parse_duration
 from noted_time_cli.terminal.flags import command_of
 from noted_time_cli.terminal.options import NONE, AsJson
 from noted_time_cli.terminal.output import echo, print_table, say
@@ -64,7 +64,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     from controller.store.migrate import create_if_new
 
     grant = Grant.of(scope, stream, writer)
-    lifetime_ms = None if expires_in is None else duration_ms(expires_in)
+    lifetime_ms = None if expires_in is None else parse_duration(expires_in)
     if lifetime_ms == 0:
         raise Rejected("the lifetime must be positive, for example 90d")
     shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
@@ -126,19 +126,19 @@ def _row(record: TokenRecord, now_ms: int) -> dict[str, str]:
     return {
         "id": record.id,
         "state": _state(record, now_ms),
-        "made": shown_time(record.created_at // 1000 * 1000),
-        "rights": str(Grant.from_scopes(record.scopes)),
+        "made": format_time(record.created_at // 1000 * 1000),
+        "rights": str(Grant.from_json(record.scopes)),
         "label": record.label,
     }
 
 
 def _state(record: TokenRecord, now_ms: int) -> str:
     if record.revoked_at is not None:
-        return f"revoked {shown_time(record.revoked_at // 1000 * 1000)}"
+        return f"revoked {format_time(record.revoked_at // 1000 * 1000)}"
     if record.expires_at is None:
         return "valid"
     word = "expired" if record.expires_at <= now_ms else "valid until"
-    return f"{word} {shown_time(record.expires_at // 1000 * 1000)}"
+    return f"{word} {format_time(record.expires_at // 1000 * 1000)}"
 
 
 def _now() -> int:

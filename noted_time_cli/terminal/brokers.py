@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noted_time.extras import needs_extra
-from noted_time.kafka.named import FUNCTION, called
+from noted_time.extras import build_import_error
+from noted_time.kafka.config_function import FUNCTION_SETTING, resolve_config
 from noted_time.values import Rejected
 from noted_time_cli.terminal.options import option
 
@@ -60,7 +60,7 @@ class Described:
         try:
             from writer_client.kafka.registry import registered_time
         except ModuleNotFoundError as error:
-            raise needs_extra("--schema-registry", "registry", error) from None
+            raise build_import_error("--schema-registry", "registry", error) from None
         given = self.schema_registry
         registry = given if "://" in given else properties(Path(given))
         return registered_time(field, registry, message=self.message)
@@ -98,11 +98,11 @@ def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
     except ModuleNotFoundError as error:
-        raise needs_extra("--config", "kafka", error) from None
+        raise build_import_error("--config", "kafka", error) from None
 
     file = Path(given)
     if ":" in given and not file.exists():
-        return {**called({FUNCTION: given}), "bootstrap.servers": bootstrap}
+        return {**resolve_config({FUNCTION_SETTING: given}), "bootstrap.servers": bootstrap}
     found = properties(file)
     try:
         AdminClient({"log_level": 2, **found})

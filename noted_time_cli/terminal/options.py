@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from noted_time.client import VARIABLE as TOKEN_VARIABLE
+from noted_time.client import ENVIRONMENT_VARIABLE as TOKEN_VARIABLE
 from noted_time.observing import TimeForm, Unit
-from noted_time.values import Unreadable, duration_ms
+from noted_time.values import Unreadable, parse_duration
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -35,7 +35,7 @@ def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noq
 def _milliseconds(given: str | int) -> int:
     """Return the ms of what was typed, or of a default."""
     try:
-        return given if isinstance(given, int) else duration_ms(given)
+        return given if isinstance(given, int) else parse_duration(given)
     except Unreadable as error:
         raise typer.BadParameter(str(error)) from error
 

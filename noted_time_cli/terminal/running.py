@@ -6,7 +6,7 @@ import signal
 import threading
 from typing import Annotated
 
-from noted_time.client.repeated_looks import Rounds
+from noted_time.client.polling import PollingLoop
 from noted_time_cli.terminal.options import duration
 
 Lasting = Annotated[
@@ -15,7 +15,7 @@ Lasting = Annotated[
 ]
 
 
-def run_for(rounds: Rounds, lasting_ms: int | None) -> None:
+def run_for(rounds: PollingLoop, lasting_ms: int | None) -> None:
     """Look once, for so long, or until a signal."""
     if lasting_ms == 0:
         rounds.look()

@@ -12,20 +12,20 @@ from functools import wraps
 from typing import TypeVar, get_args
 
 from noted_time.client import (
-    MISREAD,
+    MISREAD_ERRORS,
     Json,
     complete_window_from_wire,
-    int64,
     late_from_wire,
     mark_from_wire,
     missing_from_wire,
     not_vouching_from_wire,
+    parse_int64,
+    parse_text,
     position_from_wire,
-    text,
-    vouched_from_wire,
+    vouching_from_wire,
 )
-from noted_time.client.decoding import SHOWN
-from noted_time.progress import UNKNOWN, BacklogState, Reason
+from noted_time.client.decoding import SHOWN_CHARACTERS
+from noted_time.progress import UNKNOWN_BACKLOG, BacklogState, Reason
 from noted_time.reading import CompleteWindow
 from noted_time.values import (
     Late,
@@ -114,7 +114,7 @@ class GroupRead:
 
     position: dict[int, int]
     readers: frozenset[str]
-    backlog: BacklogState = UNKNOWN
+    backlog: BacklogState = UNKNOWN_BACKLOG
 
 
 def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
@@ -122,9 +122,9 @@ def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
     def checked(wire: Json) -> Answer:
         try:
             return read(wire)
-        except MISREAD as error:
+        except MISREAD_ERRORS as error:
             why = f"{type(error).__name__}: {error}"
-            message = f"an answer of another shape ({why}): {str(wire)[:SHOWN]}"
+            message = f"an answer of another shape ({why}): {str(wire)[:SHOWN_CHARACTERS]}"
             raise UnexpectedAnswer(message) from error
 
     return checked
@@ -135,14 +135,15 @@ def stream_answer(wire: Json) -> StreamRead:
     """Read the answer of ``GET /streams/{stream}``."""
     events = wire["scale_events"]
     return StreamRead(
-        id=text(wire["id"]),
-        domains=tuple(text(domain) for domain in wire["domains"]),
+        id=parse_text(wire["id"]),
+        domains=tuple(parse_text(domain) for domain in wire["domains"]),
         succession=_succession(events),
         scale_events=len(events),
         last_seqs={
-            domain: int64(last["seq"]) if last else 0 for domain, last in wire["marks"].items()
+            domain: parse_int64(last["seq"]) if last else 0
+            for domain, last in wire["marks"].items()
         },
-        reader_timeout_ms=int64(wire["reader_timeout_ms"]),
+        reader_timeout_ms=parse_int64(wire["reader_timeout_ms"]),
         are_unix_ms=wire["max_time_ahead_ms"] is not None,
         logs=_logs(wire),
     )
@@ -159,7 +160,7 @@ def marks_answer(wire: Json) -> MarksRead:
     """
     marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
-    stream_id, events = text(wire["stream_id"]), int64(wire["scale_events"])
+    stream_id, events = parse_text(wire["stream_id"]), parse_int64(wire["scale_events"])
     quiet, ahead = wire["quiet"] is True, wire["ahead_of_stream"] is True
     return MarksRead(stream_id, events, marks, final_cut, quiet, ahead, _logs(wire))
 
@@ -172,7 +173,7 @@ def cut_answer(wire: Json) -> CutRead:
         missing_from_wire(wire),
         late_from_wire(wire),
         wire["before_first_mark"] is True,
-        vouched_from_wire(wire),
+        vouching_from_wire(wire),
         not_vouching_from_wire(wire, "unmet"),
     )
 
@@ -181,29 +182,29 @@ def cut_answer(wire: Json) -> CutRead:
 def windows_answer(wire: Json) -> WindowsRead:
     """Read the answer of ``GET /streams/{stream}/windows``."""
     windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
-    further = int64(wire["next"]) if wire["has_more"] else None
+    further = parse_int64(wire["next"]) if wire["has_more"] else None
     return WindowsRead(windows, _logs(wire), further, wire["changes_are_known"] is True)
 
 
 @_read_whole
 def group_answer(wire: Json) -> GroupRead:
     """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
-    readers = frozenset(text(reader) for reader in wire["readers"])
+    readers = frozenset(parse_text(reader) for reader in wire["readers"])
     return GroupRead(position_from_wire(wire["position"]), readers, _backlog(wire))
 
 
 def _logs(wire: Json) -> tuple[str, ...]:
-    return tuple(text(log) for log in wire["logs"])
+    return tuple(parse_text(log) for log in wire["logs"])
 
 
 def _backlog(wire: Json) -> BacklogState:
     """Read the backlog; reasons unknown to this client count as well."""
     backlog, since = wire["backlog"], wire["since"]
     if not isinstance(backlog, bool):
-        raise TypeError(f"{str(backlog)[:SHOWN]!r} is neither true nor false")
+        raise TypeError(f"{str(backlog)[:SHOWN_CHARACTERS]!r} is neither true nor false")
     reasons = {cause["reason"] for cause in wire["because"]}
     because = tuple(reason for reason in get_args(Reason) if reason in reasons)
-    return BacklogState(backlog, because, None if since is None else int64(since))
+    return BacklogState(backlog, because, None if since is None else parse_int64(since))
 
 
 def _succession(events: list[Json]) -> Succession:

@@ -23,7 +23,7 @@ from noted_time.values import (
     NotCompleteYet,
     Rejected,
     VouchedBy,
-    shown_time,
+    format_time,
 )
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.questions import complete_to as cut_at
@@ -154,10 +154,10 @@ def reaches_mark(
     read, window = yield from _window(stream, mark, domain)
     lower: int | None = window["lower"]
     if (window["lower_seq"] or 0) < mark["seq"]:
-        to = "no mark" if lower is None else f"the mark of {shown_time(lower)}"
+        to = "no mark" if lower is None else f"the mark of {format_time(lower)}"
         raise NotYet(_with(f"what was read reaches {to}", read))
     if read.at_most is not None and read.at_most < time:
-        raise NotYet(_with(f"it is complete to {shown_time(read.at_most)}", read))
+        raise NotYet(_with(f"it is complete to {format_time(read.at_most)}", read))
     return read
 
 

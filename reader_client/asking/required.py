@@ -8,7 +8,7 @@ from typing import Literal
 
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
-from noted_time.values import Claim, OpenStream, shown_time
+from noted_time.values import Claim, OpenStream, format_time
 from reader_client.asking.answers import CutRead, cut_answer
 from reader_client.asking.questions import complete_to
 
@@ -107,7 +107,7 @@ def table_objections(
         if cut.mark.lower > claim.complete_to:  # the query has read the first mark at the time
             first = cut_answer((yield complete_to(stream, time, domain)))
             if first.mark.seq < cut.mark.seq:
-                found.append(f"{stream}: they vouch from {shown_time(cut.mark.lower)} on")
+                found.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")
     return found
 
 

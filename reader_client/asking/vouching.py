@@ -10,9 +10,9 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from noted_time.analysis import Away, NotedMarks, Word
+from noted_time.analysis import AbsencePeriod, NotedMarks, WriterPromise
 from noted_time.client import Json, Question, position_from_wire, stream_path
-from noted_time.observing import INGESTION
+from noted_time.observing import INGESTION_NAME
 from noted_time.values import (
     MAX_INT64,
     Conflict,
@@ -20,7 +20,7 @@ from noted_time.values import (
     Rejected,
     UnknownDomain,
     VouchingPeriod,
-    unnamed_domain,
+    choose_domain,
 )
 from reader_client.asking.answers import marks_answer, stream_answer
 from reader_client.asking.questions import about_stream, marks_after
@@ -38,7 +38,7 @@ class NotedRead:
     """
 
     marks: NotedMarks
-    words: Mapping[str, Word]
+    words: Mapping[str, WriterPromise]
     owners: Mapping[int, str]
     logs: tuple[str, ...]
 
@@ -49,10 +49,10 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
     Raises `UnknownDomain`, and `Rejected` for ingestion and for a domain without a mark.
     """
     read = stream_answer((yield about_stream(stream)))
-    chosen = domain or unnamed_domain(read.domains)
+    chosen = domain or choose_domain(read.domains)
     if chosen not in read.domains:
         raise UnknownDomain(chosen, read.domains)
-    if chosen == INGESTION:
+    if chosen == INGESTION_NAME:
         raise Rejected("marks of ingestion say when rows came in, and judge no event times")
     marks = yield from _marks(stream, read.id, chosen)
     about = {"domain": chosen}
@@ -60,7 +60,7 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
     rows = yield from _pages(stream_path(stream, "writers"), "writers", "start", about)
     away = _away(entries)
     words = {
-        row["writer"]: Word(_periods(row, chosen), away[row["writer"]])
+        row["writer"]: WriterPromise(_periods(row, chosen), away[row["writer"]])
         for row in rows
         if not row["observes"]
     }
@@ -109,18 +109,18 @@ def _owners(marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]) ->
     return {s: writer for s, (writer, offset) in alone.items() if last.get(s, 0) <= offset}
 
 
-def _away(entries: Iterable[Json]) -> defaultdict[str, list[Away]]:
+def _away(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeriod]]:
     """Return the marks that went on without each writer."""
-    away: defaultdict[str, list[Away]] = defaultdict(list)
+    away: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
     for entry in entries:
         seq = entry["seq"]
         for writer in entry["returned"]:
             away[writer] = [each._replace(last_seq=min(each[1], seq - 1)) for each in away[writer]]
         for each in entry["writers"]:
             if each["reason"] in get_args(ExclusionReason):
-                away[each["writer"]].append(Away(seq, MAX_INT64, each["reason"]))
+                away[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
             elif each["reason"] in JOINED_LATER:
-                away[each["writer"]].append(Away(0, seq - 1, each["reason"]))
+                away[each["writer"]].append(AbsencePeriod(0, seq - 1, each["reason"]))
     return away
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from noted_time.progress import UNKNOWN, BacklogState, with_reason
+from noted_time.progress import UNKNOWN_BACKLOG, BacklogState, add_reported
 from noted_time.values import UnknownReader
 from reader_client.asking import questions
 from reader_client.asking.answers import StreamRead, group_answer
@@ -54,7 +54,7 @@ class ReportedBacklog:
         self._said: Said | None = None
         self._acknowledged: Said | None = None
         self._under_way: Said | None = None
-        self._answered = UNKNOWN
+        self._answered = UNKNOWN_BACKLOG
         self._listeners: list[_Listener] = []
 
     # The caller
@@ -67,7 +67,7 @@ class ReportedBacklog:
     def state(self) -> BacklogState:
         """The group's backlog as of the last answer, with what was set since."""
         said, answered = self._said, self._answered
-        return with_reason(answered, reported=said.backlog if said is not None else None)
+        return add_reported(answered, reported=said.backlog if said is not None else None)
 
     def listen(self, callback: Callback) -> None:
         """Call `callback` at each change of the flag."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from noted_time.values import Mark, NotCompleteYet, Rejected, Unreachable, shown_time
+from noted_time.values import Mark, NotCompleteYet, Rejected, Unreachable, format_time
 from reader_client.group.reporting import Reporting
 from reader_client.marks.cursors import Cursor
 from reader_client.marks.following import Following
@@ -82,7 +82,7 @@ class Waits:
             return follower.complete_to(time)
 
         def give_up(timeout_s: float) -> Mark:
-            patience.end(f"time {shown_time(time)} is not known to be complete", timeout_s)
+            patience.end(f"time {format_time(time)} is not known to be complete", timeout_s)
             follower = self._following.follower(domain)
             last = None if follower is None else follower.last
             raise NotCompleteYet(time, None if last is None else last.lower)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from noted_time.client.closing import Closing
-from noted_time.kafka.connecting import client_of
+from noted_time.kafka.connecting import create_client
 from noted_time.kafka.topic import Topic
 from noted_time.values import AnotherLog, NotedTimeError, Rejected, TimeWindow, Unreachable
 from reader_client.client import ReaderClient
@@ -147,7 +147,7 @@ class KafkaNotedConsumer(Closing):
         self._look_at = clocks.monotonic() + LOOK_EVERY_S
         settings = {**config.get("default.topic.config", {}), **config}
         self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
-        return client_of(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
+        return create_client(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
 
     def _check_same(self) -> None:
         """Raise `Recreated` if the topic was, which Kafka's consumer does not notice.

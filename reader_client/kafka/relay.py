@@ -10,14 +10,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from noted_time.client.repeated_looks import Rounds
+from noted_time.client.polling import PollingLoop
 from noted_time.client.transport import Transport
-from noted_time.kafka.connecting import client_of
-from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.connecting import create_client
+from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from noted_time.kafka.records import TopicReader
 from noted_time.kafka.topic import Topic
-from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, difference
-from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable, checked_name
+from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, describe_difference
+from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable, validate_name
 from reader_client.asking.answers import StreamRead, marks_answer, stream_answer
 from reader_client.asking.questions import MARKS_PER_PAGE, about_stream, marks_after
 
@@ -38,7 +38,7 @@ MOST_EXCLUDED = 1000
 """How many excluded writers a record names: all may be more than Kafka takes in one."""
 
 
-class KafkaRelay(Rounds):
+class KafkaRelay(PollingLoop):
     """Writes each mark to TOPIC.noted once all that its cut names is readable, committed too.
 
     Several may run, and each continues where the noted topic ends; marks that are more than 10,000
@@ -61,8 +61,8 @@ class KafkaRelay(Rounds):
 
         The stream is by default that of the topic's name, and `domains` are all that it has.
         """
-        super().__init__(checked_name("stream", stream or topic), POLL_MS, "relay", "relayed")
-        self.topic, self.noted = Topic(config, topic), Topic(config, noted_topic_of(topic))
+        super().__init__(validate_name("stream", stream or topic), POLL_MS, "relay", "relayed")
+        self.topic, self.noted = Topic(config, topic), Topic(config, name_noted_topic(topic))
         self.is_over = False
         self._domains = domains
         self._transport = Transport(url, token=token)
@@ -151,13 +151,13 @@ class KafkaRelay(Rounds):
             raise self._outdated(
                 f"{name} has {len(look.partitions)} partitions, and marks need one"
             )
-        self.noted.check_led(look.unknown)
+        self.noted.check_leaders(look.unknown)
         if self._reader is None:
             begin = max(self.noted.begins().get(0, 0), look.ends[0] - MARKS_PER_PAGE)
             self._reader = TopicReader(self.noted)
             self._reader.begin({0: begin})
         self._take_records(self._reader.read(look.ends), stream, topic_id)
-        if self._reader.behind(look.ends):
+        if self._reader.find_behind(look.ends):
             raise Unreachable(f"{name} has a transaction of another program, which is open")
         return True
 
@@ -183,7 +183,7 @@ class KafkaRelay(Rounds):
                 )
             if not self._queue.is_waiting(record.domain, record.mark):
                 doubtful.setdefault(record.domain, []).append((offset, record.mark))
-            self._queue.written(record.domain, record.mark)
+            self._queue.record_written(record.domain, record.mark)
         for domain, marks in doubtful.items():
             # the last one is continued from, and readers take the largest lower
             judged = dict([marks[-1], max(marks, key=lambda each: each[1].lower)])
@@ -195,7 +195,7 @@ class KafkaRelay(Rounds):
         question = marks_after(self.stream, mark.seq - 1, domain, 0, 1)
         answer = marks_answer(self._transport.ask(question))
         if answer.marks and answer.stream_id == stream.id:
-            differs = difference(mark, answer.marks[0])
+            differs = describe_difference(mark, answer.marks[0])
             if differs:
                 raise self._outdated(
                     f"{where}: mark {mark.seq} of domain {domain!r} has {differs}. Another program "
@@ -211,7 +211,7 @@ class KafkaRelay(Rounds):
     def _write(self, records: Iterable[NotedRecord]) -> None:
         """Write, and return once all are acknowledged."""
         failed: list[KafkaError] = []
-        producer = self._producer or client_of(Producer, {**self.noted.connection, **PRODUCER})
+        producer = self._producer or create_client(Producer, {**self.noted.connection, **PRODUCER})
         self._producer = None  # if this fails, nothing that is left of it is sent later
         for each in records:
             producer.produce(
@@ -230,7 +230,9 @@ class KafkaRelay(Rounds):
     def _name_what_waits(self, now: int) -> None:
         """Log once for what marks wait if some do for long."""
         first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
-        lacking = [(d, mark, at) for d, mark in first.items() for at in self._queue.lacks(mark)]
+        lacking = [
+            (d, mark, at) for d, mark in first.items() for at in self._queue.find_lacking(mark)
+        ]
         if not lacking:
             self._named_at = now + LONG_MS
         elif now >= self._named_at:

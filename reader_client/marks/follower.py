@@ -17,7 +17,7 @@ from noted_time.reading import (
     Tiling,
     check_time,
     check_windows,
-    complete_windows,
+    find_complete_windows,
 )
 from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain, check_least
 from reader_client.asking.answers import MarksRead, StreamRead
@@ -166,7 +166,7 @@ class Follower:
         """
         if self._are_unix_ms:
             check_windows(after, tiling, self._history)
-        return list(complete_windows(self._history, tiling, after=after, limit=limit))
+        return list(find_complete_windows(self._history, tiling, after=after, limit=limit))
 
     def take_new(self) -> list[Mark]:
         """Return the marks since the last call, and keep only the last one.

@@ -13,8 +13,8 @@ from noted_time.values import (
     Rejected,
     UnknownDomain,
     UnknownStream,
-    checked_name,
-    unnamed_domain,
+    choose_domain,
+    validate_name,
 )
 from reader_client.asking.answers import MarksRead, StreamRead, marks_answer, stream_answer
 from reader_client.asking.questions import Asking, Pause, about_stream, marks_after
@@ -51,9 +51,9 @@ class Following:
         if isinstance(domains, str):
             raise Rejected(f"domains must be a list of names: use domains=[{domains!r}]")
         for domain in domains or ():
-            checked_name("domain", domain)
+            validate_name("domain", domain)
         self.followers: dict[str, Follower] = {}
-        self.stream = checked_name("stream", stream)
+        self.stream = validate_name("stream", stream)
         self._domains = domains
         self._keep_last = keep_last
         self._since = since
@@ -81,7 +81,7 @@ class Following:
         followers = self.followers
         if not followers:
             return None
-        name = domain or unnamed_domain(followers)
+        name = domain or choose_domain(followers)
         try:
             return followers[name]
         except KeyError:

@@ -60,13 +60,13 @@ class Health:
     def failed(self, name: str, error: NotedTimeError) -> None:
         """Record that the thread or task of that name was refused, or got no answer."""
         with self._lock:
-            sentence = self._outage.failed(error, now=time.monotonic(), asker=name)
+            sentence = self._outage.record_failure(error, now=time.monotonic(), asker=name)
         _warn(sentence)
 
     def answered(self, name: str) -> None:
         """Record that its questions were answered."""
         with self._lock:
-            sentence = self._outage.answered(now=time.monotonic(), asker=name)
+            sentence = self._outage.record_answer(now=time.monotonic(), asker=name)
         _warn(sentence)
 
     def broke(self, name: str, fault: BaseException) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from noted_time.client import Json, position_from_wire, position_to_wire
-from noted_time.reading import WHOLE, WholeFrom
+from noted_time.reading import WHOLE_LOG, WholeFrom
 from spark_integration.marks.released import Released, whole_from_json, whole_to_json
 
 
@@ -45,7 +45,7 @@ class Admitted:
         if self.ahead:
             each = ({**asdict(a), "needs": position_to_wire(a.needs)} for a in self.ahead)
             json["ahead"] = list(each)
-        if self.whole not in (None, WHOLE):
+        if self.whole not in (None, WHOLE_LOG):
             json["whole"] = whole_to_json(self.whole)
         return json
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from noted_time import Recreated, Rejected
-from noted_time.values import waited_for
+from noted_time.values import find_missing_offsets
 from spark_integration.beside.admitted import Admitted, MarkAhead
 from spark_integration.marks.released import Released
 
@@ -34,7 +34,7 @@ def rest(needs: Mapping[int, int], position: Mapping[int, int]) -> dict[int, int
     >>> rest({0: 9, 1: 5}, {0: 9, 1: 3, 2: 8})
     {1: 5}
     """
-    return {each.segment: each.needed for each in waited_for(position, needs)}
+    return {each.segment: each.needed for each in find_missing_offsets(position, needs)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import InputPartition
 
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
 from noted_time.client import Json, position_to_wire
-from noted_time.progress import combined
-from noted_time.reading import WHOLE, MarkHistory, WholeFrom, whole_of_all
+from noted_time.progress import combine_flags
+from noted_time.reading import WHOLE_LOG, MarkHistory, WholeFrom, combine_whole
 from spark_integration.beside.admitted import Admitted, MarkAhead, MarksOffset
 from spark_integration.beside.ahead import TopicPlan
 from spark_integration.beside.begins import Topics, begins_of, warn_of_gone
@@ -145,8 +145,8 @@ class Watched:
             if known.begins is None:
                 self.begun = self.begun or begins_of(self._topic, self._seen())
             begun = self.begun or known
-            found = begun.after(marks, bounded=bounded)
-            if found not in (known, self._said, WHOLE):
+            found = begun.resolve(marks, bounded=bounded)
+            if found not in (known, self._said, WHOLE_LOG):
                 warn_of_gone(self._topic.name, begun.begins or {}, self._seen(), found)
             self._said = known = found
         return known
@@ -289,7 +289,7 @@ class MarksPlanner:
             position = positions.get(stream)
             first = None if position is None else releaser.lower_at(position)
             known.look(lower, releaser.last_lower, idle=is_idle, first_lower=first)
-        return combined(each.flag for each in self._backlogs.values())
+        return combine_flags(each.flag for each in self._backlogs.values())
 
     def check_covered(self, ended: MarksOffset) -> None:
         """Raise `Rejected` unless the marks cover all that the batch that ends here reads."""
@@ -311,7 +311,7 @@ class MarksPlanner:
         begun = self._followed().streams
         while True:
             found = {stream: self._whole(stream, begun[stream]) for stream in self._watched}
-            if not whole_of_all(found.values()).is_pending:
+            if not combine_whole(found.values()).is_pending:
                 break
             clocks.sleep(PAUSE_S)
             self._followed()

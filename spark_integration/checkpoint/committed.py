@@ -8,7 +8,7 @@ from typing import Any
 from noted_time import Rejected
 from noted_time.client.waiting import NothingKnown
 from noted_time.progress import ReadOffsets
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from spark_integration.checkpoint.files import checkpoint_files
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
@@ -44,7 +44,7 @@ def committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     if planned.watermark_ms is None:
         raise NothingKnown(f"the query of {checkpoint} keeps state, and has no watermark yet")
     remark = (
-        f"the query keeps state: at most its watermark {shown_time(planned.watermark_ms)} counts, "
+        f"the query keeps state: at most its watermark {format_time(planned.watermark_ms)} counts, "
         "and rows that this dropped are not in its sink"
     )
     return ReadOffsets(position, by, at_most=planned.watermark_ms, remarks=(remark,))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from noted_time import Rejected, Unreachable
-from noted_time.extras import needs_extra
+from noted_time.extras import build_import_error
 
 DISKS = ("", "file", "dbfs")
 HADOOP = ("hdfs", "viewfs")
@@ -131,7 +131,9 @@ class StoredFiles(Files):
         try:
             stores, self._objects = map(import_module, ("obstore.store", "obstore"))
         except ModuleNotFoundError as error:
-            raise needs_extra(f"checkpoint_location={checkpoint!r}", "spark", error) from None
+            raise build_import_error(
+                f"checkpoint_location={checkpoint!r}", "spark", error
+            ) from None
         self._checkpoint, self._place = checkpoint, place
         with self._errors():
             self._store = stores.from_url(

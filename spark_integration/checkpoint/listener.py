@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.values import checked_name, join_into
+from noted_time.values import join_into, validate_name
 from reader_client import ReaderClient
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog, PositionOf
 from spark_integration.marks.released import is_of_marks
@@ -54,7 +54,7 @@ class PositionListener(StreamingQueryListener):
         `token` is that of a reader, by default the one in the variable NOTED_TIME_TOKEN.
         """
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
-            checked_name(what, name)
+            validate_name(what, name)
         self._reader = (url, stream, group, reader)
         self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token

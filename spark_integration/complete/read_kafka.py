@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import CompleteWindow, Rejected, Unreachable
 from noted_time.client import position_to_wire
-from noted_time.values import Time, checked_name, shown_time, waited_for
+from noted_time.values import Time, find_missing_offsets, format_time, validate_name
 from spark_integration.complete.window import BatchRead, OnDeleted, OnMissing, complete_window, log
 from spark_integration.kafka.client import client_config
 from spark_integration.kafka.records import (
@@ -139,7 +139,7 @@ def topic_of(
 
     if not isinstance(records.topic, str):
         raise Rejected(f"{reader} reads one topic, not {list(records.topic)}")
-    topic = checked_name("topic", records.topic)
+    topic = validate_name("topic", records.topic)
     check_connector(spark)
     chosen = checked_options(records.options, reader, *RANGE)
     there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
@@ -239,12 +239,12 @@ def _begun(
     """
     since = topic.offsets_at(max(0, window.start))
     begins = topic.begins()
-    topic.check_led(window.to_cut.offsets.keys() - begins.keys())
+    topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
     if lost := gone(window, begins, since):
         named = "; ".join(f"partition {p}, {each.start} to {each.end}" for p, each in lost.items())
         message = (
             f"topic {topic.name!r}: records were deleted that may have been in the window from "
-            f"{shown_time(window.start)} to {shown_time(window.end)}: {named}"
+            f"{format_time(window.start)} to {format_time(window.end)}: {named}"
         )
         if deleted == "fail":
             remedy = "read it sooner, or keep records for longer (retention.ms)"
@@ -260,13 +260,13 @@ def wait_until_there(
     deadline = clocks.monotonic() + timeout_s
     while True:
         look = topic.look(committed=committed)
-        behind = waited_for(look.ends, cut)
+        behind = find_missing_offsets(look.ends, cut)
         if not behind:
             return look
         if clocks.monotonic() >= deadline:
             break
         clocks.sleep(ENDS_EVERY_S)
-    topic.check_led(look.unknown.intersection(cut))
+    topic.check_leaders(look.unknown.intersection(cut))
     first = behind[0]
     if committed:
         raise Unreachable(
@@ -277,7 +277,7 @@ def wait_until_there(
         )
     ends = f"ends at {first.offset}" if first.segment in look.ends else "does not exist"
     fact = f"partition {first.segment} {ends}, and the writers noted {first.needed}"
-    raise topic.recreated(f"{fact} (or the stream is of another topic)")
+    raise topic.build_recreated(f"{fact} (or the stream is of another topic)")
 
 
 def records_between(

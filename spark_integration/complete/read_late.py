@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import AnotherLog, Rejected
 from noted_time.client import run
 from noted_time.client.transport import Transport
-from noted_time.values import MIN_INT64, Time, shown_time, unix_ms_of
+from noted_time.values import MIN_INT64, Time, format_time, unix_ms_of
 from reader_client.asking.vouching import NotedRead, read_noted
 from spark_integration.complete.read_kafka import (
     THERE_S,
@@ -78,7 +78,7 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     last = marks.cut(len(marks) - 1)
     wait_until_there(there, last, timeout_s=THERE_S)
     look = wait_until_there(there, last, timeout_s=THERE_S, committed=is_committed(chosen))
-    there.check_led(look.unknown)
+    there.check_leaders(look.unknown)
     start = _start(topic, marks, since)
     ranges = dict(_ranges(topic, start, there.begins(), look.ends))
     events = timed(records.parsed(records_between(spark, topic, ranges, chosen)), event_time)
@@ -97,7 +97,7 @@ def _start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, int]:
         log.warning(
             "topic %r: rows below the cut of mark %d are not judged, since it is the first that is "
             "kept, written at %s",
-            *(topic, marks.first_seq, shown_time(marks.written[0])),
+            *(topic, marks.first_seq, format_time(marks.written[0])),
         )
     return marks.cut(max(0, number))
 

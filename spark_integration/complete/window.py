@@ -13,7 +13,7 @@ from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMi
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
-from noted_time.values import Time, shown_time, unnamed_domain
+from noted_time.values import Time, choose_domain, format_time
 from reader_client.asking.answers import WindowsRead, cut_answer, stream_answer, windows_answer
 from reader_client.asking.questions import about_stream, complete_to, windows_from
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, time_ms
@@ -74,7 +74,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     """
     times = time_ms(start), time_ms(end)
     if times[0] >= times[1]:
-        first, last = map(shown_time, times)
+        first, last = map(format_time, times)
         raise Rejected(f"no window: its start {first} is not below its end {last}")
     stream = noted.name
     check_one_of("late", late, OnMissing)
@@ -97,7 +97,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
         raise RowsLate(window.late)
     for lacking, on in ((window.missing, read.missing), (window.late, late)):
         if lacking and on == "warn":
-            named = map(shown_time, times)
+            named = map(format_time, times)
             log.warning("stream %r from %s to %s: %s", stream, *named, lacking.sentence)
     return window
 
@@ -115,12 +115,14 @@ class _Wanted(NamedTuple):
         """Ask for it; raises `NotCompleteYet`, or `Rejected` if it is after a stream's end."""
         stream, start, end, domain, event_time = self
         if domain is None:
-            domain = unnamed_domain(stream_answer((yield about_stream(stream))).domains)
+            domain = choose_domain(stream_answer((yield about_stream(stream))).domains)
             check_promised(domain, event_time)
         found = windows_answer((yield windows_from(stream, start, end - start, 1, domain, wait_ms)))
         if not found.windows:
             last = cut_answer((yield complete_to(stream, end, domain))).mark
             if last.lower < end:
-                raise Rejected(f"{stream} is sealed at {shown_time(last.lower)}: no window follows")
-            raise NotYet(f"{stream} became complete to {shown_time(end)} just now", 0.0)
+                raise Rejected(
+                    f"{stream} is sealed at {format_time(last.lower)}: no window follows"
+                )
+            raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)
         return found

@@ -28,7 +28,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from noted_time import InvalidNote, Rejected, Unreachable
-from noted_time.values import check_least, checked_name
+from noted_time.values import check_least, validate_name
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.marks.watermark import LAST_MS
 from spark_integration.session.shipping import Shipped
@@ -111,7 +111,7 @@ class NotedLogSink(Shipped):
         """
         check_least("delay_ms", delay_ms, 0)
         self._root = root
-        self._stream = checked_name("stream", stream)
+        self._stream = validate_name("stream", stream)
         self._given = client if callable(client) else _checked(client, stream)
         self._time_of = time_of
         self._column = time_of.replace(".", "_")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noted_time import Rejected
-from noted_time.kafka.named import FUNCTION
+from noted_time.kafka.config_function import FUNCTION_SETTING
 
 Client = Mapping[str, str] | str
 """Settings of librdkafka, or the name of the function that returns them: `module:function`."""
@@ -72,7 +72,7 @@ def client_config(
     settings = {n.removeprefix(CLIENT): str(v) for n, v in options.items() if n.startswith(CLIENT)}
     same = {name: settings[name] for name in SAME if name in settings}
     if isinstance(client, str):
-        return {"bootstrap.servers": bootstrap, **same, FUNCTION: client}
+        return {"bootstrap.servers": bootstrap, **same, FUNCTION_SETTING: client}
     if client is not None:
         if callable(client) or any(map(callable, client.values())):
             raise Rejected(

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
-from noted_time.reading import WHOLE, WholeFrom, whole_of_all
-from noted_time.values import MAX_INT64, checked_name, unnamed_domain
+from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
+from noted_time.values import MAX_INT64, choose_domain, validate_name
 from reader_client.asking.answers import StreamRead
 from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.beside.read import check_events, events_under, marks_of
@@ -169,8 +169,8 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         begun, start = _skipping(spark, query, (noted.token, config))
         query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
     events = _events(spark, records, streams, chosen, (name, event_time))
-    since = whole_of_all(begun.values()).time
-    if since not in (None, WHOLE.time):
+    since = combine_whole(begun.values()).time
+    if since not in (None, WHOLE_LOG.time):
         events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
     sides = [marks_of(spark, query, noted.token, config)]
     return events_under(sides, events, event_time, policy)
@@ -259,7 +259,7 @@ def _skipping(
     """
     with closing(_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         found, begins = planner.wait_for_whole()
-    whole = whole_of_all(found.values())
+    whole = combine_whole(found.values())
     if whole.time is None:
         raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
     return found, {STARTING: json.dumps(begins)} if begins else {}
@@ -326,12 +326,12 @@ def _streams(topic: str | Sequence[str], stream: str | Mapping[str, str] | None)
     """Return the topic of each stream."""
     topics = [topic] if isinstance(topic, str) else list(topic)
     for each in topics:
-        checked_name("topic", each)
+        validate_name("topic", each)
     if not topics or len(set(topics)) < len(topics):
         raise Rejected(f"topic must name at least one topic, each once, not {topics}")
     if isinstance(stream, str):
         stream = dict.fromkeys(topics, stream)
-    names = {each: checked_name("stream", (stream or {}).get(each, each)) for each in topics}
+    names = {each: validate_name("stream", (stream or {}).get(each, each)) for each in topics}
     unknown = sorted((stream or {}).keys() - names.keys())
     if unknown:
         raise Rejected(f"stream maps {unknown}, and the topics are {topics}")
@@ -401,7 +401,7 @@ def _known(
 
 
 def _only_domain(stream: StreamRead | None) -> str | None:
-    return unnamed_domain(stream.domains) if stream else None
+    return choose_domain(stream.domains) if stream else None
 
 
 def _logs(

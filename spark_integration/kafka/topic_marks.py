@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, StreamSettings
-from noted_time.kafka.noted_topic import noted_topic_of
+from noted_time.kafka.noted_topic import name_noted_topic
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE, unmoved
 from spark_integration.session.settings import setting, source_name, with_name
 
@@ -70,7 +70,7 @@ class MarksWanted:
         why a mark of one stream states the last lower that the other had before the run, too.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
-        noted = ",".join(map(noted_topic_of, self.topics.values()))
+        noted = ",".join(map(name_noted_topic, self.topics.values()))
         coming = spark.readStream.format("kafka").options(**self.connection, subscribe=noted)
         coming = coming.option("startingOffsets", "earliest")
         several = len(self.topics) > 1
@@ -79,7 +79,7 @@ class MarksWanted:
             present = spark.read.format("kafka").options(**self.connection, **QUICKLY)
             events = present.option("subscribe", topic).load()
             _rows(events.limit(1), topic, "create it, or correct its name")
-            one = NotedTopic(noted_topic_of(topic), stream, self)
+            one = NotedTopic(name_noted_topic(topic), stream, self)
             marks = one.lowers(present.option("subscribe", one.topic).load())
             marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
             relay = f"run `noted-time relay kafka {bootstrap} {topic}`, which writes the marks"

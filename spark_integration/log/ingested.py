@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from noted_time import Mark, Rejected, Unreachable
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Unstamped
 from spark_integration.log.plan import Plan
@@ -121,7 +121,8 @@ class IngestionMarks:
         segment, start = next((s, start) for s, start, _ in grown if start < below.get(s, 0))
         raise Rejected(
             f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
-            f"mark {mark.seq} (lower {shown_time(mark.lower)}), the first one still kept, so their "
+            f"mark {mark.seq} (lower {format_time(mark.lower)}), the first one still kept, so "
+            "their "
             f'{INGESTED} is not known: Ingestion(unstamped="null") makes it null'
         )
 

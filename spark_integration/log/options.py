@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from noted_time import BacklogPolicy, Rejected
-from noted_time.observing import INGESTION
-from noted_time.values import Time, check_least, shown_time
+from noted_time.observing import INGESTION_NAME
+from noted_time.values import Time, check_least, format_time
 from spark_integration.marks.arguments import check_one_of, time_ms
 from spark_integration.scan.time_range import TimeRange
 
@@ -43,7 +43,7 @@ class ReadRange:
     def __post_init__(self) -> None:
         first, last = self.times.start_at, self.times.end_at
         if first is not None and last is not None and first >= last:
-            shown = f"start_at {shown_time(first)} is not below end_at {shown_time(last)}"
+            shown = f"start_at {format_time(first)} is not below end_at {format_time(last)}"
             raise Rejected(f"no range of time: {shown}")
 
     @property
@@ -138,8 +138,8 @@ class Ingestion:
 
     def check_domain(self, domain: str | None) -> None:
         """Raise `Rejected` if it says something and the marks are of another domain."""
-        if domain != INGESTION and self != Ingestion():
-            raise Rejected(f"Ingestion(…) goes with domain={INGESTION!r}")
+        if domain != INGESTION_NAME and self != Ingestion():
+            raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Ingestion

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from noted_time import Rejected
 from noted_time.client import Json
-from noted_time.observing import INGESTION
-from noted_time.values import checked_name
+from noted_time.observing import INGESTION_NAME
+from noted_time.values import validate_name
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import (
     Batches,
@@ -60,12 +60,13 @@ class LogQuery:
     is_only: bool = False
 
     def __post_init__(self) -> None:
-        checked_name("stream", self.stream)
+        validate_name("stream", self.stream)
         if self.catch_up is not None:
             self.catch_up.check_above(self.batches.max_rows_per_trigger, "Batches")
         if self.is_ingestion and self.range.times != ALL_TIMES:
             raise Rejected(
-                f"start_at and end_at cannot be used with domain={INGESTION!r}: its marks say when "
+                f"start_at and end_at cannot be used with domain={INGESTION_NAME!r}: its marks "
+                "say when "
                 "rows came in, not their event times; filter by a column of the rows instead"
             )
         self.ingestion.check_domain(self.domain)
@@ -103,7 +104,7 @@ class LogQuery:
     @property
     def is_ingestion(self) -> bool:
         """Whether the marks are those of ingestion, by which rows are stamped."""
-        return self.domain == INGESTION
+        return self.domain == INGESTION_NAME
 
     @property
     def domain_name(self) -> str:
@@ -131,7 +132,7 @@ def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | 
     ('_ingested', 'departure')
     """
     is_stamp = event_time in (None, INGESTED)
-    if domain != INGESTION:
+    if domain != INGESTION_NAME:
         if event_time is None:
             raise Rejected("name the column of the event time: event_time=")
         return event_time

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 
 from noted_time import Rejected
-from noted_time.observing import INGESTION
-from noted_time.values import Time, checked_name, unix_ms_of
+from noted_time.observing import INGESTION_NAME
+from noted_time.values import Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
 INGESTED = "_ingested"
@@ -56,7 +56,7 @@ class Noted:
         """The stream's name; raises `Rejected` if there is not one, or it is invalid."""
         if not isinstance(self.stream, str):
             raise Rejected("name the stream: Noted(url, stream)")
-        return checked_name("stream", self.stream)
+        return validate_name("stream", self.stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def check_promised(domain: str | None, event_time: str | None, remedy: str = EVE
         ...
     noted_time.Rejected: marks of ingestion say when rows came in, and promise nothing of ...
     """
-    if domain == INGESTION and event_time != INGESTED:
+    if domain == INGESTION_NAME and event_time != INGESTED:
         column = "event times" if event_time is None else repr(event_time)
         said = f"marks of ingestion say when rows came in, and promise nothing of {column}"
         raise Rejected(f"{said}: {remedy}")

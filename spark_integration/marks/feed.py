@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
-from noted_time.client import Backoff, own_chance
+from noted_time.client import Backoff, draw_chance
 from noted_time.client.transport import Transport
 from noted_time.reading import check_time
-from noted_time.values import Time, unnamed_domain
+from noted_time.values import Time, choose_domain
 from reader_client.asking.answers import StreamRead, stream_answer
 from reader_client.asking.questions import Asking, about_stream
 from reader_client.marks.follower import ANY, Follower, Since
@@ -91,7 +91,7 @@ class ControllerFeed:
         self._domain = domain
         self._wait_ms = wait_ms
         self._news = News()
-        self._health = Health(f"the marks of {stream!r}", BACKOFF, own_chance, self._news.notify)
+        self._health = Health(f"the marks of {stream!r}", BACKOFF, draw_chance, self._news.notify)
         self._thread = Repeating("noted marks", self._step, self._transport.ask, self._health)
         self._begun = ANY
         self._poll: Callable[[], Asking] | None = None
@@ -144,7 +144,7 @@ class ControllerFeed:
         if self._poll is None:
             if self._domain is None:
                 domains = stream_answer((yield about_stream(self._stream))).domains
-                self._domain = unnamed_domain(domains)
+                self._domain = choose_domain(domains)
                 check_promised(self._domain, None)
             following = Following(
                 self._stream,
@@ -200,7 +200,7 @@ def check_known(
         raise
     except Unreachable:
         return None
-    chosen = domain or unnamed_domain(found.domains)
+    chosen = domain or choose_domain(found.domains)
     if chosen not in found.domains:
         raise UnknownDomain(chosen, found.domains)
     if domain is None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, Succession
-from noted_time.values import State, reaches, shown_time
+from noted_time.values import State, format_time, reaches
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import MarksFeed
 from spark_integration.marks.released import Released
@@ -147,8 +147,8 @@ class Releaser:
             return mark.cut.offsets
         raise Rejected(
             f"{self._feed.subject}: marks {before + 1} to {mark.seq - 1} are no longer kept, so it "
-            f"is not known how much of the log is complete to {shown_time(time)}; the first mark "
-            f"that is kept has the lower {shown_time(mark.lower)}"
+            f"is not known how much of the log is complete to {format_time(time)}; the first mark "
+            f"that is kept has the lower {format_time(mark.lower)}"
         )
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class Releaser:
         if not self._leaving_out:
             self._leaving_out = True
             log.warning(
-                LEFT_OUT, self._feed.subject, mark.seq, f" with lower {shown_time(mark.lower)}"
+                LEFT_OUT, self._feed.subject, mark.seq, f" with lower {format_time(mark.lower)}"
             )
 
     def _append(self, mark: Mark) -> None:

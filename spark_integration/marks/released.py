@@ -9,7 +9,7 @@ from typing import TypeGuard
 from noted_time import Mark
 from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.reading import WholeFrom
-from noted_time.values import shown_time, waited_for
+from noted_time.values import find_missing_offsets, format_time
 from spark_integration.marks.watermark import is_watermark
 
 
@@ -65,7 +65,7 @@ class Watermark:
             return cls(None, "no mark has its cut read")
         if released.sealed:
             return cls(released.lower, "the sealed stream is read to its end")
-        because = f"the cut of mark {released.seq} is read: lower {shown_time(released.lower)}"
+        because = f"the cut of mark {released.seq} is read: lower {format_time(released.lower)}"
         lower = released.lower - lag_ms
         if lag_ms:
             because += f", less {lag_ms} ms (max_event_time_lag_ms)"
@@ -76,7 +76,7 @@ class Watermark:
     def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
         """Return it with what the first of the following marks waits for, if there is one."""
         for mark in following[:1]:
-            for each in waited_for(position, mark.cut.offsets)[:1]:
+            for each in find_missing_offsets(position, mark.cut.offsets)[:1]:
                 why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
                 return replace(self, because=f"{self.because}; {why}, read to {each.offset}")
         return self

@@ -102,7 +102,7 @@ class LogFiles:
         `Rejected` for archives of another layout, which is named.
         """
         for segment, directory in self._directories.segments().items():
-            for _, new in directory.changed():
+            for _, new in directory.list_changes():
                 starts = {directory.path / name: start for name, start in new.items()}
                 self._files[segment] = self._with(segment, starts)
         return dict(sorted(self._files.items()))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from spark_integration.marks.watermark import instant
 from spark_integration.scan.files import LogFile, row_groups
 
@@ -51,8 +51,8 @@ class TimeRange:
         """
         if self.end_at not in {None, asked.end_at}:
             raise Rejected(
-                f"the query was started with end_at={shown_time(self.end_at)}, and left out what "
-                f"lies beyond: for end_at={shown_time(asked.end_at)}, start one with a new "
+                f"the query was started with end_at={format_time(self.end_at)}, and left out what "
+                f"lies beyond: for end_at={format_time(asked.end_at)}, start one with a new "
                 "checkpoint"
             )
         return replace(self, end_at=asked.end_at)
@@ -97,7 +97,7 @@ def first_offsets(
         if known < first:
             raise Rejected(
                 f"segment {segment}: offsets {known} to {first} are gone, which may have held rows "
-                f"of start_at {shown_time(start_at)} or later: leave it out to begin with what "
+                f"of start_at {format_time(start_at)} or later: leave it out to begin with what "
                 "there is"
             )
     return {segment: _first_offset(run, event_time, start_at) for segment, run in begun.items()}

@@ -14,17 +14,23 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.kafka.noted_topic import noted_topic_of
-from noted_time.reading import TableHistory, WholeFrom, committed_part, to_commit, whole_of_all
-from noted_time.tables.opened import split_url
+from noted_time.kafka.noted_topic import name_noted_topic
+from noted_time.reading import (
+    TableHistory,
+    WholeFrom,
+    combine_whole,
+    find_committed_part,
+    prepare_commit,
+)
+from noted_time.tables.table_urls import split_url
 from noted_time.values import (
-    NO_NAMES,
+    RESERVED_NAMES,
     VALID_THROUGH,
-    VOUCHED,
+    VOUCHED_FIELDS,
     Claim,
     check_least,
-    checked_name,
-    kept_days,
+    read_retention_days,
+    validate_name,
 )
 from spark_integration.checkpoint.query_progress import Planned, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks, whole_from_json
@@ -80,8 +86,8 @@ class TableClaims:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        checked_name("table claim", self.name)
-        if self.name in NO_NAMES:
+        validate_name("table claim", self.name)
+        if self.name in RESERVED_NAMES:
             raise Rejected(f"no table claim may be named {self.name!r}: choose another name")
         if self.time_of.endswith("window.start"):
             raise Rejected(
@@ -170,7 +176,7 @@ class TableClaims:
         return replace(
             claim,
             missing=named if named or missing.is_known else None,
-            vouched={key: by[key] for key in VOUCHED},
+            vouched={key: by[key] for key in VOUCHED_FIELDS},
         )
 
 
@@ -262,8 +268,8 @@ class BatchClaim:
         claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
         history, memory = opened.history(), self.claims.memory(table)
         known = memory.batches(self.run)
-        committed_part(history, claim, known)
-        record = to_commit(history, claim, known, start_over=self.claims.start_over)
+        find_committed_part(history, claim, known)
+        record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
         record = replace(record, merges=True)
         delta = USER_METADATA, json.dumps({record.key: record.to_json()})
         iceberg = f"{SESSION_PROPERTY}{record.key}", record.to_json()
@@ -287,7 +293,7 @@ class BatchClaim:
         tables = self.claims.tables
         if table not in tables:
             tables[table] = open_table(table)
-            days = kept_days(tables[table].history().properties)
+            days = read_retention_days(tables[table].history().properties)
             if days is not None and days < LEAST_DAYS:
                 log.warning(SHORT, table, days, LEAST_DAYS)
         return tables[table]
@@ -295,7 +301,7 @@ class BatchClaim:
     def _committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
         """Return the record of this part that an earlier run committed, and keep it."""
         known = self.claims.memory(table).batches(self.run)
-        found = committed_part(history, claim, known, run=self.run)
+        found = find_committed_part(history, claim, known, run=self.run)
         if found is not None:
             self._keep(table, found)
         return found
@@ -310,7 +316,7 @@ class BatchClaim:
         if found is not None:
             return found, history
         known = self.claims.memory(table).batches(self.run)
-        found = to_commit(history, claim, known, start_over=self.claims.start_over)
+        found = prepare_commit(history, claim, known, start_over=self.claims.start_over)
         if unkept := self._keep(table, found):
             found = replace(found, complete_to=None, ended=unkept)
         if found.ended:
@@ -406,7 +412,7 @@ def whole_of(offsets: Sequence[Any]) -> WholeFrom:
     50
     """
     ours = (each["streams"].values() for each in offsets if is_of_marks(each))
-    return whole_of_all(whole_from_json(each) for streams in ours for each in streams)
+    return combine_whole(whole_from_json(each) for streams in ours for each in streams)
 
 
 def _read(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
@@ -431,7 +437,7 @@ def covered(offsets: Sequence[Any]) -> Iterator[bool]:
 
 
 def _is_noted(topic: str, topics: set[str]) -> bool:
-    return noted_topic_of(topic) in topics or any(noted_topic_of(t) == topic for t in topics)
+    return name_noted_topic(topic) in topics or any(name_noted_topic(t) == topic for t in topics)
 
 
 def read_to(planned: Planned) -> Mapping[str, Any]:
@@ -447,7 +453,7 @@ def read_to(planned: Planned) -> Mapping[str, Any]:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
             found[follows] = ("", cut if isinstance(cut, dict) else {})
         elif isinstance(each, dict) and not is_of_marks(each):
-            topics = {t: at for t, at in each.items() if not t.endswith(noted_topic_of(""))}
+            topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
             found |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}
         follows = each["noted_marks"] if is_of_marks(each) else None
     streams = ",".join(sorted(found))

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from noted_time import Rejected
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
-from noted_time.tables.listed import MAIN, delta_commit, history_of
-from noted_time.tables.opened import split_url
+from noted_time.tables.history_rows import MAIN_BRANCH, history_of, parse_delta_commit
+from noted_time.tables.table_urls import split_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -112,7 +112,7 @@ class DeltaTable(OpenTable):
                 self._known.clear()
         for row in rows:
             if row["version"] not in self._known:
-                self._known[row["version"]] = row, delta_commit(row)
+                self._known[row["version"]] = row, parse_delta_commit(row)
         for version in sorted(self._known)[:-KEPT]:
             del self._known[version]
         if not rows:
@@ -203,7 +203,7 @@ class IcebergTable(OpenTable):
             raise
         if self._spark.conf.get("spark.wap.id", None) is not None:
             raise Rejected(STAGED)
-        branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN
+        branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
         found = [row.asDict() for row in rows]
         at = branch if any(row["ref"] == branch for row in found) else None
         return history_of(found, {row["key"]: row["value"] for row in given}, at=at)

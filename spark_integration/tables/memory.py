@@ -9,7 +9,7 @@ from functools import cache
 from hashlib import sha256
 
 from noted_time import NotedTimeError, Rejected
-from noted_time.reading import Remembered
+from noted_time.reading import RememberedBatch
 from noted_time.values import Claim
 from spark_integration.checkpoint.files import checkpoint_files
 
@@ -29,9 +29,9 @@ class Memory:
         self._files = checkpoint_files(checkpoint)
         self._prefix = f"{sha256(json.dumps([name, table]).encode()).hexdigest()[:16]}."
         self._run: str | None = None
-        self._known: dict[int, Remembered] = {}
+        self._known: dict[int, RememberedBatch] = {}
 
-    def batches(self, run: str) -> tuple[Remembered, ...]:
+    def batches(self, run: str) -> tuple[RememberedBatch, ...]:
         """Return the batches that are kept, to a run of the query; what cannot be read is not."""
         if run != self._run or not run:
             self._run, self._known = run, {each.batch: each for each in self._read()}
@@ -42,9 +42,9 @@ class Memory:
 
         Raises `OSError` or a `NotedTimeError` if that is not possible.
         """
-        before = self._known.get(record.batch, Remembered(record.batch, {}))
+        before = self._known.get(record.batch, RememberedBatch(record.batch, {}))
         records = {**before.records, record.part: record}
-        kept = Remembered(record.batch, records, {**before.runs, record.part: run})
+        kept = RememberedBatch(record.batch, records, {**before.runs, record.part: run})
         self._known[record.batch] = kept
         written = {part: each.to_json() for part, each in records.items()}
         text = json.dumps({"name": record.name, "runs": kept.runs, "records": written})
@@ -61,7 +61,7 @@ class Memory:
     def _name(self, batch: int) -> str:
         return f"{DIRECTORY}/{self._prefix}{batch}.json"
 
-    def _read(self) -> Iterator[Remembered]:
+    def _read(self) -> Iterator[RememberedBatch]:
         with suppress(OSError, NotedTimeError):
             for file in self._files.names(DIRECTORY):
                 if file.startswith(self._prefix) and file.endswith(".json"):
@@ -69,13 +69,13 @@ class Memory:
                         yield _remembered(json.loads(self._files.read(f"{DIRECTORY}/{file}") or ""))
 
 
-def _remembered(found: Mapping[str, object]) -> Remembered:
+def _remembered(found: Mapping[str, object]) -> RememberedBatch:
     name, records, runs = str(found["name"]), found["records"], found["runs"]
     if not (isinstance(records, dict) and isinstance(runs, dict)):
         raise TypeError(found)
     claims = {part: Claim.from_json(name, text) for part, text in records.items()}
     (batch,) = {claim.batch for claim in claims.values()}
-    return Remembered(batch, claims, runs)
+    return RememberedBatch(batch, claims, runs)
 
 
 @cache

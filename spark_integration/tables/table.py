@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.utils import is_remote
 
 from noted_time import Rejected
-from noted_time.values import duration_ms
+from noted_time.values import parse_duration
 from spark_integration.tables.claims import BatchClaim, TableClaims
 from spark_integration.tables.formats import open_table
 
@@ -36,7 +36,7 @@ class NotedTable:
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
         """Append to `table`, which is opened with the first batch."""
         self._table, self._claims = table, claims
-        self._every_s = duration_ms(claim_every) / 1000
+        self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
         self._complete_to: int | None = None
         self._last: int | None = None

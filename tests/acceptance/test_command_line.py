@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controller.store.migrate import migrate
-from controller.store.schema import REVISION
+from controller.store.schema import SCHEMA_REVISION
 from noted_time_cli.app import app
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.terminals import LiveTerminal, on_terminal
@@ -34,7 +34,8 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     refused = command("serve", cwd=tmp_path)
 
     says = (
-        f"noted-time: the schema of sqlite:///noted-time.db is at 0000, older than {REVISION}: "
+        "noted-time: the schema of sqlite:///noted-time.db is at 0000, older than "
+        f"{SCHEMA_REVISION}: "
         "run `noted-time migrate --database sqlite:///noted-time.db`"
     )
     assert (refused.returncode, refused.stderr.splitlines()[-1]) == (1, says)

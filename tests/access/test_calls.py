@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from controller.api.app import create_api
-from controller.api.gate.access import OPEN, Gate, needed
-from controller.api.pages.assets import PATHS
+from controller.api.gate.access import OPEN_PATHS, Gate, find_need
+from controller.api.pages.assets import PAGE_PATHS
 from controller.service.controller import Controller
 from controller.service.telemetry.metrics import refused_calls
 from tests.support.controllers import until
@@ -29,7 +29,7 @@ def calls() -> Iterator[tuple[str, str]]:
             yield (method.upper(), path.format(stream="s", group="g", reader="r", writer="w"))
 
 
-ASKING = [(method, path) for method, path in calls() if path not in OPEN]
+ASKING = [(method, path) for method, path in calls() if path not in OPEN_PATHS]
 
 
 @pytest.mark.parametrize(("method", "path"), ASKING)
@@ -51,7 +51,7 @@ async def test_every_call_needs_a_token(method: str, path: str) -> None:
     )
 
 
-@pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PATHS))
+@pytest.mark.parametrize("path", sorted({"/healthz", "/readyz", "/openapi.json"} | PAGE_PATHS))
 async def test_whether_it_lives_may_be_asked_by_anybody(path: str) -> None:
     """Supervisors of processes need not hold tokens, and the pages are not secret."""
     guarded = Guarded()
@@ -75,7 +75,7 @@ async def test_a_token_gives_the_rights_of_its_scope_and_no_other(scope: str) ->
     async with behind(guarded.gate) as door:
         refused = {call for call in ASKING if (await door.answer(*call, token)).status_code == 403}
 
-    lacking = {call for call in ASKING if needed(*call).right not in GIVEN[scope]}
+    lacking = {call for call in ASKING if find_need(*call).right not in GIVEN[scope]}
     assert refused == lacking
 
 
@@ -273,7 +273,7 @@ async def test_the_document_declares_the_tokens() -> None:
 
 def test_every_documented_call_but_operators_changes_needs_a_named_right() -> None:
     """A route without an entry among the rights would need that to administer."""
-    rights = {(method, path): needed(method, path).right for method, path in calls()}
+    rights = {(method, path): find_need(method, path).right for method, path in calls()}
 
     administering = {call for call, right in rights.items() if right == "administer"}
     assert administering == {
@@ -308,7 +308,7 @@ def test_an_unknown_call_needs_the_right_to_administer(method: str, parts: list[
     if is_call and len(parts) == 4 and below == "":
         expected = "administer" if method != "GET" else "read"
 
-    assert needed(method, path).right == expected
+    assert find_need(method, path).right == expected
 
 
 async def test_a_refusal_is_counted_and_logged_at_debug() -> None:

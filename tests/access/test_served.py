@@ -11,9 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.api.gate.access import Gate
-from controller.api.sockets.server import Place
+from controller.api.sockets.server import ListenAddress
 from noted_time import Rejected
-from noted_time.client import VARIABLE
+from noted_time.client import ENVIRONMENT_VARIABLE
 from noted_time.values import NotAllowed
 from noted_time_cli.server.serving import _check_address, _names
 from reader_client import ReaderClient
@@ -185,7 +185,7 @@ def test_an_unknown_token_is_reported_with_the_database(tmp_path: Path) -> None:
 ANYWHERE = "0.0.0.0"  # noqa: S104 - nothing is bound here
 
 
-def warned(gate: Gate, place: Place, names: list[str] | None = None) -> list[str]:
+def warned(gate: Gate, place: ListenAddress, names: list[str] | None = None) -> list[str]:
     """Return the events of the warnings that the address gives rise to."""
     with capture_logs() as logs:
         _check_address(gate, place, "sqlite:///a.db", names)
@@ -202,19 +202,19 @@ def with_a_token() -> Gate:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "::1"])
 def test_the_loopback_is_served_without_tokens(host: str) -> None:
     """Only this machine can call it."""
-    assert warned(Gate(), Place(host, 0)) == []
+    assert warned(Gate(), ListenAddress(host, 0)) == []
 
 
 @pytest.mark.parametrize("host", [ANYWHERE, "::", "10.0.0.1", "controller.example", ""])
 def test_no_other_address_is_served_without_tokens(host: str) -> None:
     """Strangers could move the time of every stream."""
     with pytest.raises(Rejected, match="there is no token"):
-        warned(Gate(), Place(host, 0))
+        warned(Gate(), ListenAddress(host, 0))
 
 
 def test_the_operator_may_let_everybody_in() -> None:
     """The log has it, with what they may do and the names by which they do it."""
-    place = Place(ANYWHERE, 0)
+    place = ListenAddress(ANYWHERE, 0)
     names = _names(place, "http://controller-1:7464", "time.example, ,a.example")
 
     with capture_logs() as logs:
@@ -236,12 +236,12 @@ def test_a_closed_door_may_stand_anywhere() -> None:
     """Tokens can be made while it serves; in clear they are warned of."""
     gates = [Gate(require=True), with_a_token()]
 
-    assert [warned(gate, Place(ANYWHERE, 0)) for gate in gates] == [["tokens_in_clear"]] * 2
+    assert [warned(gate, ListenAddress(ANYWHERE, 0)) for gate in gates] == [["tokens_in_clear"]] * 2
 
 
 def test_tokens_over_tls_are_warned_of_no_more() -> None:
     """They cannot be read on the way."""
-    place = Place(ANYWHERE, 0, Path("certificate.pem"), Path("key.pem"))
+    place = ListenAddress(ANYWHERE, 0, Path("certificate.pem"), Path("key.pem"))
 
     assert warned(with_a_token(), place) == []
 
@@ -321,10 +321,10 @@ def test_a_client_that_is_given_none_looks_into_the_environment(
     act: Callable[[Answers], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If there is none either, it sends nothing."""
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     without, within = Answers(), Answers()
     act(without)
-    monkeypatch.setenv(VARIABLE, TOKEN)
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, TOKEN)
     act(within)
 
     assert (without.shown, within.shown) == ({None}, {f"Bearer {TOKEN}"})

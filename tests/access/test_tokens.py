@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.api.gate.access import AccessDenied, Gate, Need, RequestInfo
-from controller.service.permissions import EVERYTHING, Grant, Patterns
-from controller.service.tokens import LONGEST, MOST_SPELLINGS, mint
+from controller.service.permissions import FULL_GRANT, Grant, Patterns
+from controller.service.tokens import LONGEST_HEADER, MOST_SPELLINGS, mint
 from controller.store.open import open_tokens
 from controller.store.port import StoreUnavailable
-from controller.store.sqlite import file_of
+from controller.store.sqlite import parse_file
 from controller.store.token_table import TokenRecord, Tokens
 from noted_time import Conflict, Rejected
 from tests.support.gates import NOW, Guarded
@@ -100,10 +100,10 @@ def test_a_revoked_token_opens_no_more(tokens: Tokens) -> None:
 def test_the_last_token_revoked_opens_no_door() -> None:
     """A controller that once required tokens keeps requiring them."""
     guarded = Guarded()
-    before = guarded.gate.asks()
+    before = guarded.gate.is_token_required()
     guarded.revoke(guarded.token("admin"))
 
-    assert (before, guarded.gate.asks()) == (False, True)
+    assert (before, guarded.gate.is_token_required()) == (False, True)
 
 
 def test_a_token_may_be_required_before_there_is_one() -> None:
@@ -121,7 +121,7 @@ def test_a_look_reads_no_rows_if_nothing_changed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delattr(type(guarded.tokens), "all")
     guarded.cache.refresh()
 
-    assert guarded.gate.asks()
+    assert guarded.gate.is_token_required()
 
 
 def test_spellings_of_a_header_do_not_pile_up() -> None:
@@ -143,11 +143,11 @@ def test_a_header_much_longer_than_a_token_counts_as_no_token() -> None:
     token = guarded.token("read").encode()
     holders = [
         guarded.cache.holder(b"Bearer".ljust(length - len(token)) + token)
-        for length in (LONGEST, LONGEST + 1, 60_000)
+        for length in (LONGEST_HEADER, LONGEST_HEADER + 1, 60_000)
     ]
 
     assert [holder is not None for holder in holders] == [True, False, False]
-    assert max(map(len, guarded.cache._known.holders)) == LONGEST
+    assert max(map(len, guarded.cache._known.holders)) == LONGEST_HEADER
 
 
 GUARDED = Guarded()
@@ -246,7 +246,7 @@ def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
     """In the order in which they come."""
     grant = Grant.of(["write"], writers=["UA", "AA-*"])
 
-    assert grant.first_foreign(["UA", "AA-1", "DL", "B6"]) == "DL"
+    assert grant.find_foreign(["UA", "AA-1", "DL", "B6"]) == "DL"
 
 
 @pytest.mark.parametrize(
@@ -279,16 +279,16 @@ def test_what_would_narrow_nothing_is_refused(
 )
 def test_a_grant_comes_back_as_it_was_kept(grant: Grant) -> None:
     """Through plain JSON."""
-    assert Grant.from_scopes(grant.to_scopes()) == grant
+    assert Grant.from_json(grant.to_json()) == grant
 
 
 @pytest.mark.parametrize("kept", [{}, {"admin": 1}, {"admin": "true"}, {"writers": ["*"]}])
 def test_what_was_not_granted_explicitly_is_not_granted(kept: dict[str, object]) -> None:
     """A row of another make opens nothing."""
-    grant = Grant.from_scopes(kept)
+    grant = Grant.from_json(kept)
 
     may = (grant.may_read("s"), grant.may_write("s"), grant.may_administer())
-    assert (may, EVERYTHING.may_administer()) == ((False, False, False), True)
+    assert (may, FULL_GRANT.may_administer()) == ((False, False, False), True)
 
 
 # What is kept of tokens, in every store
@@ -339,7 +339,7 @@ def test_another_process_finds_them(database: str) -> None:
 def test_a_database_without_the_table_is_reported(database: str) -> None:
     """As any database that does not answer."""
     with closing(open_tokens(database)) as opened:
-        with closing(sqlite3.connect(file_of(database))) as connection:
+        with closing(sqlite3.connect(parse_file(database))) as connection:
             connection.execute("DROP TABLE token")
 
         with pytest.raises(StoreUnavailable, match="no such table"):

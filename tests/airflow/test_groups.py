@@ -8,7 +8,7 @@ import pytest
 from demo.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time_airflow.waiting import Verdict, Wanted
-from noted_time_airflow.watching import FAILURES, judged, offsets_of, poll_once
+from noted_time_airflow.watching import CHECK_FAILURES, judge_error, offsets_of, poll_once
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN
 from tests.support.served import Served
@@ -21,8 +21,8 @@ def look(broker: Broker, served: Served, wanted: Wanted) -> Verdict:
     kafka = SimpleNamespace(conn_id="kafka_default", extra=json.dumps(broker.config))
     try:
         return poll_once(wanted, (served.url, None), kafka)
-    except FAILURES as error:
-        return judged(error)
+    except CHECK_FAILURES as error:
+        return judge_error(error)
 
 
 def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Served) -> None:

@@ -16,7 +16,7 @@ from noted_time.client.transport import Transport
 from noted_time.values import UnexpectedAnswer
 from noted_time_airflow import watching
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
-from noted_time_airflow.watching import FAILURES, Address, judged, poll_once, watch
+from noted_time_airflow.watching import CHECK_FAILURES, Address, judge_error, poll_once, watch
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
@@ -61,8 +61,8 @@ def looked(wanted: Wanted, address: Address | None = None) -> Verdict:
     """Look once, as the sensor does."""
     try:
         return poll_once(wanted, address)
-    except FAILURES as error:
-        return judged(error)
+    except CHECK_FAILURES as error:
+        return judge_error(error)
 
 
 @pytest.fixture
@@ -449,4 +449,7 @@ async def test_sensors_of_one_hour_leave_no_connection(shop: Shop) -> None:
 
 def test_what_may_be_raised_is_a_verdict() -> None:
     """A fault of the program itself is none, and shows where it is."""
-    assert (issubclass(Rejected, FAILURES), issubclass(httpx.HTTPError, FAILURES)) == (True, False)
+    assert (issubclass(Rejected, CHECK_FAILURES), issubclass(httpx.HTTPError, CHECK_FAILURES)) == (
+        True,
+        False,
+    )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Rejected
-from noted_time.analysis import Analysis, analyse, rows_ahead
+from noted_time.analysis import Analysis, analyse, find_rows_ahead
 
 MANY = 17 * settings().max_examples
 """A thousand histories, and a hundred thousand with the deep profile."""
@@ -84,8 +84,8 @@ def test_a_delay_costs_what_a_loop_over_the_rows_finds(log: Log, delay: int) -> 
     found = log.analysis
 
     for curve, by_partition in ((found.spark, False), (found.flink, True)):
-        waits = curve.waits(delay)
-        shown = curve.lost(delay), waits.ms.tolist(), waits.still_open
+        waits = curve.measure_waits(delay)
+        shown = curve.count_lost(delay), waits.ms.tolist(), waits.still_open
         assert shown == judged(log, watermarks(log, delay, by_partition=by_partition))
 
 
@@ -95,7 +95,7 @@ def test_the_least_delay_loses_no_row_and_one_less_does(log: Log) -> None:
     """Unless it is 0; and a longer delay never loses more."""
     for curve in (log.analysis.spark, log.analysis.flink):
         least = curve.least_delay_ms()
-        losses = [curve.lost(delay) for delay in range(least + 1)]
+        losses = [curve.count_lost(delay) for delay in range(least + 1)]
         assert losses == sorted(losses, reverse=True)
         assert losses[-1] == 0 < [1, *losses][-2]
 
@@ -106,8 +106,8 @@ def test_a_share_of_the_rows_may_be_lost(log: Log, share: float) -> None:
     curve = log.analysis.spark
     delay = curve.least_delay_ms(share)
 
-    assert curve.lost(delay) <= share * curve.rows
-    assert delay == 0 or curve.lost(delay - 1) > share * curve.rows - 1
+    assert curve.count_lost(delay) <= share * curve.rows
+    assert delay == 0 or curve.count_lost(delay - 1) > share * curve.rows - 1
 
 
 @settings(max_examples=MANY // 4)
@@ -135,7 +135,7 @@ def test_the_order_of_the_rows_is_that_of_their_arrival(log: Log, mixed: Random)
 
     found, expected = analyse(arrivals, times, partitions, log.window), apart.analysis
     assert found.flink.needed.tolist() == expected.flink.needed.tolist()
-    assert found.behind(partitions) == expected.behind(apart.partitions)
+    assert found.find_behind(partitions) == expected.find_behind(apart.partitions)
 
 
 @given(logs())
@@ -147,7 +147,7 @@ def test_whose_rows_are_behind(log: Log) -> None:
         if time < largest:
             late.setdefault(str(partition), []).append(largest - time)
 
-    found = log.analysis.behind(log.partitions)
+    found = log.analysis.find_behind(log.partitions)
     expected = {name: (len(ms), median(ms), max(ms)) for name, ms in late.items()}
     assert {each.name: each[1:] for each in found} == expected
     assert [each.worst_ms for each in found] == sorted(
@@ -163,7 +163,7 @@ def test_the_least_delay_without_rows_ahead_is_that_of_the_others(log: Log, ahea
         n for n, (arrival, at) in enumerate(zip(*log[:2], strict=True)) if at - arrival > ahead
     ]
     expected = found if 2 * len(found) <= len(log.times) else []
-    left_out = rows_ahead(log.arrivals, log.times, ahead)
+    left_out = find_rows_ahead(log.arrivals, log.times, ahead)
     came, times, partitions = (
         np.delete(each, left_out) for each in (log.arrivals, log.times, log.partitions)
     )
@@ -195,7 +195,7 @@ def test_the_least_delay_is_owed_to_the_row_that_set_the_time(log: Log) -> None:
 def test_slow_windows_that_are_still_open_leave_no_p99() -> None:
     """At a delay of an hour, ten of twenty windows have no result yet."""
     minutes = [minute * 60_000 for minute in range(20)]
-    waits = analyse(minutes, minutes, window_ms=60_000).spark.waits(600_000)
+    waits = analyse(minutes, minutes, window_ms=60_000).spark.measure_waits(600_000)
 
     assert (len(waits.ms), waits.still_open, waits.p99_ms) == (9, 11, None)
     assert (waits.median_ms, waits.longest_ms) == (600_000, 600_000)
@@ -205,9 +205,16 @@ def test_what_one_row_tells() -> None:
     """Nothing is late, and its window is open."""
     one = analyse([5], [3], window_ms=10)
 
-    assert (one.spark.lost(0), one.spark.least_delay_ms(), one.perfect.still_open) == (0, 0, 1)
-    assert (one.spark.waits(0).median_ms, one.spark.waits(0).longest_ms) == (None, None)
-    assert one.behind(["a"]) == []
+    assert (one.spark.count_lost(0), one.spark.least_delay_ms(), one.perfect.still_open) == (
+        0,
+        0,
+        1,
+    )
+    assert (one.spark.measure_waits(0).median_ms, one.spark.measure_waits(0).longest_ms) == (
+        None,
+        None,
+    )
+    assert one.find_behind(["a"]) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
-from noted_time.analysis import Away, Judgement, NotedMarks, Placed, Word, judge
+from noted_time.analysis import (
+    AbsencePeriod,
+    Judgement,
+    LocatedRows,
+    NotedMarks,
+    WriterPromise,
+    judge,
+)
 from noted_time.values import MAX_INT64, VouchingPeriod
 
 MANY = 17 * settings().max_examples
@@ -33,13 +40,13 @@ class Stream(NamedTuple):
 
     marks: list[Mark]
     rows: list[Row]
-    words: dict[str, Word]
+    words: dict[str, WriterPromise]
     window: int
 
     @property
     def judgement(self) -> Judgement:
         """What is judged."""
-        rows = Placed(*map(np.array, zip(*self.rows, strict=True)))
+        rows = LocatedRows(*map(np.array, zip(*self.rows, strict=True)))
         return judge(NotedMarks(self.marks), rows, self.words, OWNERS, self.window)
 
     def writer(self, row: Row) -> str:
@@ -71,7 +78,7 @@ class Stream(NamedTuple):
         return away[-1].reason if away else "idle"
 
 
-def vouches(word: Word, mark: Mark, time: int) -> bool:
+def vouches(word: WriterPromise, mark: Mark, time: int) -> bool:
     """Whether a writer vouches that its row of a time would lie below the cut of a mark."""
     return any(mark.seq >= each.from_seq and time < each.until for each in word.periods)
 
@@ -101,9 +108,9 @@ def streams(draw: st.DrawFn) -> Stream:
         st.tuples(seqs, st.integers(-30, lower + 9) | st.just(MAX_INT64)), max_size=2
     )
     word = st.builds(
-        Word,
+        WriterPromise,
         periods.map(lambda each: [VouchingPeriod(*period) for period in sorted(each)]),
-        spans.map(lambda each: [Away(least, most, "timed_out") for least, most in each]),
+        spans.map(lambda each: [AbsencePeriod(least, most, "timed_out") for least, most in each]),
     )
     words = {writer: draw(word) for writer in WRITERS}
     rows = draw(st.lists(row, min_size=1, max_size=20))
@@ -125,7 +132,9 @@ def test_marks_lose_what_a_loop_over_rows_and_marks_finds(stream: Stream) -> Non
 def test_the_mark_that_decides_is_the_last_that_a_row_lies_beyond(stream: Stream) -> None:
     """A row is lost exactly if its time is below the lower of that mark."""
     marks = NotedMarks(stream.marks)
-    beyond = marks.beyond(*(np.array([row[n] for row in stream.rows]) for n in (1, 2))).tolist()
+    beyond = marks.find_marks_below(
+        *(np.array([row[n] for row in stream.rows]) for n in (1, 2))
+    ).tolist()
 
     for row, number in zip(stream.rows, beyond, strict=True):
         passed = [m for m in stream.marks if m.cut.offsets.get(row.segment, 0) <= row.offset]

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.aggregation import operations, retention
-from controller.aggregation.operations import ANONYMOUS
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
 from noted_time import Accepted, Aggregator, Mark, Note, ScaleEvent, StreamSettings, TimeWindow
@@ -123,7 +123,7 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
     """In memory and in the store; never the last one, however far the cut."""
     async with serving(store) as controller:
         await made(controller)
-        stream, _ = await controller.change("s", operations.truncate, ANONYMOUS, {0: cut})
+        stream, _ = await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: cut})
         stored = [each.mark.seq for each in store.marks(stream.id, "default")]
 
         assert (seqs(controller), stored) == (kept, kept)
@@ -135,8 +135,10 @@ async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
     """It is completed as every position is."""
     async with serving(memory) as controller:
         await made(controller, upto=3)
-        await controller.change("s", operations.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)}))
-        await controller.change("s", operations.truncate, ANONYMOUS, {1: 0})
+        await controller.change(
+            "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 30}, {1: (0,)})
+        )
+        await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {1: 0})
 
         assert seqs(controller) == [3]
 
@@ -166,7 +168,7 @@ async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
         time.wall -= HOUR_MS // 2
         changes = {"mark_retention_ms": hours * HOUR_MS}
         found = controller.stream("s")
-        does = operations.reconfiguration(found, changes, time.wall)
+        does = operations.preview_settings(found, changes, time.wall)
         before = seqs(controller)
         await controller.put_stream("s", changes)
         await retained(controller, time, first=1 + dropped)
@@ -183,7 +185,7 @@ async def test_a_retention_that_is_not_shortened_drops_nothing(
         time.wall += DAY_MS
         found = controller.stream("s")
         kept = {"mark_retention_ms": 2000, "mark_interval_ms": 5}
-        does = [operations.reconfiguration(found, each, time.wall) for each in ({}, kept)]
+        does = [operations.preview_settings(found, each, time.wall) for each in ({}, kept)]
 
         assert does == [{"default": 0}, {"default": 0}]
 
@@ -198,7 +200,7 @@ async def test_marks_that_an_online_reader_needs_are_not_counted_as_dropped(
         time.wall += 1000
         found = controller.stream("s")
 
-        assert operations.reconfiguration(found, {"mark_retention_ms": 0}, time.wall) == {
+        assert operations.preview_settings(found, {"mark_retention_ms": 0}, time.wall) == {
             "default": 1
         }
 

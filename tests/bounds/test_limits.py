@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.aggregation.groups import GroupLimits
-from controller.api.notes.body import EXPLAINED
+from controller.api.notes.body import EXPLAINED_BYTES
 from controller.service.controller import Controller
 from controller.service.limits import Limits
 from noted_time import Accepted, Note, Refused
@@ -281,7 +281,7 @@ async def test_an_invalid_body_is_judged_up_to_its_first_fault(
         method, path, content=content, headers={"Content-Type": "application/json"}
     )
 
-    assert len(content) > EXPLAINED
+    assert len(content) > EXPLAINED_BYTES
     assert problem(answer)[:2] == (422, "invalid_request")
     assert len(answer.json()["errors"]) == 1
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.values import floored
+from noted_time.values import floor_time
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
 from tests.support.odd_controller import odd_controller
@@ -213,9 +213,9 @@ def test_a_list_of_windows_that_is_cut_short_ends_with_3(
 def test_what_is_rounded_down_is_a_border_at_or_below(time: int, minutes: int, name: str) -> None:
     """It stays as it is if rounded again, and no later border was skipped."""
     zone, step = ZoneInfo(name), minutes * 60_000
-    found = floored(time, step, zone)
+    found = floor_time(time, step, zone)
 
-    assert floored(found, step, zone) == found
+    assert floor_time(found, step, zone) == found
     assert found <= time <= found + step + HOUR_MS
 
 
@@ -228,7 +228,7 @@ def test_each_hour_of_a_day_lies_between_its_two_midnights(day: str, hours: int)
     midnight = datetime.fromisoformat(day).replace(tzinfo=berlin).astimezone(UTC)
     begins = [midnight + timedelta(hours=n) for n in range(hours + 1)]
     times = [int(each.timestamp() * 1000) for each in begins]
-    found = [floored(time + 1, 24 * HOUR_MS, berlin) for time in times]
-    by_hour = [floored(time + 1, HOUR_MS, berlin) for time in times]
+    found = [floor_time(time + 1, 24 * HOUR_MS, berlin) for time in times]
+    by_hour = [floor_time(time + 1, HOUR_MS, berlin) for time in times]
 
     assert (found, by_hour) == ([times[0]] * hours + [times[hours]], times)

@@ -2,7 +2,7 @@
 
 import random
 
-from noted_time.client import own_chance
+from noted_time.client import draw_chance
 from reader_client import ReaderClient
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
@@ -43,7 +43,7 @@ def test_a_reader_follows_another_controller() -> None:
 def test_the_clients_leave_the_random_numbers_of_the_program_alone() -> None:
     """A program that seeded `random` draws the same numbers, whatever a client retries."""
     before = random.getstate()
-    drawn = (own_chance(), own_chance())
+    drawn = (draw_chance(), draw_chance())
 
     assert random.getstate() == before
     assert all(0 <= each < 1 for each in drawn)

@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from noted_time import Unreachable
-from noted_time.client import lines
-from noted_time.client.asking import MOST_BYTES, Question
+from noted_time.client import connections
 from noted_time.client.problems import error_of
-from noted_time.client.transport import LATE, AsyncTransport, Transport
+from noted_time.client.protocol import MOST_BYTES, Question
+from noted_time.client.transport import ANSWER_TOO_LATE, AsyncTransport, Transport
 from noted_time_cli.calls.calling import Caller
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
@@ -202,7 +202,7 @@ async def test_an_answer_that_drips_ends_in_time(
 ) -> None:
     """Whichever part of it does, though no byte is late: the call hangs up."""
     HUNG_UP.clear()
-    with pytest.raises(Unreachable, match=LATE):
+    with pytest.raises(Unreachable, match=ANSWER_TOO_LATE):
         await call(f"{url}/{kind}")
 
     assert await asyncio.to_thread(HUNG_UP.wait, 90)
@@ -215,7 +215,7 @@ def test_a_writer_posts_again_after_an_answer_that_drips(
     """Within its `request_timeout_ms`: the thread that sends is not held."""
     client = WriterClient(f"{url}/{kind}", "s", "UA", pace=Pace(request_timeout_ms=1000))
     client.note_time(5, {0: 1})
-    wait_until(lambda: LATE in caplog.text)
+    wait_until(lambda: ANSWER_TOO_LATE in caplog.text)
     with suppress(Unreachable):
         client.close(0.01)
 
@@ -232,7 +232,7 @@ def test_a_call_that_was_late_takes_none_of_the_others_with_it(url: str) -> None
 
 def late_answer(transport: Transport) -> None:
     """Ask for an answer that drips."""
-    with pytest.raises(Unreachable, match=LATE):
+    with pytest.raises(Unreachable, match=ANSWER_TOO_LATE):
         transport.ask(Question("GET", "/body"))
 
 
@@ -259,7 +259,7 @@ def test_a_forked_child_ends_its_calls_in_time_too(url: str) -> None:
     held, forked = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with lines._watch._changed:
+        with connections._deadline_watch._changed:
             held.set()
             forked.wait()
 

@@ -13,7 +13,7 @@ from controller.api.app import create_api
 from controller.service.controller import Controller
 from noted_time import UnexpectedAnswer
 from noted_time.client import Reply
-from noted_time.client.decoding import TYPES
+from noted_time.client.decoding import FIELD_TYPES
 from tests.support.memory_store import MemoryStore
 from tests.support.odd_controller import odd_controller
 from tests.support.processes import environment
@@ -62,7 +62,7 @@ def test_a_time_that_is_no_int64_is_refused_wherever_it_is(
     content = json.dumps(body).replace('"lower": 0', f'"lower": {json.dumps(odd)}').encode()
 
     with pytest.raises(UnexpectedAnswer) as refused:
-        Reply(status, {}, content).body("s")
+        Reply(status, {}, content).read_body("s")
 
     assert refused.value.why == f"`lower` is {odd!r}, which is not an int64"
 
@@ -82,7 +82,7 @@ def test_a_time_that_is_no_int64_is_refused_wherever_it_is(
 def test_any_other_field_is_refused_likewise(body: dict[str, Any]) -> None:
     """Offsets, flags, names and lists are read without further checks, too."""
     with pytest.raises(UnexpectedAnswer, match="which is not"):
-        Reply(200, {}, json.dumps(body).encode()).body("s")
+        Reply(200, {}, json.dumps(body).encode()).read_body("s")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_any_other_field_is_refused_likewise(body: dict[str, Any]) -> None:
 )
 def test_names_that_people_choose_are_no_fields(body: dict[str, Any]) -> None:
     """A domain, writer or reader may be called as a field is; new fields pass."""
-    assert Reply(200, {}, json.dumps(body).encode()).body("s") == body
+    assert Reply(200, {}, json.dumps(body).encode()).read_body("s") == body
 
 
 def test_what_gateways_answer_keeps_its_meaning() -> None:
@@ -106,7 +106,7 @@ def test_what_gateways_answer_keeps_its_meaning() -> None:
     errors = []
     for status in (401, 503):
         try:
-            Reply(status, {"retry-after": "2"}, body).body("s")
+            Reply(status, {"retry-after": "2"}, body).read_body("s")
         except Exception as error:  # noqa: BLE001 - which one is asserted
             errors.append(type(error).__name__)
 
@@ -151,7 +151,7 @@ class Fields:
 
 def test_the_types_are_those_of_openapi() -> None:
     """One name has one meaning, so one table has them all; each integer is in it."""
-    declared = {name: set(types) for name, types in TYPES.items() if name not in FACTS}
+    declared = {name: set(types) for name, types in FIELD_TYPES.items() if name not in FACTS}
     found = Fields().types
 
     needed = {name for name, types in found.items() if int in types}

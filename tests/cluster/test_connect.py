@@ -28,7 +28,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from demo.trials.kafka import Broker
 from demo.trials.starting import started
 from noted_time import Mark, Rejected, StreamCut
-from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from spark_integration import (
     Batches,
     Columns,
@@ -279,11 +279,11 @@ def test_a_topic_is_read_with_its_marks(
     """In the micro-batch of the rows that they cover; the server asks broker and controller."""
     name = f"clock-{uuid4().hex[:8]}"
     broker.create(name)
-    broker.create(noted_topic_of(name), 1)
+    broker.create(name_noted_topic(name), 1)
     broker.send(name, [(n % 2, "x", 1000 * n) for n in range(1, 5)])
     mark = Mark(1, 4000, 4000, StreamCut({0: 2, 1: 2}))
     relayed = NotedRecord(name, "9f", "default", None, mark)
-    broker.send(noted_topic_of(name), [(0, relayed.value, 0)], "default")
+    broker.send(name_noted_topic(name), [(0, relayed.value, 0)], "default")
     guarded.stream(name).note("w", 4000, {0: 2, 1: 2})
     ahead: dict[str, Any] = {}
     ahead["checkpoint_location"] = results.checkpoint

@@ -15,7 +15,7 @@ from demo.trials.connect_server import connect_server, plain_python
 from demo.trials.kafka import Broker
 from demo.trials.spark_programs import SparkProgram
 from noted_time import Mark, StreamCut
-from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from tests.support.served import Served
 
 pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("rented Spark")]
@@ -49,7 +49,7 @@ class Rented:
         self._clients = 0
         self.ends = {0: 0, 1: 0}
         broker.create(self.topic)
-        broker.create(noted_topic_of(self.topic), 1)
+        broker.create(name_noted_topic(self.topic), 1)
 
     def write(self, *seconds: int) -> None:
         """Write a record of each second to both partitions."""
@@ -61,7 +61,7 @@ class Rented:
         lower = 1000 * second
         mark = Mark(1, lower, lower, StreamCut(self.ends), 0, final=final)
         record = NotedRecord(stream or self.topic, "9f", "default", of or None, mark)
-        self.broker.send(noted_topic_of(self.topic), [(0, record.value, 0)], "default")
+        self.broker.send(name_noted_topic(self.topic), [(0, record.value, 0)], "default")
 
     def count(self, how: str = "marked", lacking: tuple[str, ...] = PLAIN, **asked: Any) -> Any:  # noqa: ANN401
         """Return what a client of its own has counted so far, or its error."""

@@ -6,11 +6,11 @@ from controller.aggregation.fencing import (
     FENCED_SHOWN,
     FIGHT_MS,
     MOST_RECORDED,
-    MOST_WATCHED,
     SHOWN_MS,
+    TAKEOVERS_WATCHED,
     Fences,
 )
-from controller.aggregation.shown.inspection import explain
+from controller.aggregation.views.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.values import Session
@@ -99,10 +99,10 @@ async def test_a_bounded_number_of_takeovers_is_remembered(
 ) -> None:
     """The latest of a stream, of whatever writers."""
     async with serving(memory, time) as controller:
-        await restart(controller, 0, MOST_WATCHED + 2)
+        await restart(controller, 0, TAKEOVERS_WATCHED + 2)
 
         (said,) = taken_over(controller)
-        assert said.startswith(f"a was taken over {MOST_WATCHED} times in a minute")
+        assert said.startswith(f"a was taken over {TAKEOVERS_WATCHED} times in a minute")
 
 
 async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time: GivenTime) -> None:
@@ -153,7 +153,7 @@ def test_a_bounded_number_of_fenced_notes_is_shown() -> None:
     for number in range(FENCED_SHOWN + 30):
         fences.refuse(note("x", 1, writer=f"w{number}"), held, 2)
 
-    found = fences.shown(3)
+    found = fences.list_recent(3)
     assert (len(found), found[0].writer, found[-1].writer) == (FENCED_SHOWN, "w129", "w30")
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.operations import ANONYMOUS
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable, Transaction
 from noted_time import Accepted, Note, ScaleEvent
-from noted_time.rules import SLICE
+from noted_time.rules import SLICE_SIZE
 from noted_time.values import MarkConflict
 from tests.support.controllers import (
     GivenTime,
@@ -144,10 +144,10 @@ def test_who_notes_more_than_once_is_written_once() -> None:
 def test_a_draft_is_finished_in_slices() -> None:
     """At most so many records are made at a time."""
     state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
-    state.take_notes([Note(f"w{n}") for n in range(SLICE + 1)], draft, 10_000)
+    state.take_notes([Note(f"w{n}") for n in range(SLICE_SIZE + 1)], draft, 10_000)
 
-    assert [len(draft.batch.members) for _ in draft.finish()] == [SLICE]
-    assert len(draft.batch.members) == SLICE + 1
+    assert [len(draft.batch.members) for _ in draft.finish()] == [SLICE_SIZE]
+    assert len(draft.batch.members) == SLICE_SIZE + 1
 
 
 def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
@@ -245,7 +245,7 @@ CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
     "domains": lambda controller: controller.put_stream("s", {"domains": ("default", "other")}),
     "drop": lambda controller: controller.drop_stream("s"),
     "scale": lambda controller: controller.change(
-        "s", operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)})
+        "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 9}, {1: (0,)})
     ),
     "report": lambda controller: controller.report("s", "g", "r", {0: 5}),
     "offline": lambda controller: controller.offline("s", "g", "first", {0: 1}),

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from controller.aggregation import retention, stream
-from controller.aggregation.shown.inspection import explain
+from controller.aggregation.views.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Note
-from noted_time.reading import LateReports, Tiling, changed_windows
+from noted_time.reading import LateReports, Tiling, find_changed_windows
 from noted_time.values import DAY_MS, HOUR_MS, Late, LateReport, LateRows, LateWriter
 from tests.support.controllers import (
     GivenTime,
@@ -37,7 +37,7 @@ async def windows(
 def cut(controller: Controller, complete_to: int, since: int | None = None) -> Late:
     """Return the late rows that the answer of `cut` names."""
     mark = controller.stream("s").history(None).complete_to(complete_to)
-    return controller.stream("s").coverage(None).at_mark(mark, since, complete_to).late
+    return controller.stream("s").coverage(None).assess_mark(mark, since, complete_to).late
 
 
 def rows(found: Late) -> list[tuple[str, int, bool]]:
@@ -226,7 +226,7 @@ async def changed(
 ) -> list[tuple[int, list[tuple[str, int, bool]]]]:
     """Return the starts of the windows that changed, and their late rows."""
     state = controller.stream("s")
-    found = changed_windows(
+    found = find_changed_windows(
         state.history(None), Tiling(10), state.coverage(None), since, after=after
     )
     return [(window.start, rows(window.late)) for window in found]
@@ -266,10 +266,10 @@ def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
     late = LateReports(
         [LateReport("pos", 1, 5, 5, 100, 100), LateReport("till", 1, 9, 9, 300, 300)]
     )
-    before = late.reach_back_to(0, 200)
+    before = late.has_all_since(0, 200)
     late.forget_before(200)
 
-    reached = [late.reach_back_to(at, 200) for at in (199, 200)]
+    reached = [late.has_all_since(at, 200) for at in (199, 200)]
     assert (before, reached) == (True, [False, True])
 
 
@@ -282,8 +282,8 @@ def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:
     least = min(each.last_seen for each in late)
     few = LateReports([reports[-1]], known_from=6)
 
-    reached = [late.reach_back_to(at) for at in (least - 1, least)]
-    assert (reached, few.reach_back_to(0)) == ([False, True], True)
+    reached = [late.has_all_since(at) for at in (least - 1, least)]
+    assert (reached, few.has_all_since(0)) == ([False, True], True)
 
 
 async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None:

@@ -12,7 +12,7 @@ from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
 from controller.service.intervals import Intervals
-from controller.service.polls import AT_A_TIME, Awaited, LongPollNotifier, NewMarks
+from controller.service.polls import WOKEN_AT_A_TIME, AwaitedMark, LongPollNotifier, NewMarks
 from controller.store.port import StreamRecord
 from noted_time import Mark, Note, StreamCut, StreamSettings
 from noted_time.values import UnknownStream
@@ -237,7 +237,7 @@ async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> N
         assert (len(controller._notifier), dict(controller._notifier._waiting)) == (0, {})
 
 
-S, LATER = Awaited("s", "default", "seq", 1), 9
+S, LATER = AwaitedMark("s", "default", "seq", 1), 9
 
 
 async def test_no_ring_is_lost() -> None:
@@ -266,13 +266,13 @@ async def test_no_ring_is_lost() -> None:
 fields = st.sampled_from(["seq", "lower"])
 
 waits_for = st.builds(
-    Awaited, st.sampled_from("st"), st.sampled_from("ab"), fields, st.integers(0, 6)
+    AwaitedMark, st.sampled_from("st"), st.sampled_from("ab"), fields, st.integers(0, 6)
 )
 
 
 @given(waits=st.lists(waits_for, max_size=40), seq=st.integers(0, 6), lower=st.integers(0, 6))
 def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
-    waits: list[Awaited], seq: int, lower: int
+    waits: list[AwaitedMark], seq: int, lower: int
 ) -> None:
     """By the field that each waits for, in that domain of that stream."""
 
@@ -280,7 +280,7 @@ def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
         notifier = LongPollNotifier()
         tasks = [asyncio.create_task(notifier.wait(each, 5.0)) for each in waits]
         await asyncio.sleep(0)
-        notifier.appended("s", "a", Mark(seq, lower, lower, StreamCut({})))
+        notifier.notify_mark("s", "a", Mark(seq, lower, lower, StreamCut({})))
         for _ in range(len(waits) + 3):
             await asyncio.sleep(0)
         woken = [each.done() for each in tasks]
@@ -303,12 +303,12 @@ async def test_polls_are_woken_a_few_at_a_time() -> None:
         await notifier.wait(S, 5.0)
         done.append(turns)
 
-    waits = [asyncio.create_task(wait()) for _ in range(20 * AT_A_TIME)]
+    waits = [asyncio.create_task(wait()) for _ in range(20 * WOKEN_AT_A_TIME)]
     await asyncio.sleep(0)
-    notifier.appended("s", "default", Mark(1, 5, 5, StreamCut({})))
+    notifier.notify_mark("s", "default", Mark(1, 5, 5, StreamCut({})))
     while not all(each.done() for each in waits):
         turns += 1
         await asyncio.sleep(0)
     most = max(done.count(turn) for turn in done)
 
-    assert (len(done), most) == (20 * AT_A_TIME, AT_A_TIME)
+    assert (len(done), most) == (20 * WOKEN_AT_A_TIME, WOKEN_AT_A_TIME)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.aggregation.shown import inspection, order
+from controller.aggregation.views import inspection, reader_lags
 from controller.service.telemetry import metrics
 from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
@@ -268,7 +268,7 @@ async def test_a_scrape_looks_at_a_bounded_number_of_groups_and_segments(
     memory: Watched, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
     """The others are counted."""
-    monkeypatch.setattr(order, bound, most)
+    monkeypatch.setattr(reader_lags, bound, most)
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 10, {0: 1}))
         for group in "abc":

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.aggregation import operations
-from controller.aggregation.operations import ANONYMOUS, Order, Truncation, truncation
+from controller.aggregation.operations import ANONYMOUS_ORDER, Order, Truncation, preview_truncation
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import Change
@@ -37,13 +37,13 @@ async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> No
     """Neither settings as they are, nor what was removed, released or truncated before."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
-        await controller.change("s", operations.remove, ANONYMOUS, "a")
+        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "a")
         before = len(await changes(controller))
         await controller.put_stream("s", {"mark_interval_ms": 0})
-        await controller.change("s", operations.remove, ANONYMOUS, "a")
-        await controller.change("s", operations.hold, ANONYMOUS, "b", None)
-        await controller.change("s", operations.truncate, ANONYMOUS, {})
-        await controller.change("s", operations.scale, ANONYMOUS, ScaleEvent({}, {}))
+        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "a")
+        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "b", None)
+        await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {})
+        await controller.change("s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({}, {}))
 
         assert len(await changes(controller)) == before
 
@@ -53,7 +53,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 1))
         time.wall += 90 * DAY_MS
-        await controller.change("s", operations.hold, ANONYMOUS, "a", 1000)
+        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
         time.wall += 1
         await asyncio.sleep(0)  # a controller just started begins to count from its first turn
         serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
@@ -103,8 +103,8 @@ async def test_a_truncation_does_what_its_dry_run_shows(
             controller, *(Note("a", t, {0: to}, domain=domain) for t, to, domain in notes)
         )
         marks = {domain: len(marks_of(controller, domain)) for domain in ("x", "y")}
-        said = truncation(controller.stream("s"), cut)
-        _, done = await controller.change("s", operations.truncate, ANONYMOUS, cut)
+        said = preview_truncation(controller.stream("s"), cut)
+        _, done = await controller.change("s", operations.truncate, ANONYMOUS_ORDER, cut)
 
         left = {domain: len(marks_of(controller, domain)) for domain in marks}
     gone = {domain: marks[domain] - left[domain] for domain in marks}
@@ -115,7 +115,7 @@ async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
     """But for the one before all."""
     async with serving(memory) as controller:
         stream = controller.stream("s")
-        found = [truncation(stream, cut).beyond for cut in ({}, {0: 0}, {0: 1})]
+        found = [preview_truncation(stream, cut).beyond for cut in ({}, {0: 0}, {0: 1})]
 
     assert found == [False, False, True]
 

@@ -10,7 +10,7 @@ from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import GroupLimits, OwnBacklog, ReaderGroups
-from controller.aggregation.operations import ANONYMOUS, Order
+from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import ReaderRecord, Transaction
@@ -223,7 +223,9 @@ async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: G
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10}, own=OwnBacklog(True))  # noqa: FBT003
         for group in "gh":
-            await controller.change("s", operations.set_backlog_policy, ANONYMOUS, group, BEHIND)
+            await controller.change(
+                "s", operations.set_backlog_policy, ANONYMOUS_ORDER, group, BEHIND
+            )
         before = [await found(controller, group) for group in "gh"]
     time.passes(60_000)
     async with running(store.reopened(), time) as controller:
@@ -241,7 +243,11 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     async with serving(store, time) as controller:
         await noted(controller, 1000)
         await controller.change(
-            "s", operations.set_backlog_policy, ANONYMOUS, "g", BacklogPolicy(None, 1000, "sticky")
+            "s",
+            operations.set_backlog_policy,
+            ANONYMOUS_ORDER,
+            "g",
+            BacklogPolicy(None, 1000, "sticky"),
         )
         states = [await found(controller)]
         await controller.report("s", "g", "r", {0: 10})
@@ -249,7 +255,7 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
         await deliver(controller, Note("a", 9000, {0: 20}))
     async with running(store.reopened(), time) as controller:
         states.append(await found(controller))
-        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "g", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
         states.append(await found(controller))
 
     assert [flag for flag, _, _ in states] == [True, False, False, True]
@@ -260,7 +266,7 @@ async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
 ) -> None:
     """Others go when they are unused; a removed one leaves no record."""
     async with serving(store, time, mark_retention_ms=0) as controller:
-        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "kept", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "kept", BEHIND)
         for group in ("kept", "unused"):
             await controller.report("s", group, "r", {0: 1})
             await controller.offline("s", group, "r", {})
@@ -299,7 +305,9 @@ async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTi
             await controller.report("s", group, "r", {0: 10})
         await controller.report("s", "h", "r", {0: 20})
         for group in "gh":
-            await controller.change("s", operations.set_backlog_policy, ANONYMOUS, group, BEHIND)
+            await controller.change(
+                "s", operations.set_backlog_policy, ANONYMOUS_ORDER, group, BEHIND
+            )
         before = scraped(controller, "noted_time_group_backlog")
         await controller.report("s", "g", "r", {0: 20})
 
@@ -315,7 +323,7 @@ async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
     """Readers ask twice a second, and must not write each time."""
     async with serving(memory) as controller:
         await noted(controller, 1000, 9000)
-        await controller.change("s", operations.set_backlog_policy, ANONYMOUS, "g", BEHIND)
+        await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
         await found(controller)
         attempts = memory.watch.attempts
         await asyncio.gather(*(found(controller) for _ in range(5)))

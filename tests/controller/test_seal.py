@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from controller.aggregation import operations, retention
-from controller.aggregation.operations import ANONYMOUS, Order
-from controller.aggregation.shown import inspection
+from controller.aggregation.operations import ANONYMOUS_ORDER, Order
+from controller.aggregation.views import inspection
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, AlreadySealed, Note, Refused, ScaleEvent, SealRequest, StreamSealed
-from noted_time.rules import SLICE
+from noted_time.rules import SLICE_SIZE
 from noted_time.values import DAY_MS
 from tests.support.controllers import (
     GivenTime,
@@ -71,11 +71,13 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
         assert was[1].sealed
         assert inspection.explain(controller.stream("s"), None, controller.now).decision == "sealed"
         assert await deliver(controller, Note("a", 9)) == [Refused("sealed")]
-        assert (await controller.seal("s", ANONYMOUS, NOTHING))[1] == was[2].seal
+        assert (await controller.seal("s", ANONYMOUS_ORDER, NOTHING))[1] == was[2].seal
         with pytest.raises(AlreadySealed):
-            await controller.seal("s", ANONYMOUS, SealRequest({0: 99}))
+            await controller.seal("s", ANONYMOUS_ORDER, SealRequest({0: 99}))
         with pytest.raises(StreamSealed):
-            await controller.change("s", operations.scale, ANONYMOUS, ScaleEvent({0: 9}, {1: (0,)}))
+            await controller.change(
+                "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 9}, {1: (0,)})
+            )
 
 
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
@@ -98,7 +100,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
 
 async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -> None:
     """At most a slice of the writers between two of their turns; the end is shown in one."""
-    many = 2 * SLICE + 1
+    many = 2 * SLICE_SIZE + 1
     async with serving(memory) as controller:
         await deliver(controller, *(Note(f"w{n}", n, {0: n}) for n in range(many)))
         stream = controller.stream("s")
@@ -112,7 +114,7 @@ async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -
         late = await deliver(controller, Note("w0", many))
 
     steps = [max(later[of] - former[of] for former, later in pairwise(done)) for of in (0, 1)]
-    assert (steps, done[-1]) == ([SLICE, SLICE], (many, many))
+    assert (steps, done[-1]) == ([SLICE_SIZE, SLICE_SIZE], (many, many))
     assert (shown, late) == ({(False, False), (True, True)}, [Refused("sealed")])
 
 
@@ -137,7 +139,7 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
     """Neither retention nor truncation drops it, and every mark before it goes."""
     async with serving(memory, time, mark_retention_ms=1000) as controller:
         await sealed(controller)
-        await controller.change("s", operations.truncate, ANONYMOUS, {0: 99})
+        await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: 99})
         time.passes(DAY_MS)
         await controller._committer.submit(retention.forget_old_marks)
         (mark,) = marks_of(controller)

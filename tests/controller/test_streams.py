@@ -6,9 +6,9 @@ import pytest
 
 from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.operations import ANONYMOUS
-from controller.aggregation.shown.inspection import WriterQuery, writers
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.inspection import WriterQuery, writers
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
 from noted_time.values import UnknownStream
@@ -23,7 +23,7 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
     async with serving(store) as controller:
         await deliver(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
-        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
         old = controller.stream("s").id
         await controller.drop_stream("s")
         await controller.put_stream("s", {"mark_interval_ms": 0})
@@ -86,9 +86,9 @@ async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) 
         await controller.report("s", "g", "b", {1: 7})
         await controller.report("s", "g", "c", {})
         await controller.offline("s", "g", "a", {0: 8})
-        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
     async with running(store.reopened()) as controller:
-        await controller.change("s", operations.scale, ANONYMOUS, SPLIT)
+        await controller.change("s", operations.scale, ANONYMOUS_ORDER, SPLIT)
         stream = controller.stream("s")
         group = stream.groups["g"]
 

@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from controller.aggregation import operations, retention
-from controller.aggregation.operations import ANONYMOUS
-from controller.aggregation.shown import inspection
-from controller.aggregation.shown.inspection import WriterQuery
+from controller.aggregation.operations import ANONYMOUS_ORDER
+from controller.aggregation.views import inspection
+from controller.aggregation.views.inspection import WriterQuery
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.service.maintenance import MOST_LOGGED
@@ -48,7 +48,7 @@ async def test_why_a_writer_does_not_note_outlasts_a_restart(
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 1}), Note("a", held="1 event was lost"))
     async with running(store.reopened(), time) as controller:
-        row = inspection.writer_row(controller.stream("s"), "a", None, controller.now)
+        row = inspection.build_writer_row(controller.stream("s"), "a", None, controller.now)
 
     assert (row.held, row.state, row.times) == ("1 event was lost", "live", {"default": 5})
 
@@ -144,7 +144,9 @@ async def test_a_downtime_moves_no_moment_of_a_writer(
         after = member(controller, "slow")
         (answer,) = await deliver(controller, Note("slow", 6))
         returned = member(controller, "slow")
-        removal = controller.change("s", operations.remove, ANONYMOUS, "slow", returned.noted_at)
+        removal = controller.change(
+            "s", operations.remove, ANONYMOUS_ORDER, "slow", returned.noted_at
+        )
 
         assert (after.noted_at, after.excluded) == (before.noted_at, before.excluded)
         assert isinstance(answer, Accepted)
@@ -180,7 +182,7 @@ def cuts(controller: Controller) -> list[Missing]:
     stream = controller.stream("s")
     marks = stream.history(None).after(0, 100)
     coverage = stream.coverage(None)
-    return [coverage.at_mark(mark, None, mark.lower).missing for mark in marks]
+    return [coverage.assess_mark(mark, None, mark.lower).missing for mark in marks]
 
 
 async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
@@ -267,7 +269,7 @@ async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_re
         await controller._committer.submit(maintenance.forget_departed)
         known = "slow" in controller.stream("s").aggregator
         await deliver(controller, Note("slow"))
-        await controller.change("s", operations.remove, ANONYMOUS, "slow")
+        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "slow")
         await deliver(controller, Note("a", 30), Note("a", 40))
         found = names(await windows(controller))
 

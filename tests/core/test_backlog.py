@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason, with_reason
-from noted_time.progress.backlog import Rule, changed, combined
-from noted_time.values import UNIX_MS, Rejected, shown_time
+from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason, add_reported
+from noted_time.progress.backlog import Rule, combine_flags, update_state
+from noted_time.values import UNIX_MS, Rejected, format_time
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "flink.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def test_the_flags_of_several_sources_combine_as_in_flink(case: dict[str, Any]) 
     reported, changes = None, []
     for step in case["steps"]:
         said[step["channel"]] = step["backlog"]
-        flag = combined(said.values())
+        flag = combine_flags(said.values())
         changes.append(None if flag == reported else flag)
         reported = reported if flag is None else flag
 
@@ -67,7 +67,7 @@ def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
     for step in case["steps"]:
         said[step["operator"]] = step["backlog"]
         reasons: list[Reason] = ["reported" for flag in said.values() if flag]
-        state = changed(state, NOW, reasons)
+        state = update_state(state, NOW, reasons)
         found.append("during_backlog" if state.backlog else "normal")
 
     assert found == [step["expect"]["interval"] for step in case["steps"]]
@@ -111,7 +111,7 @@ def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
     lower = 40_000_000_000  # two weeks before now
     policy = BacklogPolicy(watermark_lag_ms=1)
 
-    assert shown_time(lower).startswith("1971-")
+    assert format_time(lower).startswith("1971-")
     assert found(policy, (lower, lower)) == [True]
 
 
@@ -144,13 +144,13 @@ def test_every_reason_is_named_and_since_when() -> None:
 def test_a_readers_report_counts_at_once() -> None:
     """Beside what was found before, and once."""
     state = BacklogState(backlog=True, because=("behind",), since=7)
-    reported = with_reason(state, reported=True)
+    reported = add_reported(state, reported=True)
 
-    assert (reported, with_reason(reported, reported=True), with_reason(state, reported=False)) == (
-        BacklogState(backlog=True, because=("reported", "behind"), since=7),
+    assert (
         reported,
-        state,
-    )
+        add_reported(reported, reported=True),
+        add_reported(state, reported=False),
+    ) == (BacklogState(backlog=True, because=("reported", "behind"), since=7), reported, state)
 
 
 @pytest.mark.parametrize("threshold", [0, -1])

@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, MarkHistory, Note, Refused, StreamSettings
-from noted_time.reading import Tiling, complete_windows
+from noted_time.reading import Tiling, find_complete_windows
 from noted_time.values import MAX_INT64, State
 from tests.core.acts import WRITERS, Act, declared_histories, histories, lived, streams
 from tests.support.streams import marks_after, marks_of, restarted, sealed
@@ -42,7 +42,7 @@ def test_an_exact_window_has_all_its_rows(
     lost = []
     for domain in world.domains:
         marks = MarkHistory(made.mark for made in world.made if made.domain == domain)
-        for window in complete_windows(marks, Tiling(size), after=0, limit=99):
+        for window in find_complete_windows(marks, Tiling(size), after=0, limit=99):
             before = window.from_cut.offsets
             lost += [
                 (window, row)

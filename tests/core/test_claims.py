@@ -13,16 +13,16 @@ import pytest
 from noted_time.reading import (
     Commit,
     NoClaim,
-    Remembered,
+    RememberedBatch,
     Standing,
     TableClaim,
     TableHistory,
-    accepted,
+    build_acceptance,
     claims,
     committing,
-    to_commit,
+    prepare_commit,
 )
-from noted_time.values import Claim, Rejected, claims_in
+from noted_time.values import Claim, Rejected, parse_claims
 from tests.support import table_model
 from tests.support.table_model import Query, World
 
@@ -90,7 +90,7 @@ def test_all_that_is_true_is_claimed_where_nothing_is_put_back(*, is_numbered: b
 
 def without(reason: str | tuple[str, ...]) -> Callable[..., str]:
     """Return what finds lost batches as the committer does, but for one reason."""
-    found = committing._lost
+    found = committing._find_lost_batch
     return lambda *given: "" if (why := found(*given)).startswith(reason) else why
 
 
@@ -105,22 +105,26 @@ def unchecked(history: TableHistory, claim: Claim, memory: object, *, start_over
     """Return the record of a query that starts over, without a look at the table."""
     if start_over:
         return replace(claim, starts=True, table=history.table, seen=history.version)
-    return to_commit(history, claim, memory)  # type: ignore[arg-type]
+    return prepare_commit(history, claim, memory)  # type: ignore[arg-type]
 
 
 BROKEN: dict[str, tuple[object, str, Any]] = {
-    "a table that the query did not write before": (committing, "_lost", "nothing at"),
-    "batches that were rolled back or expired": (committing, "_lost", ("batch", "whether")),
+    "a table that the query did not write before": (committing, "_find_lost_batch", "nothing at"),
+    "batches that were rolled back or expired": (
+        committing,
+        "_find_lost_batch",
+        ("batch", "whether"),
+    ),
     "a table that was made again": (
         committing,
-        "_lost",
+        "_find_lost_batch",
         ("the table was made", "batch", "whether"),
     ),
-    "a checkpoint that was put back": (committing, "committed_part", passed_over),
-    "a query that starts over": (table_model, "to_commit", unchecked),
+    "a checkpoint that was put back": (committing, "find_committed_part", passed_over),
+    "a query that starts over": (table_model, "prepare_commit", unchecked),
     "a gap in the history": (claims._Fold, "_is_after_gap", lambda *_: False),
-    "a change beside accept": (claims._Fold, "_doubt_of_accepted", lambda *_: ""),
-    "a version of the same number": (claims._Fold, "_has", lambda *_: True),
+    "a change beside accept": (claims._Fold, "_find_doubt_of_accepted", lambda *_: ""),
+    "a version of the same number": (claims._Fold, "_has_record", lambda *_: True),
 }
 """For each rule: what is replaced so that it is not kept."""
 
@@ -162,20 +166,22 @@ FIRST = commit(0, record(0, table=""))
 SECOND = commit(1, record(1, 50, after=0, after_id="r0", seen=0))
 
 
-def remembered(*claims: Claim, run: str = "") -> tuple[Remembered, ...]:
+def remembered(*claims: Claim, run: str = "") -> tuple[RememberedBatch, ...]:
     """Return what a committer keeps of the batches of these records."""
-    return tuple(Remembered(each.batch, {each.part: each}, {each.part: run}) for each in claims)
+    return tuple(
+        RememberedBatch(each.batch, {each.part: each}, {each.part: run}) for each in claims
+    )
 
 
 def test_a_batch_that_runs_again_is_passed_over_if_its_content_is_the_same() -> None:
     """Otherwise the checkpoint was put back, and its rows would be lost."""
     whole = history(FIRST, SECOND)
 
-    assert committing.committed_part(whole, record(1, 50)) == SECOND.claims["flights"]
+    assert committing.find_committed_part(whole, record(1, 50)) == SECOND.claims["flights"]
     with pytest.raises(Rejected, match="the checkpoint is older than the table"):
-        committing.committed_part(whole, record(1, 50, plan="other"))
+        committing.find_committed_part(whole, record(1, 50, plan="other"))
     with pytest.raises(Rejected, match="and batch 1"):
-        committing.committed_part(whole, record(0))
+        committing.find_committed_part(whole, record(0))
 
 
 def test_a_part_that_one_run_writes_twice_is_refused() -> None:
@@ -183,22 +189,22 @@ def test_a_part_that_one_run_writes_twice_is_refused() -> None:
     whole, claim = history(FIRST, SECOND), record(1, 50)
 
     with pytest.raises(Rejected, match="give each write a part="):
-        committing.committed_part(whole, claim, remembered(claim, run="r"), run="r")
-    assert committing.committed_part(whole, claim, remembered(claim, run="r"), run="s")
+        committing.find_committed_part(whole, claim, remembered(claim, run="r"), run="r")
+    assert committing.find_committed_part(whole, claim, remembered(claim, run="r"), run="s")
 
 
 def test_a_record_carries_every_name_that_was_ever_found() -> None:
     """So that one whose own records have expired is not forgotten."""
     other = Claim("landings", None, "time", "p", 0, id="o", table="t")
     table = history(FIRST, commit(1, other))
-    claim = to_commit(table, record(1, 50), remembered(record(0)))
+    claim = prepare_commit(table, record(1, 50), remembered(record(0)))
     kept = history(commit(2, replace(claim, id="n")))
 
     assert claim.names == {"landings": None}
     assert isinstance(kept.claim(), NoClaim)
     full = history(commit(0, record(0, table="", names={str(n): None for n in range(100)})))
     with pytest.raises(Rejected, match="101 names"):
-        to_commit(full, record(1), remembered(record(0)))
+        prepare_commit(full, record(1), remembered(record(0)))
 
 
 def test_a_query_starts_over_once() -> None:
@@ -207,10 +213,10 @@ def test_a_query_starts_over_once() -> None:
     table = history(FIRST, commit(1, taken), commit(2, change="other"))
     again = record(1, 30, query="new")
 
-    found = to_commit(table, again, remembered(taken), start_over=True)
+    found = prepare_commit(table, again, remembered(taken), start_over=True)
     assert (found.complete_to, found.starts) == (None, False)
     with pytest.raises(Rejected, match="which counts once"):
-        to_commit(table, record(2, 60), remembered(record(1)), start_over=True)
+        prepare_commit(table, record(2, 60), remembered(record(1)), start_over=True)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +228,7 @@ def test_accept_is_for_the_version_that_was_looked_at(
 ) -> None:
     """What others change beside it ends the claim again."""
     looked_at = history(FIRST, SECOND, commit(2, change="other"))
-    (vouched,) = accepted(looked_at, "Ada", at=2)
+    (vouched,) = build_acceptance(looked_at, "Ada", at=2)
     found = history(*looked_at.commits, between, commit(4, replace(vouched, id="v")))
 
     assert found.standings()["flights"].complete_to == complete_to
@@ -247,6 +253,6 @@ def test_a_record_that_cannot_be_read_ends_the_claim_until_the_next_one() -> Non
 
 def test_a_record_without_an_id_claims_nothing() -> None:
     """No later record could say that it comes after it."""
-    (found,) = claims_in({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
+    (found,) = parse_claims({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
 
     assert (found.complete_to, found.unreadable[:32]) == (None, "noted-time.flights holds no clai")

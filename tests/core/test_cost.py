@@ -164,7 +164,7 @@ WRITERS = "ABCDEF"
 @contextmanager
 def sliced() -> Iterator[None]:
     """Have a slice be one member."""
-    with patch.object(domain, "BATCH", 1), patch.object(queues, "BATCH", 1):
+    with patch.object(domain, "BATCH_SIZE", 1), patch.object(queues, "BATCH_SIZE", 1):
         yield
 
 
@@ -219,7 +219,7 @@ def test_slices_come_to_the_same_as_one_piece(
             assert marks[1] == advance(piecewise, now)
             while not piecewise.settle_members(KEY):
                 pass
-        held = [set(each.domains[KEY].waited_for()) for each in (whole, piecewise)]
+        held = [set(each.domains[KEY].find_holders()) for each in (whole, piecewise)]
         assert held[0] == held[1]
 
 

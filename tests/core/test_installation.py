@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noted_time.installation import command_from, install_command
+from noted_time.installation import build_command, install_command
 
 ANYWHERE = 'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,21 +32,21 @@ def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:
     clone = tmp_path / "a clone of ours"
     clone.mkdir()
 
-    assert command_from(origin(clone, dir_info={}), "cli") == f'pip install "{clone}[cli]"'
-    assert command_from(origin(clone, archive_info={}), "") == f'pip install "{clone}"'
+    assert build_command(origin(clone, dir_info={}), "cli") == f'pip install "{clone}[cli]"'
+    assert build_command(origin(clone, archive_info={}), "") == f'pip install "{clone}"'
 
 
 @pytest.mark.parametrize("recorded", [{}, {"url": "file:///no/such/noted_time.whl"}])
 def test_the_user_names_a_place_where_none_is_known(recorded: dict[str, Any]) -> None:
     """The clone is gone, as in an image, or the wheel came from an index of the user's own."""
-    assert command_from(recorded, "kafka") == ANYWHERE
+    assert build_command(recorded, "kafka") == ANYWHERE
 
 
 def test_an_archive_of_a_server_is_named_by_its_url() -> None:
     """Pip fetches it again."""
     url = "https://files.example/noted_time-1.0.0-py3-none-any.whl"
 
-    assert command_from({"url": url, "archive_info": {}}, "cli") == (
+    assert build_command({"url": url, "archive_info": {}}, "cli") == (
         f'pip install "noted-time[cli] @ {url}"'
     )
 

@@ -19,7 +19,7 @@ from noted_time.client import (
 from noted_time.filelog import file_name, segment_directory, start_of
 from noted_time.filelog.layout import segment_of
 from noted_time.kafka.noted_topic import NotedRecord
-from noted_time.values import LateRows, checked_name
+from noted_time.values import LateRows, validate_name
 from tests.support.http import as_json
 
 int64 = st.integers(1 - 2**63, 2**63 - 1)
@@ -120,14 +120,14 @@ def test_a_window_travels_with_its_nulls() -> None:
 @given(name=names)
 def test_a_legal_name_is_kept(name: str) -> None:
     """1 to 249 of the legal characters."""
-    assert checked_name("stream", name) == name
+    assert validate_name("stream", name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣", ".", ".."])
 def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
     """And the kind of name it should have been."""
     with pytest.raises(InvalidName) as raised:
-        checked_name("stream", name)
+        validate_name("stream", name)
 
     assert (raised.value.what, raised.value.name) == ("stream", name)
 

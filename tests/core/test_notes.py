@@ -355,7 +355,7 @@ def test_whom_a_domain_waits_for_are_those_its_decision_names(
     for step in history:
         twins.take(step)
         for domain in twins.code.settings.domains:
-            shown = twins.code.domains[domain].waited_for()
+            shown = twins.code.domains[domain].find_holders()
             decision = twins.code.decide(domain, twins.now)
             named = decision.waiting_for if isinstance(decision, Hold) else ()
 
@@ -371,10 +371,10 @@ def test_a_live_member_that_returned_late_is_waited_for_by_a_flush_alone() -> No
     deliver(stream, Note("late"), Note("UA", 10), Note("late", state="idle"))
     marks_of(stream)
     deliver(stream, Note("late", 5), Note("UA", 20))
-    ahead = set(stream.domains["default"].waited_for())
+    ahead = set(stream.domains["default"].find_holders())
     deliver(stream, Note("UA", state="finished"))
 
-    assert (ahead, set(stream.domains["default"].waited_for())) == (set(), {"late"})
+    assert (ahead, set(stream.domains["default"].find_holders())) == (set(), {"late"})
     assert [each.writer for each in waiting(stream)] == ["late"]
 
 
@@ -385,5 +385,5 @@ def test_after_a_restart_the_longest_holder_still_comes_first() -> None:
     deliver(stream, Note("a"), now=7)
     again = restarted(stream)
 
-    shown = again.domains["default"].waited_for()
+    shown = again.domains["default"].find_holders()
     assert [*shown] == [each.writer for each in waiting(again)] == ["z", "a", "m"]

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from noted_time import Note, Rejected
-from noted_time.observing import Look, NewestTimes, Outcome, SegmentClocks, Stamp, resolved_time
+from noted_time.observing import (
+    Look,
+    NewestTimes,
+    Outcome,
+    SegmentClocks,
+    Stamp,
+    read_resolved_time,
+)
 
 Happening = tuple[str, int]
 
@@ -417,7 +424,7 @@ def test_a_record_from_the_future_counts_as_one_of_the_present() -> None:
 )
 def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
     """Also those of a table with such a column, deletions, and Avro."""
-    assert resolved_time(key, value) is None
+    assert read_resolved_time(key, value) is None
 
 
 @pytest.mark.parametrize(
@@ -437,4 +444,4 @@ def test_rows_resolve_nothing(key: bytes | None, value: bytes | None) -> None:
 def test_what_only_looks_like_one_is_refused(value: bytes) -> None:
     """Its time would be a guess."""
     with pytest.raises(Rejected, match="is not a resolved record of CockroachDB"):
-        resolved_time(None, value)
+        read_resolved_time(None, value)

@@ -16,7 +16,7 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
-from noted_time.reading import reader_place
+from noted_time.reading import locate_reader
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.world import World
 
@@ -256,7 +256,7 @@ def test_a_reader_gets_to_the_next_mark_by_the_segments_it_is_said_to_lack(
         kept = MarkHistory(marks)
         kept.forget_through(through)
         for position in places(world, readings):
-            place = reader_place(kept, position, limit=99)
+            place = locate_reader(kept, position, limit=99)
             read = {each.segment: each.needed for each in place.waiting_for}
             reached = [kept.window({**position, **read}).lower_seq or 0]
             less = [kept.window({**position, **read, s: read[s] - 1}) for s in read]

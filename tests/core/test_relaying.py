@@ -85,7 +85,7 @@ class World:
     def look(self, relay: Process) -> None:
         """Have a relay read what is new in the log of marks, and ask for marks."""
         for domain, mark in self.log[relay.read :]:
-            relay.queue.written(domain, mark)
+            relay.queue.record_written(domain, mark)
         relay.read = len(self.log)
         for domain in DOMAINS:
             newest = relay.queue.newest(domain)
@@ -142,7 +142,7 @@ def test_a_stream_that_is_sealed_ends_with_a_final_mark() -> None:
         queue = RelayQueue(new_segment_ms=0)
         queue.look({0: 7}, 0)
         if written:
-            queue.written("default", last)
+            queue.record_written("default", last)
         queue.add("default", [] if written else [last], is_all=True)
 
         assert queue.due(0) == [("default", replace(last, final=True))]
@@ -152,9 +152,9 @@ def test_it_continues_after_an_older_record_if_that_is_last() -> None:
     """As a slower relay wrote it after: a compacted log keeps the last record of each domain."""
     older, newer, waits = (Mark(n, n, n, StreamCut({})) for n in (1, 2, 3))
     queue = RelayQueue()
-    queue.written("default", newer)
+    queue.record_written("default", newer)
     queue.add("default", [waits])
-    queue.written("default", older)
+    queue.record_written("default", older)
 
     assert (queue.newest("default"), queue.due(0)) == (older, [])
 
@@ -162,7 +162,7 @@ def test_it_continues_after_an_older_record_if_that_is_last() -> None:
 def test_a_segment_that_a_record_names_without_rows_is_still_new() -> None:
     """Whoever wrote the record had not to wait for it."""
     queue = RelayQueue()
-    queue.written("default", Mark(1, 10, 10, StreamCut({0: 7, 1: 0})))
+    queue.record_written("default", Mark(1, 10, 10, StreamCut({0: 7, 1: 0})))
     queue.look({0: 9, 1: 1}, now_ms=0)
     queue.add("default", [Mark(2, 20, 20, StreamCut({0: 9}))])
     queue.add("default", [Mark(3, 30, 30, StreamCut({0: 9, 1: 1}))])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from noted_time import Rejected
 from noted_time.observing import TimeForm, Unit
-from noted_time.observing.time_forms import doubt_of
+from noted_time.observing.time_forms import find_doubt
 from noted_time.values import UNIX_MS
 
 PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -41,7 +41,7 @@ def test_a_float_of_seconds_keeps_its_milliseconds(ms: int) -> None:
 def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
     """Only milliseconds are not doubted."""
     numbers = [ms * PER_SECOND[unit] // 1000 for ms in times]
-    doubt = doubt_of("ts", numbers)
+    doubt = find_doubt("ts", numbers)
 
     remedy = doubt and doubt.rpartition(": ")[2]
     assert remedy == (None if unit == "ms" else f"pass --unit {unit}")
@@ -54,12 +54,12 @@ def test_a_unit_is_doubted_if_most_times_are_of_no_year_from_1971_to_2199(
     """Half of them are not most."""
     outside = sum(not UNIX_MS.start <= number < UNIX_MS.stop for number in numbers)
 
-    assert (doubt_of("ts", numbers) is not None) == (2 * outside > len(numbers))
+    assert (find_doubt("ts", numbers) is not None) == (2 * outside > len(numbers))
 
 
 def test_the_first_thousand_times_judge() -> None:
     """Whatever comes later."""
-    assert doubt_of("ts", [NOON_MS] * 1000 + [42] * 5000) is None
+    assert find_doubt("ts", [NOON_MS] * 1000 + [42] * 5000) is None
 
 
 @pytest.mark.parametrize(
@@ -123,4 +123,4 @@ def test_only_numbers_have_a_unit() -> None:
     """Text with a date tells its time itself."""
     values = ["1960-01-01T12:00:00Z", NOON, None, True, float("inf"), NOON_MS]
 
-    assert doubt_of("ts", values) is None
+    assert find_doubt("ts", values) is None

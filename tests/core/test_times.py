@@ -17,11 +17,11 @@ from noted_time.values import (
     ImplausibleTime,
     InvalidFinalTime,
     InvalidNote,
-    duration_ms,
+    parse_duration,
     unix_ms_of,
 )
-from noted_time.values.calendar import floored, shown_in
-from noted_time.values.given import LONGEST_MS
+from noted_time.values.calendar import floor_time, format_in_zone
+from noted_time.values.parsing import LONGEST_MS
 from spark_integration import ReadRange
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,12 +108,15 @@ def test_an_invalid_time_is_refused(time: Any) -> None:  # noqa: ANN401
 def test_a_duration_of_another_form_is_refused(text: str) -> None:
     """The sentence lists the accepted forms."""
     with pytest.raises(Rejected, match="90d, 12h, 30m, 45s or 500ms"):
-        duration_ms(text)
+        parse_duration(text)
 
 
 def test_the_longest_duration_can_be_given_in_each_unit() -> None:
     """It is as far as dates go."""
-    assert (duration_ms("999999d"), duration_ms(f"{LONGEST_MS}ms")) == (LONGEST_MS, LONGEST_MS)
+    assert (parse_duration("999999d"), parse_duration(f"{LONGEST_MS}ms")) == (
+        LONGEST_MS,
+        LONGEST_MS,
+    )
 
 
 # People read times in ISO 8601; times of another clock stay integers
@@ -167,7 +170,7 @@ def test_a_multiple_that_the_clock_skips_begins_with_summer_time(
     """Above it lies what is not complete yet."""
     given = unix_ms_of(datetime.fromisoformat(time))
 
-    assert shown_in(floored(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
+    assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
 
 
 def turn_after(day: datetime, zone: ZoneInfo) -> int:
@@ -195,7 +198,7 @@ def test_a_floor_is_never_above_its_time(
     """In every zone, beside the turns of its clock; and the floor of a floor is itself."""
     time = turn_after(day, zone) + beside
 
-    floor = floored(time, step_ms, zone)
+    floor = floor_time(time, step_ms, zone)
 
     assert floor <= time
-    assert floored(floor, step_ms, zone) == floor
+    assert floor_time(floor, step_ms, zone) == floor

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, StreamCut
 from noted_time.reading import Point
-from noted_time.reading.trend import POINT_NAMES
+from noted_time.reading.trend import NAMES_PER_POINT
 from noted_time.values import UNIX_MS
 
 AT = UNIX_MS.start
@@ -62,7 +62,9 @@ def point(marks: list[Mark], before: dict[int, int]) -> Point:
         last.upper_is_bound,
         len(marks),
         max((mark.written_at - before[mark.seq] for mark in known), default=None),
-        tuple(dict.fromkeys(name for mark in excluding for name in mark.excluded))[:POINT_NAMES],
+        tuple(dict.fromkeys(name for mark in excluding for name in mark.excluded))[
+            :NAMES_PER_POINT
+        ],
         len(excluding),
     )
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Mark, Note, StreamSettings
 from noted_time.reading import (
-    NOBODY,
+    UNKNOWN_STANDING,
     Coverage,
     LateReports,
     MissingWriters,
     VouchingTally,
-    required_seq,
+    find_required_seq,
 )
 from noted_time.reading.coverage import Periods
 from noted_time.values import (
@@ -48,7 +48,7 @@ def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
 def known(stream: Aggregator, name: str, number: int) -> tuple[Periods, WriterStanding]:
     """Return in which periods marks count a writer in a domain, and its state."""
     if name not in stream:
-        return NOBODY
+        return UNKNOWN_STANDING
     member = stream.member(name)
     return member.track(number).vouching, member.state
 
@@ -101,7 +101,7 @@ def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
         number = world.stream.domains.numbers[made.domain]
         required = {name: known(world.stream, name, number) for name in expected}
         time, last = made.mark.lower, marks[-1].seq
-        seq, unmet = required_seq(made.mark.seq, last, time, required, None)
+        seq, unmet = find_required_seq(made.mark.seq, last, time, required, None)
         mark = next(each for each in marks if each.seq == seq)
         answered += not unmet
         if not unmet and expected & {*rows_beyond(world, made.domain, mark, time)}:
@@ -195,7 +195,7 @@ def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
     """It vouches up to its former time, and by the next mark for all below."""
     back = (VouchingPeriod(1, 9), VouchingPeriod(6, MAX_INT64))
 
-    assert required_seq(2, 5, 20, {"delhi": (back, "live")}, None) == (
+    assert find_required_seq(2, 5, 20, {"delhi": (back, "live")}, None) == (
         2,
         [NotVouching("delhi", "live", 9)],
     )
@@ -204,7 +204,7 @@ def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
 def test_what_none_vouches_for_is_named_and_may_come() -> None:
     """One that joined since the last mark is counted by the next; nobody waits for an idle one."""
     new, idle = (VouchingPeriod(6, MAX_INT64),), (VouchingPeriod(1, 9),)
-    seq, unmet = required_seq(2, 5, 20, {"lima": (new, "live"), "delhi": (idle, "idle")}, None)
+    seq, unmet = find_required_seq(2, 5, 20, {"lima": (new, "live"), "delhi": (idle, "idle")}, None)
 
     assert (seq, [(each.writer, each.may_come, each.until) for each in unmet]) == (
         2,
@@ -276,10 +276,10 @@ def test_late_rows_of_any_time_are_named_once() -> None:
     """In the window that was complete last, and by a cut without a beginning."""
     reports = LateReports([LateReport("till", 0, None, 99, 60, 60, unknown=True)])
 
-    windows = [each.count for each in reports.in_windows([70, 80, 90, 100], 10)]
-    cuts = [reports.between(start, 100).count for start in (MIN_INT64, 90)]
+    windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100], 10)]
+    cuts = [reports.find_between(start, 100).count for start in (MIN_INT64, 90)]
     assert (windows, cuts) == ([0, 0, 1, 0], [1, 0])
-    assert reports.between(MIN_INT64, 100).sentence == (
+    assert reports.find_between(MIN_INT64, 100).sentence == (
         "but rows came too late: an unknown number of till"
     )
 
@@ -312,7 +312,7 @@ class Witness(World):
         """Return the writers that an answer about a mark names as missing or late."""
         new = Missing(tuple(self.stream.domains[domain].not_counted_yet))
         coverage = Coverage(self.missing[domain], self.late[domain], None, new)
-        found = coverage.at_mark(mark, None, MAX_INT64)
+        found = coverage.assess_mark(mark, None, MAX_INT64)
         missing = {each.writer for each in found.missing.writers}
         return missing | {each.writer for each in found.late.writers}
 

@@ -36,7 +36,7 @@ def test_no_row_at_or_above_the_time_was_deleted(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
 ) -> None:
     """Whatever the marks are, as long as bounds are bounds."""
-    found = WholeFrom(begins).after(MarkHistory(marks_over(rows, steps)))
+    found = WholeFrom(begins).resolve(MarkHistory(marks_over(rows, steps)))
 
     deleted = times_below(rows, begins)
     assert found.time is None or [time for time in deleted if time >= found.time] == []
@@ -48,7 +48,7 @@ def test_the_first_mark_that_reaches_the_begins_decides(
 ) -> None:
     """By a look at each; before it all is pending, and without a bound it is unknown."""
     marks = marks_over(rows, steps)
-    found = WholeFrom(begins).after(MarkHistory(marks))
+    found = WholeFrom(begins).resolve(MarkHistory(marks))
 
     reaching = [mark for mark in marks if mark.cut.reaches(StreamCut(begins))]
     first = reaching[0] if reaching else None
@@ -68,17 +68,17 @@ def test_what_is_known_stays(
 ) -> None:
     """Marks that come later, or that are looked at after a restart, change nothing."""
     marks = marks_over(rows, steps)
-    early = WholeFrom(begins).after(MarkHistory(marks[:known]))
-    later = early.after(MarkHistory(marks[known:]))
+    early = WholeFrom(begins).resolve(MarkHistory(marks[:known]))
+    later = early.resolve(MarkHistory(marks[known:]))
 
-    assert later == (WholeFrom(begins).after(MarkHistory(marks)))
+    assert later == (WholeFrom(begins).resolve(MarkHistory(marks)))
 
 
 def test_an_upper_of_other_times_bounds_nothing() -> None:
     """As that of a mark of ingestion, for event times."""
     marks = MarkHistory([Mark(1, 10, 14, StreamCut({0: 20}), upper_is_bound=True)])
 
-    assert WholeFrom({0: 15}).after(marks, bounded=False).sentence == (
+    assert WholeFrom({0: 15}).resolve(marks, bounded=False).sentence == (
         "it is not known from when on no row is missing: mark 1, the first whose cut reaches them, "
         "does not bound the times of their rows"
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.api.wire.answers import CompleteWindowAnswer
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
 from noted_time.client import complete_window_from_wire
-from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, complete_windows
+from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, find_complete_windows
 from noted_time.values import HOUR_MS, MAX_INT64, Late, LateReport, LateRows, NotVouching, VouchedBy
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_cut import chains
@@ -83,7 +83,7 @@ def test_windows_are_what_a_scan_of_all_marks_finds(
     history = MarkHistory(marks)
     history.forget_through(through)
     kept = history.after(0, 99)
-    found = list(complete_windows(history, tiling, after=after, limit=limit))
+    found = list(find_complete_windows(history, tiling, after=after, limit=limit))
 
     assert found == [scanned(kept, w.start, w.start + tiling.size_ms) for w in found]
     assert [w.start for w in found] == expected_starts(kept, tiling, after)[:limit]
@@ -111,7 +111,7 @@ class Place(NamedTuple):
 def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
     """Return the vouched events of complete windows that lie outside of their two cuts."""
     history = MarkHistory(made.mark for made in world.made if made.domain == domain)
-    windows = list(complete_windows(history, tiling, after=-20, limit=1000))
+    windows = list(find_complete_windows(history, tiling, after=-20, limit=1000))
     event(
         f"windows that do not begin at the start: {sum(bool(w.from_cut.offsets) for w in windows)}"
     )
@@ -166,11 +166,11 @@ def test_pages_of_windows_give_each_time_once(
     history = MarkHistory(marks)
     after, found = -20, []
     for limit in [*pages, 1000]:
-        page = list(complete_windows(history, tiling, after=after, limit=limit))
+        page = list(find_complete_windows(history, tiling, after=after, limit=limit))
         found += page
         after = page[-1].end if page else after
 
-    assert found == list(complete_windows(history, tiling, after=-20, limit=2000))
+    assert found == list(find_complete_windows(history, tiling, after=-20, limit=2000))
     assert [w.end for w in found[:-1]] == [w.start for w in found[1:]]
 
 
@@ -186,7 +186,7 @@ def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
         ]
     )
     history.seal({0: 8})
-    windows = list(complete_windows(history, Tiling(10), after=10, limit=9))
+    windows = list(find_complete_windows(history, Tiling(10), after=10, limit=9))
 
     assert [window.end for window in windows] == ends
     assert windows[-1].to_cut == StreamCut({0: 8})
@@ -197,7 +197,9 @@ def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_windo
     history = MarkHistory([Mark(1, lower=21, upper=21, cut=StreamCut({0: 5}))])
     history.seal({0: 8})
 
-    assert [each.end for each in complete_windows(history, Tiling(10), after=10, limit=9)] == [20]
+    assert [each.end for each in find_complete_windows(history, Tiling(10), after=10, limit=9)] == [
+        20
+    ]
 
 
 @pytest.mark.parametrize("size_ms", [0, -1, 2**63])
@@ -210,7 +212,7 @@ def test_a_window_has_a_size(size_ms: int) -> None:
 @given(marks=chains, tiling=tilings)
 def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling: Tiling) -> None:
     """Every field, and a missing one is named."""
-    found = list(complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
+    found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
     answers = [as_json(CompleteWindowAnswer.of(each, each.vouched)) for each in found]
     assert list(map(complete_window_from_wire, answers)) == found
@@ -219,7 +221,7 @@ def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling:
 def test_a_field_that_a_newer_controller_adds_is_passed_over() -> None:
     """Clients are upgraded after controllers, so they read what they know."""
     history = MarkHistory([Mark(1, lower=10, upper=10, cut=StreamCut({0: 5}))])
-    (window,) = complete_windows(history, Tiling(10), after=0, limit=1)
+    (window,) = find_complete_windows(history, Tiling(10), after=0, limit=1)
     by = VouchedBy(1, ("UA",), not_vouching=(NotVouching("DL", "idle", 5),))
     wire = as_json(CompleteWindowAnswer.of(window, by))
     wire["vouched"]["later"] = wire["vouched"]["not_vouching"][0]["later"] = 7
@@ -282,7 +284,7 @@ def test_a_window_names_the_reports_that_meet_it(
     late = LateReports()
     for each in given:
         late.add(each)
-    found = rows_of(late.between(first, end))
+    found = rows_of(late.find_between(first, end))
 
     kept = list(late)
     assert summed(given) == summed(kept)
@@ -307,7 +309,7 @@ def test_however_many_reports_there_are_none_is_lost_unsaid(
                 known[place] = changed
         assert len(late) <= most
     first, end = start * HOUR_MS // 4, (start + 4) * HOUR_MS // 4
-    found = late.between(first, end)
+    found = late.find_between(first, end)
 
     assert sorted(known.values(), key=repr) == sorted(late, key=repr)
     assert not found.is_known or Counter(rows_of(found)) >= Counter(
@@ -328,8 +330,8 @@ def test_windows_are_named_one_by_one_as_in_a_row(
     again = LateReports(sorted(late, key=lambda each: each.place))
     starts = [start * HOUR_MS // 2 + n * HOUR_MS for n in range(count)]
 
-    alone = [late.between(each, each + HOUR_MS) for each in starts]
-    assert list(again.in_windows(starts, HOUR_MS)) == alone
+    alone = [late.find_between(each, each + HOUR_MS) for each in starts]
+    assert list(again.find_in_windows(starts, HOUR_MS)) == alone
 
 
 def test_at_most_says_that_the_times_leave_the_window() -> None:
@@ -337,7 +339,7 @@ def test_at_most_says_that_the_times_leave_the_window() -> None:
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0)])
     windows = ((10, 20), (11, 20), (10, 19), (5, 30))
 
-    assert [late.between(*each).writers[0].at_most for each in windows] == [
+    assert [late.find_between(*each).writers[0].at_most for each in windows] == [
         False,
         True,
         True,
@@ -350,7 +352,7 @@ def test_late_rows_older_than_what_is_kept_are_not_known() -> None:
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 100)])
     gone = list(late.forget_before(101))
 
-    assert [late.between(start, 50).is_known for start in (10, 19, 20)] == [False, False, True]
+    assert [late.find_between(start, 50).is_known for start in (10, 19, 20)] == [False, False, True]
     assert gone == [("pos", 0, 0, 0)]
 
 
@@ -380,6 +382,6 @@ def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() ->
 
     found = [
         (each.before_first_mark, each.missing.is_known)
-        for each in coverage.in_windows([0, 10, 20], 10)
+        for each in coverage.assess_windows([0, 10, 20], 10)
     ]
     assert found == [(True, False), (True, False), (False, True)]

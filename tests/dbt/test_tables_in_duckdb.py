@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from noted_time.reading import Remembered, TableHistory, to_commit
+from noted_time.reading import RememberedBatch, TableHistory, prepare_commit
 from noted_time.tables import complete_to
-from noted_time.tables.opened import iceberg_history, opened
+from noted_time.tables.table_urls import open_history, read_iceberg_history
 from noted_time.values import Claim
 from tests.support.page import BLOCK, text_of
 from tests.support.suites import programs_of
@@ -24,12 +24,14 @@ print(json.dumps([dict(zip(found.columns, row)) for row in found.fetchall()]))
 """
 
 
-def recorded(history: TableHistory, complete_to: int, last: list[Remembered]) -> dict[str, str]:
+def recorded(
+    history: TableHistory, complete_to: int, last: list[RememberedBatch]
+) -> dict[str, str]:
     """Return the metadata of the next commit of a query, which remembers the last ones."""
     batch = len(last)
     claim = Claim("flights", complete_to, "departure", "query", batch, id=f"r{batch}")
-    record = to_commit(history, claim, last)
-    last.append(Remembered(batch, {"": record}))
+    record = prepare_commit(history, claim, last)
+    last.append(RememberedBatch(batch, {"": record}))
     return {record.key: record.to_json()}
 
 
@@ -48,9 +50,9 @@ def shown(example: str, path: str) -> list[dict[str, object]]:
 @pytest.mark.acceptance
 def test_duckdb_lists_the_claims_of_delta(tmp_path: Path) -> None:
     """By the table's log, which is JSON."""
-    last: list[Remembered] = []
+    last: list[RememberedBatch] = []
     for each in (10, 20):
-        history = opened(f"delta:{tmp_path}") if last else TableHistory(())
+        history = open_history(f"delta:{tmp_path}") if last else TableHistory(())
         claim = json.dumps(recorded(history, each, last))
         given = deltalake.CommitProperties(custom_metadata={"userMetadata": claim})
         deltalake.write_deltalake(tmp_path, ROWS, mode="append", commit_properties=given)
@@ -70,9 +72,9 @@ def test_duckdb_lists_the_claims_of_iceberg(tmp_path: Path) -> None:
     )
     catalog.create_namespace("db")
     table = catalog.create_table("db.flights", schema=ROWS.schema)
-    last: list[Remembered] = []
+    last: list[RememberedBatch] = []
     for each in (10, 20):
-        claim = recorded(iceberg_history(table), each, last)
+        claim = recorded(read_iceberg_history(table), each, last)
         table.append(ROWS, snapshot_properties=claim)
     first = table.snapshots()[0].snapshot_id
 

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from demo.trials.kafka import Broker
 from noted_time import DeliveryFailed, InvalidNote, Rejected, UnknownStream, Unreachable
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
 from tests.support.page import text_of
@@ -133,7 +133,7 @@ def test_what_waited_is_held_against_what_a_former_process_noted(
     producer.note_time(NOON + 1)
 
     assert (producer.time, producer.flush(60).late_rows) == (NOON + 1, 1)
-    assert caplog.text.count(f"it noted {shown_time(NOON)} before") == 1
+    assert caplog.text.count(f"it noted {format_time(NOON)} before") == 1
 
 
 def test_an_event_that_kafka_would_refuse_takes_no_other_with_it(

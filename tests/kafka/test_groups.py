@@ -344,12 +344,12 @@ def test_a_group_whose_offsets_are_not_told_is_named(
     monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception], says: str
 ) -> None:
     """What cannot change by itself is refused, the rest is asked for again."""
-    monkeypatch.setattr("noted_time.kafka.groups.LOADS_S", 0.0)
+    monkeypatch.setattr("noted_time.kafka.groups.GROUP_LOAD_S", 0.0)
     monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: Refusing(code))
     group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
 
     with pytest.raises(kind, match=says):
-        group._committed()
+        group._fetch_committed()
 
 
 def test_a_group_that_its_broker_loads_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,4 +359,4 @@ def test_a_group_that_its_broker_loads_is_asked_for_again(monkeypatch: pytest.Mo
     group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
 
     with pytest.raises(NothingKnown, match="has committed no offset"):
-        group._committed()
+        group._fetch_committed()

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
 
 from demo.trials.kafka import Broker, Record
 from noted_time import AnotherLog, Recreated, Rejected, Unreachable
-from noted_time.client import repeated_looks
+from noted_time.client import polling
 from noted_time.kafka import Topic, TopicLook
 from noted_time.values import LogFact
 from tests.kafka.conftest import Start
@@ -221,7 +221,7 @@ def test_a_recreated_topic_stops_its_observer_and_the_next_one(
         with pytest.raises(AnotherLog):
             noter.run()
     broker.create(topic, 2)
-    monkeypatch.setattr(repeated_looks, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(polling, "PATIENCE_S", 0.0)
     served.stream(topic, "ingestion").note("observer", 1000, {0: 2}, domain="ingestion")
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
         noter = IngestionNoter(client, KafkaEnds(broker.config, topic))

@@ -23,7 +23,7 @@ from noted_time import (
     UnknownStream,
     Unreachable,
 )
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from noted_time_cli.app import app
 from tests.kafka.conftest import Start
 from tests.support.calls import Calls
@@ -143,7 +143,7 @@ def test_a_time_that_goes_back_is_raised_before_the_commit(start: Start, topic: 
         producer.note_time(NOON + 10)
     with producer.transaction():
         producer.produce(value="sold", event_time=NOON + 10)
-        with pytest.raises(InvalidNote, match=f"it noted {shown_time(NOON + 10)} before"):
+        with pytest.raises(InvalidNote, match=f"it noted {format_time(NOON + 10)} before"):
             producer.note_time(NOON + 5)
         producer.note_time(NOON + 20)
 

@@ -12,8 +12,8 @@ from demo.trials.secured_kafka import PASSWORD, USER, SecuredBroker
 from demo.trials.tokens import token_of
 from noted_time import Rejected, Unreachable
 from noted_time.kafka import Topic
-from noted_time.kafka.connecting import Cluster, client_of, connection
-from noted_time.kafka.named import FUNCTION, called
+from noted_time.kafka.config_function import FUNCTION_SETTING, resolve_config
+from noted_time.kafka.connecting import Cluster, create_client, select_connection
 from tests.support.waiting import wait_until
 from writer_client import KafkaFields
 
@@ -38,7 +38,9 @@ def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> Non
     """Over what is given beside its name."""
     name = module("def config(): return {'oauth_cb': print, 'client.id': 'own'}")
 
-    config = called({"bootstrap.servers": "b:9092", "client.id": "given", FUNCTION: name})
+    config = resolve_config(
+        {"bootstrap.servers": "b:9092", "client.id": "given", FUNCTION_SETTING: name}
+    )
 
     assert config == {"bootstrap.servers": "b:9092", "client.id": "own", "oauth_cb": print}
 
@@ -59,14 +61,14 @@ def test_a_function_that_gives_none_is_named(
     """With what is wrong, and what to do."""
     name = module(text)
     with pytest.raises(Rejected, match=f"the function '{name}' {says}"):
-        Cluster({"bootstrap.servers": "b:9092", FUNCTION: name})
+        Cluster({"bootstrap.servers": "b:9092", FUNCTION_SETTING: name})
 
 
 @pytest.mark.parametrize("name", ["nowhere:config", "json", "json:"])
 def test_a_name_of_no_function_says_how_to_write_one(name: str) -> None:
     """And where its module has to be."""
     with pytest.raises(Rejected, match="Write it as module:function, and put the module on the PY"):
-        called({FUNCTION: name})
+        resolve_config({FUNCTION_SETTING: name})
 
 
 def test_all_clients_keep_what_a_login_by_tokens_needs() -> None:
@@ -75,7 +77,10 @@ def test_all_clients_keep_what_a_login_by_tokens_needs() -> None:
     others = ("https.ca.location", "client.dns.lookup", "broker.address.family")
     kept: Config = dict.fromkeys((*names, *others, "enable.sasl.oauthbearer.unsecure.jwt"), "")
 
-    assert connection({**kept, "linger.ms": 5, "group.id": "own"}) == {**kept, "log_level": 2}
+    assert select_connection({**kept, "linger.ms": 5, "group.id": "own"}) == {
+        **kept,
+        "log_level": 2,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +120,7 @@ def test_every_client_logs_in_by_its_own_token(secured: SecuredBroker) -> None:
     """One that reads, and the consumer of a program."""
     config = {**secured.bearer, "oauth_cb": Tokens()}
     read = KafkaFields(config, "flights", "at", start="earliest")
-    consumer = client_of(Consumer, {**config, "group.id": "tokens"})
+    consumer = create_client(Consumer, {**config, "group.id": "tokens"})
 
     assert read().newest == {0: 5}
     assert [*consumer.list_topics("flights", timeout=10).topics] == ["flights"]

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from demo.trials.ports import free_port
-from noted_time.client import OWNER
+from noted_time.client import OWNER_HEADER
 from tests.operations.proxies import CERTIFICATE, Proxy
 from tests.support.processes import ServeProcess
 from tests.support.waiting import PATIENCE_S
@@ -106,7 +106,7 @@ class Elsewhere(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Name the owner, and what the proxy passed on."""
         self.send_response(200)
-        self.send_header(OWNER, "http://controller-2.example:7464")
+        self.send_header(OWNER_HEADER, "http://controller-2.example:7464")
         for name in ("Host", "Authorization"):
             self.send_header(f"X-{name}", self.headers[name])
         self.send_header("Content-Length", "0")
@@ -128,7 +128,7 @@ def test_headers_pass_in_both_directions(
             called = f"localhost:{proxy.port}"
         elsewhere.shutdown()
 
-    seen = answer.headers[OWNER], answer.headers["x-authorization"], answer.headers["x-host"]
+    seen = answer.headers[OWNER_HEADER], answer.headers["x-authorization"], answer.headers["x-host"]
     assert seen == ("http://controller-2.example:7464", "Bearer nt_1", called)
 
 

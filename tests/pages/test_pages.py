@@ -10,7 +10,7 @@ from demo import as_files
 from demo.trials.kafka import Broker, connector
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.client import Json
-from noted_time.kafka.noted_topic import noted_topic_of
+from noted_time.kafka.noted_topic import name_noted_topic
 from tests.support.page import Runner, agrees
 from tests.support.processes import ServeProcess
 
@@ -65,7 +65,7 @@ def test_every_example_of_the_page_runs(
         elsewhere = on_kafka(broker)
         for topic in topics:
             broker.create(topic)
-        for noted in {noted_topic_of(topic) for topic in topics} & set(broker.topics()):
+        for noted in {name_noted_topic(topic) for topic in topics} & set(broker.topics()):
             broker.delete(noted)  # that of another test
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, elsewhere)

@@ -14,7 +14,7 @@ import pytest
 from noted_time import AnotherLog, Mark, MarkHistory, Note, Rejected
 from noted_time.client import Json, Question, mark_to_wire, position_from_wire, run
 from noted_time.client.waiting import NothingKnown, NotYet
-from noted_time.progress import ReadOffsets, offsets_of_json, to_look_up
+from noted_time.progress import ReadOffsets, find_lookup_starts, parse_offsets
 from reader_client import CompleteTo, complete_to
 from reader_client.asking.reached import UpTo, last_reached, reaches_mark
 from tests.support.calls import TEN
@@ -148,7 +148,7 @@ class History:
 def read_of(topic: Topic, committed: Mapping[int, int], cut: Mapping[int, int]) -> ReadOffsets:
     """Return how far a group has read, by what it committed."""
     begins = dict.fromkeys(topic.ends(), 0)
-    places = to_look_up(committed, begins, topic.ends(), cut)
+    places = find_lookup_starts(committed, begins, topic.ends(), cut)
     found = {each: topic.first_visible(each, offset) for each, offset in places.items()}
     return ReadOffsets({**committed, **found})
 
@@ -236,7 +236,7 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
 def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
     """With the partition, its value, and what to write."""
     with pytest.raises(Rejected, match=re.escape(says)):
-        offsets_of_json(text)
+        parse_offsets(text)
 
 
 @pytest.mark.parametrize(
@@ -251,12 +251,12 @@ def test_offsets_that_skip_records_or_lie_beyond_the_end_are_refused(
 ) -> None:
     """What was deleted is not in the sink; what lies beyond was never there."""
     with pytest.raises(Rejected, match=re.escape(says)):
-        to_look_up(committed, {0: 5, 1: 0}, {0: 9, 1: 7})
+        find_lookup_starts(committed, {0: 5, 1: 0}, {0: 9, 1: 7})
 
 
 def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
     """Nobody knows whether the group read what was there, so it counts as 0."""
-    assert to_look_up({0: 9}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
+    assert find_lookup_starts({0: 9}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from noted_time import Rejected, UnknownDomain
-from noted_time.analysis import Away, Word
+from noted_time.analysis import AbsencePeriod, WriterPromise
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.values import MAX_INT64, VouchingPeriod
@@ -58,12 +58,14 @@ def test_writers_that_rest_return_and_join_later_vouch_in_periods(
 
     assert list(found.marks.lowers) == [10, 20, 30, 40, 50, 60]
     assert found.words == {
-        "a": Word([VouchingPeriod(1, 50)], [Away(6, MAX_INT64, "removed")]),
-        "b": Word(
-            [VouchingPeriod(1, 10), VouchingPeriod(4, MAX_INT64)], [Away(3, 3, "returned_late")]
+        "a": WriterPromise([VouchingPeriod(1, 50)], [AbsencePeriod(6, MAX_INT64, "removed")]),
+        "b": WriterPromise(
+            [VouchingPeriod(1, 10), VouchingPeriod(4, MAX_INT64)],
+            [AbsencePeriod(3, 3, "returned_late")],
         ),
-        "c": Word(
-            [VouchingPeriod(5, MAX_INT64)], [Away(4, 4, "returned_late"), Away(0, 3, "not_joined")]
+        "c": WriterPromise(
+            [VouchingPeriod(5, MAX_INT64)],
+            [AbsencePeriod(4, 4, "returned_late"), AbsencePeriod(0, 3, "not_joined")],
         ),
     }
     assert found.owners == {0: "a", 1: "b", 2: "c"}
@@ -111,7 +113,7 @@ def test_a_controller_that_does_not_say_who_vouched_is_not_guessed_for(
 
         found = run(read_noted(stream, None), older)
 
-    assert found.words == {"a": Word([], []), "b": Word([], [])}
+    assert found.words == {"a": WriterPromise([], []), "b": WriterPromise([], [])}
 
 
 def test_without_a_mark_or_the_domain_there_is_nothing_to_judge(served: Served) -> None:

@@ -11,9 +11,9 @@ import httpx
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
-from controller.api.fleet.forwarding import PATH, Forwarding, Item
-from controller.api.fleet.shared_secret import HEADER
 from controller.api.gate.access import Gate
+from controller.api.replicas.forwarding import FORWARDED_PATH, Forwarding, Item
+from controller.api.replicas.shared_secret import SECRET_HEADER
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.limits import Limits
@@ -120,13 +120,13 @@ class Owner:
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
-        if request.url.path != PATH:
+        if request.url.path != FORWARDED_PATH:
             self.asked.append(request)
             self._raise()
             return self.reply(request)
         items = msgspec.msgpack.decode(request.content, type=list[Item])
         self.frames.append(items)
-        if self.secret not in {None, request.headers[HEADER.decode()].encode()}:
+        if self.secret not in {None, request.headers[SECRET_HEADER.decode()].encode()}:
             return httpx.Response(403)
         if self.before is not None:
             await self.before()
@@ -151,8 +151,8 @@ class Played:
 
     async def send(self, frame: bytes, secret: bytes | None = None) -> httpx.Response:
         """Send a frame as another replica does, or one that shows this secret."""
-        shown = {HEADER: self.store.replicas_secret() if secret is None else secret}
-        return await self.client.post(PATH, content=frame, headers=shown)
+        shown = {SECRET_HEADER: self.store.replicas_secret() if secret is None else secret}
+        return await self.client.post(FORWARDED_PATH, content=frame, headers=shown)
 
     async def note(self, stream: str, *writers: str, **headers: str) -> httpx.Response:
         """Note time 5 for these writers."""

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from noted_time import Note
-from noted_time.client import OWNER
+from noted_time.client import OWNER_HEADER
 from noted_time.client.transport import Transport
 from reader_client.asking.questions import about_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
@@ -22,7 +22,7 @@ async def test_the_answer_to_what_was_forwarded_names_the_owner(this: Played) ->
     answers = [await this.client.get(f"/v1/streams/{name}/explain") for name in (HERE, THERE)]
     answers += [await this.note(name) for name in (HERE, THERE)]
 
-    assert [each.headers.get(OWNER) for each in answers] == [None, OTHER] * 2
+    assert [each.headers.get(OWNER_HEADER) for each in answers] == [None, OTHER] * 2
 
 
 class Replicas:
@@ -39,7 +39,7 @@ class Replicas:
         self.asked.append(url)
         if url in self.away:
             raise httpx.ConnectError("away", request=request)
-        headers = {} if url == self.owner else {OWNER: self.owner}
+        headers = {} if url == self.owner else {OWNER_HEADER: self.owner}
         results = [{"status": "accepted", "lower": 5}]
         return httpx.Response(200, json={"results": results}, headers=headers)
 

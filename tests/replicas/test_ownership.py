@@ -9,7 +9,7 @@ from sqlalchemy import event
 from structlog.testing import CapturingLogger
 
 from controller.aggregation import operations
-from controller.aggregation.operations import ANONYMOUS
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import ownership
 from controller.service.controller import Controller
 from controller.store.migrate import migrate
@@ -76,7 +76,7 @@ async def test_both_list_the_same_of_all_streams(url: str) -> None:
             await owner.note(name, [Note("w", time, {0: 10 * time}) for time in (1, 2)])
             if number % 3 == 0:
                 await owner.change(
-                    name, operations.scale, ANONYMOUS, ScaleEvent({0: 30}, {1: (0,)})
+                    name, operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 30}, {1: (0,)})
                 )
         asked = [*reversed(NAMES), "nothing"]
         found = [await each.summaries(asked) for each in (a, b)]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from controller.store.schema import REVISION
+from controller.store.schema import SCHEMA_REVISION
 from tests.replicas.served import BUCKETS
 from tests.support.processes import ServeProcess, command
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 SHARE = {"buckets": BUCKETS // 2}
-THIS = {"version": version("noted-time"), "revision": REVISION}
+THIS = {"version": version("noted-time"), "revision": SCHEMA_REVISION}
 
 
 def status(url: str, directory: Path) -> list[dict[str, Any]]:
@@ -67,5 +67,5 @@ def test_a_controller_that_shares_with_none_lists_itself(tmp_path: Path) -> None
 
     assert [line.split("\t") for line in printed] == [
         ["controller", "version", "schema", "since", "buckets"],
-        [url, version("noted-time"), REVISION, "-", "1"],
+        [url, version("noted-time"), SCHEMA_REVISION, "-", "1"],
     ]

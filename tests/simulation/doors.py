@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import httpx
 import msgspec
 
-from controller.api.fleet.forwarding import Forwarding
 from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
+from controller.api.replicas.forwarding import Forwarding
 from controller.service.controller import Controller
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Refused

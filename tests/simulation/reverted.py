@@ -105,7 +105,7 @@ FIXES: Mapping[str, Reverted] = {
     "a failed commit has all streams read again": Reverted(Committer, "_reload", _serve_on, 2),
     "streams of lost buckets are dropped": Reverted(Ownership, "_drop_outside", _nothing, 0),
     "streams that wait for their interval go with their bucket": Reverted(
-        OwnedStreams, "shows", lambda *_: True, 7
+        OwnedStreams, "is_owned", lambda *_: True, 7
     ),
     "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
     "marks whose seqs were given again are reported": Reverted(
@@ -114,14 +114,16 @@ FIXES: Mapping[str, Reverted] = {
     "a controller whose leases may be over reads nothing from memory": Reverted(
         Ownership, "is_sure", property(lambda _: True), 681
     ),
-    "the clock of a bucket never goes back": Reverted(StreamState, "_dating", _date_none, 0),
+    "the clock of a bucket never goes back": Reverted(
+        StreamState, "_remember_latest", _date_none, 0
+    ),
     "a turn with the database is no silence": Reverted(Clocks, "pass_over", _nothing, 0),
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 0),
     "a mark names whom it goes on without": Reverted(Domain, "move", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Domain, "restore", _restore_unnamed, 1),
     "a writer that returns late is told": Reverted(Domain, "return_late", _nothing, 0),
     "silence runs side by side": Reverted(Track, "overtaken", property(lambda _: None), 4),
-    "silence counts from who overtook a writer": Reverted(Domain, "restored", _nothing, 4),
+    "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 4),
     "silence is over when it is due": Reverted(Timeouts, "change_all", _nothing, 207),
     "times of a removed writer do not count": Reverted(Domain, "withdraw", _nothing, 14),
     "late requests are refused": Reverted(Admission, "check", _take_late, 2),

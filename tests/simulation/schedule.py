@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from controller.aggregation import operations
-from controller.aggregation.operations import ANONYMOUS
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import NotOwner, bucket_of
 from controller.service import maintenance
 from controller.service.clocks import Clocks
@@ -192,7 +192,7 @@ class Schedule:
         if await self._deliver(pen, pen.time):
             final = pen.position[old] + self.chance.randrange(3)
             event = ScaleEvent({old: final}, {pen.segment: (old,)})
-            await self._change(pen.stream, operations.scale, ANONYMOUS, event)
+            await self._change(pen.stream, operations.scale, ANONYMOUS_ORDER, event)
             pen.position |= event.sealed
 
     async def _operate(self) -> None:
@@ -202,10 +202,10 @@ class Schedule:
             await asyncio.sleep(chance.uniform(0.5, 4.0))
             stream, writer, act = chance.choice(STREAMS), chance.choice(WRITERS), chance.random()
             if act < 0.3:
-                await self._change(stream, operations.remove, ANONYMOUS, writer)
+                await self._change(stream, operations.remove, ANONYMOUS_ORDER, writer)
             elif act < 0.5:
                 until = chance.randrange(500, 3000)
-                await self._change(stream, operations.hold, ANONYMOUS, writer, until)
+                await self._change(stream, operations.hold, ANONYMOUS_ORDER, writer, until)
             else:
                 timeout_ms = int(TIMEOUT_S * chance.choice((500, 1000)))
                 settings: dict[str, Any] = {"writer_timeout_ms": timeout_ms}
@@ -320,7 +320,7 @@ class Schedule:
         )
         self._stores[name] = store = LeasedStore(self.database)
         controller = Controller(store, clocks)
-        controller.called_at(f"http://{name}")
+        controller.register_url(f"http://{name}")
         self._doors[name] = Door(controller, Peers(self._door, self._loses))
         try:
             await controller.start()
@@ -444,11 +444,13 @@ class Schedule:
     async def _end(self, stream: Stream) -> None:
         """Truncate the stream, which gives room for new segments, and seal it."""
         name, last = stream.record.name, stream.last
-        await self._change(name, operations.truncate, ANONYMOUS, last.cut.offsets if last else {})
+        await self._change(
+            name, operations.truncate, ANONYMOUS_ORDER, last.cut.offsets if last else {}
+        )
         room = SCALES - self._scales[name] + len(stream.succession.final)
         for writer in WRITERS[:room] if len(stream.record.settings.domains) == 1 else ():
             await self._scale(self.pens[name, writer])
-        await self._until_done(lambda c: c.seal(name, ANONYMOUS, SealRequest()))
+        await self._until_done(lambda c: c.seal(name, ANONYMOUS_ORDER, SealRequest()))
         self.laws.law("lost", not self._reported(stream.record.id), name)
 
     def _judge_progress(self, time: int) -> None:

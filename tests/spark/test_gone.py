@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from demo.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time.reading import NoClaim, TableClaim
-from noted_time.reading.claims import NOT_SINCE
+from noted_time.reading.claims import START_UNKNOWN
 from noted_time.tables import standing
 from spark_integration import NotedTable, TableClaims
 from tests.support.clock import START_MS, Clock
@@ -185,7 +185,7 @@ def test_a_claim_says_from_when_on_no_row_is_missing(clock: Clock, tmp_path: Pat
 
     assert isinstance(known, TableClaim)
     assert isinstance(later, TableClaim)
-    assert pending == NoClaim(f"clock: {NOT_SINCE}")
+    assert pending == NoClaim(f"clock: {START_UNKNOWN}")
     assert [(each.complete_to, each.since) for each in (known, later)] == [
         (START_MS + 8000, START_MS + 7401),
         (START_MS + 9000, START_MS + 7401),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from noted_time import Rejected
-from noted_time.kafka.named import FUNCTION
+from noted_time.kafka.config_function import FUNCTION_SETTING
 from spark_integration.kafka.client import client_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -90,5 +90,5 @@ def test_a_function_is_refused_which_the_planner_cannot_get(client: Any) -> None
     assert client_config("b:9092", options, "kafka_login:config") == {
         "bootstrap.servers": "b:9092",
         "sasl.mechanism": "AWS_MSK_IAM",
-        FUNCTION: "kafka_login:config",
+        FUNCTION_SETTING: "kafka_login:config",
     }

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Mark, Rejected, StreamCut
 from noted_time.kafka import Topic
-from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from spark_integration import (
     KafkaRecords,
     KafkaTopic,
@@ -64,7 +64,7 @@ def test_each_call_of_another_topic_than_the_stream_is_of_raises(
     mirror.note_of(SOURCE, 1, controller)
     noted = Noted(mirror.url, mirror.name)
     records = KafkaRecords(mirror.name, mirror.broker.address)
-    broker.create(noted_topic_of(mirror.name), 1)
+    broker.create(name_noted_topic(mirror.name), 1)
     events = (
         mirror.spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", broker.address)
@@ -109,7 +109,7 @@ def test_marks_that_were_mirrored_with_the_topic_fail_the_query(
     mirror: Mirror, broker: Broker
 ) -> None:
     """Those that a relay wrote of this topic count."""
-    noted = noted_topic_of(mirror.name)
+    noted = name_noted_topic(mirror.name)
     broker.create(noted, 1)
     mark = Mark(1, START_MS + 1000, START_MS + 1000, StreamCut(dict(mirror.ends)))
     record = NotedRecord(mirror.name, "9f", "default", mirror.id, mark)

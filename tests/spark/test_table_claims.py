@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import Rejected
 from noted_time.reading import NoClaim
 from noted_time.tables import accept, complete_to, standing
-from noted_time.values import EXPECTS, VALID_THROUGH, Claim
+from noted_time.values import EXPECTS_PROPERTY, VALID_THROUGH, Claim
 from spark_integration import NotedTable, TableClaims
 from spark_integration.checkpoint.query_progress import Planned
 from spark_integration.tables.claims import covered, read_to
@@ -278,7 +278,7 @@ def test_the_words_of_icebergs_sink_wait_for_all_names_that_the_table_expects(ta
     """Its readers know no names, so one that has not claimed yet would be passed over."""
     table.run()
     alone = table.valid_through()
-    expects = {EXPECTS: "flights,landings"}
+    expects = {EXPECTS_PROPERTY: "flights,landings"}
     table.open().alter.set_table_properties(expects, raise_if_not_exists=False)
     table.run_with(3000, "d")
 

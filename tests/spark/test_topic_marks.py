@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
 from noted_time import Mark, Rejected, StreamCut
-from noted_time.kafka.noted_topic import NotedRecord, noted_topic_of
+from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import Ingestion, WatermarkPolicy
 from spark_integration.kafka.topic_marks import MarksWanted, NotedTopic
@@ -44,7 +44,7 @@ class NotedClock(Clock):
 
     def __init__(self, *of: Any) -> None:  # noqa: ANN401 - a clock's
         super().__init__(*of)
-        self.noted = noted_topic_of(self.name)
+        self.noted = name_noted_topic(self.name)
         self.broker.create(self.noted, 1)
 
     def note(self, second: int, domain: str = "default", **more: Any) -> None:  # noqa: ANN401 - a mark's

@@ -39,7 +39,7 @@ from noted_time.values import (
     Session,
     Terms,
 )
-from noted_time.values.fencing import Former
+from noted_time.values.fencing import FormerSession
 from tests.support.memory_store import MemoryStore
 from tests.support.properties import costly
 from tests.support.stored import Kept, kept, records
@@ -69,7 +69,7 @@ stream_settings = st.builds(
 )
 reasons_out = st.sampled_from(["timed_out", "removed", "returned_late"])
 late_rows = st.builds(LateRows, natural, int64, st.none() | int64)
-former = st.lists(st.builds(Former, names, names)).map(tuple)
+former = st.lists(st.builds(FormerSession, names, names)).map(tuple)
 members = st.builds(
     MemberRecord,
     names,

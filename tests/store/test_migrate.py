@@ -14,18 +14,18 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Text
 
 from controller.store.migrate import (
-    MIGRATIONS,
+    MIGRATIONS_DIRECTORY,
     WrongSchema,
     check,
     create_if_new,
     migrate,
-    revision,
+    read_revision,
 )
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable
 from controller.store.postgres import is_postgres
-from controller.store.schema import REVISION, metadata
-from controller.store.sqlite import check_references, file_of, migration_engine
+from controller.store.schema import SCHEMA_REVISION, metadata
+from controller.store.sqlite import check_references, create_migration_engine, parse_file
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
 from tests.store.models import check_models
@@ -52,7 +52,7 @@ def empty(request: pytest.FixtureRequest, url: str) -> str:
 def at_revision(url: str, number: str) -> str:
     """Set the migrated database at `url` to another revision."""
     migrate(url)
-    with closing(sqlite3.connect(file_of(url))) as connection, connection:
+    with closing(sqlite3.connect(parse_file(url))) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (number,))
     return url
 
@@ -60,7 +60,7 @@ def at_revision(url: str, number: str) -> str:
 @contextmanager
 def once(url: str) -> Iterator[Connection]:
     """Connect as a migration does."""
-    engine = migration_engine(file_of(url))
+    engine = create_migration_engine(parse_file(url))
     with engine.connect() as connection:
         yield connection
     engine.dispose()
@@ -102,7 +102,7 @@ def test_to_migrate_again_changes_nothing(url: str) -> None:
     migrate(url)
     with closing(open_store(url)) as store:
         store.commit(of_one_stream(upto=2))
-    with closing(sqlite3.connect(file_of(url), isolation_level=None)) as other:
+    with closing(sqlite3.connect(parse_file(url), isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         migrate(url)
 
@@ -130,7 +130,7 @@ def test_six_processes_migrate_at_once(empty: str, tmp_path: Path) -> None:
         assert process.stdout
         process.stdout.close()
 
-    assert (codes, revision(empty)) == ([0] * 6, REVISION)
+    assert (codes, read_revision(empty)) == ([0] * 6, SCHEMA_REVISION)
 
 
 def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
@@ -139,7 +139,7 @@ def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
         check(url)
 
     remedy = f"run `noted-time migrate --database {url}`"
-    assert (str(wrong.value), file_of(url).exists()) == (
+    assert (str(wrong.value), parse_file(url).exists()) == (
         f"the database {url} has no tables of noted-time: {remedy}",
         False,
     )
@@ -151,7 +151,7 @@ def test_an_older_schema_is_to_be_migrated(url: str) -> None:
         check(at_revision(url, "0000"))
 
     assert str(wrong.value) == (
-        f"the schema of {url} is at 0000, older than {REVISION}: "
+        f"the schema of {url} is at 0000, older than {SCHEMA_REVISION}: "
         f"run `noted-time migrate --database {url}`"
     )
 
@@ -167,13 +167,13 @@ def test_a_newer_schema_is_left_alone(url: str, act: Callable[[str], object]) ->
 
 def test_a_database_of_another_program_is_not_migrated_over(url: str) -> None:
     """A failed migration leaves the file as it was."""
-    with closing(sqlite3.connect(file_of(url))) as connection, connection:
+    with closing(sqlite3.connect(parse_file(url))) as connection, connection:
         connection.execute("CREATE TABLE mark (colour TEXT)")
 
     with pytest.raises(StoreUnavailable, match="table mark already exists"):
         migrate(url)
 
-    with closing(sqlite3.connect(file_of(url))) as connection:
+    with closing(sqlite3.connect(parse_file(url))) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema").fetchall()
     assert tables == [("mark",)]
 
@@ -233,9 +233,9 @@ def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.Monk
 
 def test_the_schema_names_the_last_revision() -> None:
     """`check` compares with a constant, so that it needs no migrations to be there."""
-    directory = str(MIGRATIONS)
+    directory = str(MIGRATIONS_DIRECTORY)
 
-    assert ScriptDirectory(directory).get_heads() == [REVISION]
+    assert ScriptDirectory(directory).get_heads() == [SCHEMA_REVISION]
 
 
 def test_every_constraint_has_a_name() -> None:
@@ -256,7 +256,7 @@ def test_a_database_is_created_only_if_there_is_none(url: str) -> None:
     at_revision(url, "0000")
     second = create_if_new(url)
 
-    assert (first, second, revision(url)) == (True, False, "0000")
+    assert (first, second, read_revision(url)) == (True, False, "0000")
 
 
 @pytest.mark.parametrize(
@@ -275,4 +275,4 @@ def test_alembic_itself_finds_the_migrations(empty: str) -> None:
     for command in (["upgrade", "head"], ["check"]):
         subprocess.run([*alembic, *command], cwd=ROOT, check=True, capture_output=True)
 
-    assert revision(empty) == REVISION
+    assert read_revision(empty) == SCHEMA_REVISION

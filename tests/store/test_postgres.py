@@ -7,11 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from controller.store.migrate import check, create_if_new, migrate, revision
+from controller.store.migrate import check, create_if_new, migrate, read_revision
 from controller.store.open import open_store, open_tokens
 from controller.store.port import StoreUnavailable, Transaction
-from controller.store.postgres import PostgresReading, PostgresStore, connect, postgres_engine
-from controller.store.schema import REVISION
+from controller.store.postgres import (
+    PostgresReading,
+    PostgresStore,
+    connect,
+    create_postgres_engine,
+)
+from controller.store.schema import SCHEMA_REVISION
 from controller.store.token_table import TokenRecord
 from noted_time import Conflict, Rejected
 from tests.support.postgres import PASSWORD, Server, binaries
@@ -121,7 +126,7 @@ def test_an_older_schema_needs_a_migration_and_the_error_hides_the_password(serv
 
     shown_url = url.replace(PASSWORD, "***")
     assert str(wrong.value) == (
-        f"the schema of {shown_url} is at 0000, older than {REVISION}: "
+        f"the schema of {shown_url} is at 0000, older than {SCHEMA_REVISION}: "
         f"run `noted-time migrate --database '{shown_url}'`"
     )
 
@@ -149,7 +154,7 @@ def test_tables_are_created_only_if_there_are_none(server: Server) -> None:
     server.execute("CREATE TABLE cats (name text)", url)
     create_if_new(url)
 
-    assert revision(url) is None
+    assert read_revision(url) is None
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
@@ -168,7 +173,7 @@ def test_the_encoding_of_a_database_does_not_matter(server: Server, encoding: st
 
 def risk_of(url: str) -> str | None:
     """Return what a store says of its database."""
-    with closing(PostgresReading(postgres_engine(url))) as reading:
+    with closing(PostgresReading(create_postgres_engine(url))) as reading:
         return reading.risk()
 
 

@@ -10,16 +10,16 @@ from alembic.script import Script, ScriptDirectory
 from sqlalchemy import inspect
 
 from controller.store.migrate import (
-    MIGRATIONS,
+    MIGRATIONS_DIRECTORY,
     WrongSchema,
     check,
     engine_to_migrate,
     migrate,
-    revision,
+    read_revision,
 )
 from controller.store.open import open_store
 from controller.store.port import StoreUnavailable, Transaction
-from controller.store.schema import REVISION
+from controller.store.schema import SCHEMA_REVISION
 from tests.store.conftest import DURABLE
 from tests.support.next_version import NEXT, NextVersion
 from tests.support.postgres import Server
@@ -56,7 +56,7 @@ def test_a_store_works_on_after_an_expansion(url: str, later: NextVersion) -> No
         again.heartbeat()
         again.ping()
 
-        assert (revision(url), seqs(again)) == (NEXT, [1, 2])
+        assert (read_revision(url), seqs(again)) == (NEXT, [1, 2])
 
 
 def test_a_later_database_is_left_as_it_is_by_migrate(
@@ -66,8 +66,10 @@ def test_a_later_database_is_left_as_it_is_by_migrate(
     later.migrate(url)
 
     done = command("migrate", "--database", url, cwd=tmp_path)
-    assert (done.returncode, revision(url)) == (0, NEXT)
-    assert f"is at {NEXT}, later than {REVISION}, with which this version works" in done.stdout
+    assert (done.returncode, read_revision(url)) == (0, NEXT)
+    assert (
+        f"is at {NEXT}, later than {SCHEMA_REVISION}, with which this version works" in done.stdout
+    )
 
 
 def test_a_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -> None:
@@ -75,12 +77,16 @@ def test_a_database_that_needs_later_code_is_refused(url: str, tmp_path: Path) -
     with closing(open_store(url)) as store:
         store.heartbeat()
         NextVersion(tmp_path / "later", oldest=NEXT).migrate(url)
-        with pytest.raises(StoreUnavailable, match=f"at {NEXT}, not at {REVISION}, .*: start the"):
+        with pytest.raises(
+            StoreUnavailable, match=f"at {NEXT}, not at {SCHEMA_REVISION}, .*: start the"
+        ):
             store.ping()
 
     with pytest.raises(WrongSchema) as wrong:
         check(url)
-    assert f"is at {NEXT}, newer than {REVISION}: install the noted-time that" in str(wrong.value)
+    assert f"is at {NEXT}, newer than {SCHEMA_REVISION}: install the noted-time that" in str(
+        wrong.value
+    )
 
 
 def test_an_older_database_is_to_be_migrated_by_the_later_version(
@@ -90,7 +96,7 @@ def test_an_older_database_is_to_be_migrated_by_the_later_version(
     code = "import sys; from controller.store.migrate import check; check(sys.argv[1])"
     done = later.run("-c", code, url)
 
-    assert f"is at {REVISION}, older than {NEXT}: run `noted-time migrate" in done.stderr
+    assert f"is at {SCHEMA_REVISION}, older than {NEXT}: run `noted-time migrate" in done.stderr
 
 
 # What each migration says
@@ -111,7 +117,7 @@ def oldest_codes(migrations: Path) -> dict[str, str]:
 def test_each_migration_says_which_code_works_with_it() -> None:
     """That of an expansion as before it, that of any other migration as of itself."""
     former = ""
-    for number, oldest in oldest_codes(MIGRATIONS).items():
+    for number, oldest in oldest_codes(MIGRATIONS_DIRECTORY).items():
         assert oldest in {former, number}, f"{number} needs oldest_code: {former!r} or {number!r}"
         former = oldest
 

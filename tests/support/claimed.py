@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from noted_time.reading import Remembered, TableHistory, to_commit
-from noted_time.tables.opened import opened
+from noted_time.reading import RememberedBatch, TableHistory, prepare_commit
+from noted_time.tables.table_urls import open_history
 from noted_time.values import MIN_INT64, Claim
 
 TEN = 1_357_034_400_000
@@ -23,7 +23,7 @@ class Orders:
     def __init__(self, directory: Path) -> None:
         self.path = str(directory / "orders")
         self.url = f"delta:{self.path}"
-        self._last: tuple[Remembered, ...] = ()
+        self._last: tuple[RememberedBatch, ...] = ()
 
     def claim(  # noqa: PLR0913 - what a claim may say
         self,
@@ -42,8 +42,10 @@ class Orders:
         claim = Claim("orders", complete_to, "time", "q", batch, id=f"r{batch}", stream=stream)
         claim = replace(claim, missing=named, since=since, vouched=counts if asked else {})
         exists = DeltaTable.is_deltatable(self.path)
-        record = to_commit(opened(self.url) if exists else TableHistory(()), claim, self._last)
-        self._last = (Remembered(batch, {"": record}),)
+        record = prepare_commit(
+            open_history(self.url) if exists else TableHistory(()), claim, self._last
+        )
+        self._last = (RememberedBatch(batch, {"": record}),)
         self.record(record)
 
     @property

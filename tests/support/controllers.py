@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.aggregation.shown.inspection import WriterRow, writer_row
+from controller.aggregation.views.inspection import WriterRow, build_writer_row
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import Store, Transaction
@@ -119,7 +119,7 @@ async def running(
     """Serve `store` meanwhile, by the real clocks if no time is given; others call it so."""
     controller = Controller(store, time.clocks() if time else None)
     if called is not None:
-        controller.called_at(called)
+        controller.register_url(called)
     await controller.start()
     try:
         yield controller
@@ -143,7 +143,7 @@ async def serving(
 
 def member(controller: Controller, writer: str) -> WriterRow:
     """Return a writer of the stream `s` as the API shows it."""
-    return writer_row(controller.stream("s"), writer, None, controller.now)
+    return build_writer_row(controller.stream("s"), writer, None, controller.now)
 
 
 async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refused]:

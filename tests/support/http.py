@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 
 from controller.api.app import create_api
-from controller.api.fleet.forwarding import Forwarding
 from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
+from controller.api.replicas.forwarding import Forwarding
 from controller.api.wire.encoding import encode
 from controller.service.controller import Controller
 

@@ -21,7 +21,7 @@ from demo.trials import tables
 from demo.trials.spark_programs import SparkProgram
 from demo.trials.starting import UNCONNECTED
 from noted_time.reading import TableClaim, TableHistory
-from noted_time.tables.opened import iceberg_history, opened
+from noted_time.tables.table_urls import open_history, read_iceberg_history
 from tests.support.noted_stream import NotedStream, table
 
 Row = tuple[int, str]
@@ -118,7 +118,7 @@ class Delta(Written):
     def versions(self) -> list[Version]:
         """Return its commits."""
         found = range(deltalake.DeltaTable(str(self.data)).version() + 1)
-        return [Version(time_of(opened(self.url, each)), self._rows(each)) for each in found]
+        return [Version(time_of(open_history(self.url, each)), self._rows(each)) for each in found]
 
     def files(self) -> set[str]:
         """Return the names of its files."""
@@ -128,7 +128,7 @@ class Delta(Written):
 
     def history(self) -> TableHistory:
         """Return how it came to be."""
-        return opened(self.url)
+        return open_history(self.url)
 
     def _rows(self, version: int) -> list[Row]:
         uris = deltalake.DeltaTable(str(self.data), version=version).file_uris()
@@ -148,7 +148,7 @@ class Iceberg(Written):
         table, found = self._open(), []
         for snapshot in table.snapshots():
             rows = rows_in(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
-            found.append(Version(time_of(iceberg_history(table, snapshot.snapshot_id)), rows))
+            found.append(Version(time_of(read_iceberg_history(table, snapshot.snapshot_id)), rows))
         return found
 
     def files(self) -> set[str]:
@@ -160,7 +160,7 @@ class Iceberg(Written):
 
     def history(self) -> TableHistory:
         """Return how it came to be."""
-        return iceberg_history(self._open())
+        return read_iceberg_history(self._open())
 
     def _open(self) -> StaticTable:
         return StaticTable.from_metadata(str(self._directory))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from controller.store.port import (
-    OF_STREAMS,
+    STREAM_PARTS,
     AppendedMark,
     BacklogRecord,
     Change,
@@ -23,7 +23,7 @@ from controller.store.port import (
     StreamSummary,
     Transaction,
     check_marks,
-    stream_of,
+    find_stream_id,
 )
 from controller.store.sqlite import SingleNodeLeases
 from controller.store.token_table import TokenRecord, Tokens
@@ -173,8 +173,8 @@ class MemoryStore(SingleNodeLeases):
     def _check(self, batch: Transaction) -> None:
         """Raise `Conflict` if the batch contradicts what is kept, or itself."""
         made = {record.id for record in batch.streams}
-        parts = (getattr(batch, name) for name in OF_STREAMS if not name.startswith("forgotten"))
-        written = {stream_of(each) for part in parts for each in part}
+        parts = (getattr(batch, name) for name in STREAM_PARTS if not name.startswith("forgotten"))
+        written = {find_stream_id(each) for part in parts for each in part}
         missing = written - made - self._streams.keys()
         if missing:
             raise Conflict(f"there is no stream with the id {min(missing)!r}")

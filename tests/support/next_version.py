@@ -5,20 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from controller.store.schema import REVISION
+from controller.store.schema import SCHEMA_REVISION
 from tests.support.processes import ROOT, environment
 
 NEXT = "9000"
 PACKAGES = ("controller", "migrations", "noted_time", "noted_time_cli")
 
 MIGRATION = f'''
-"""Add what code of {REVISION} knows nothing of."""
+"""Add what code of {SCHEMA_REVISION} knows nothing of."""
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "{NEXT}"
-down_revision = "{REVISION}"
+down_revision = "{SCHEMA_REVISION}"
 oldest_code = "{{oldest}}"
 
 
@@ -34,7 +34,7 @@ def upgrade():
 class NextVersion:
     """Its packages in a directory; `oldest` is the first revision whose code takes its tables."""
 
-    def __init__(self, code: Path, *, oldest: str = REVISION) -> None:
+    def __init__(self, code: Path, *, oldest: str = SCHEMA_REVISION) -> None:
         """Copy the code, and add the migration."""
         for package in PACKAGES:
             without = shutil.ignore_patterns("__pycache__")
@@ -42,7 +42,7 @@ class NextVersion:
         shutil.copy(ROOT / "pyproject.toml", code)
         schema = code / "controller" / "store" / "schema.py"
         text = schema.read_text()
-        schema.write_text(text.replace(f'REVISION = "{REVISION}"', f'REVISION = "{NEXT}"'))
+        schema.write_text(text.replace(f'REVISION = "{SCHEMA_REVISION}"', f'REVISION = "{NEXT}"'))
         assert schema.read_text() != text
         self.code, self.migrations = code, code / "migrations"
         migration = self.migrations / "versions" / f"{NEXT}_colours.py"

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from noted_time.reading import Change, Commit, Remembered, TableHistory, accepted, to_commit
+from noted_time.reading import (
+    Change,
+    Commit,
+    RememberedBatch,
+    TableHistory,
+    build_acceptance,
+    prepare_commit,
+)
 from noted_time.reading import committing as rules
 from noted_time.values import Claim, Rejected
 
@@ -57,12 +64,12 @@ class Checkpoint:
 
     planned: tuple[Batch, ...] = ()
     finished: int = 0
-    memory: tuple[Remembered, ...] = ()
+    memory: tuple[RememberedBatch, ...] = ()
 
     def keeping(self, record: Claim) -> Checkpoint:
         """Return it with a record that is about to be written."""
         others = [each for each in self.memory if each.batch != record.batch]
-        kept = [*others, Remembered(record.batch, {record.part: record})]
+        kept = [*others, RememberedBatch(record.batch, {record.part: record})]
         return replace(self, memory=tuple(sorted(kept, key=lambda each: each.batch)[-2:]))
 
 
@@ -182,12 +189,12 @@ class World:
     def look(self, query: Query, claim: Claim) -> bool:
         """Look at the table, and keep the record that is to be written; True if it is there."""
         history, memory = self.history(), query.checkpoint.memory
-        found = rules.committed_part(history, claim, memory)
+        found = rules.find_committed_part(history, claim, memory)
         if found is not None:
             query.checkpoint = query.checkpoint.keeping(found)
             query.checkpoint = replace(query.checkpoint, finished=claim.batch + 1)
             return True
-        self.last = to_commit(history, claim, memory, start_over=query.start_over)
+        self.last = prepare_commit(history, claim, memory, start_over=query.start_over)
         query.checkpoint = query.checkpoint.keeping(self.last)
         return False
 
@@ -254,7 +261,7 @@ class World:
             self.chance.choice(fates)()
             self.is_calm = False
         try:
-            records = accepted(self.history(), "looked", at=history.version)
+            records = build_acceptance(self.history(), "looked", at=history.version)
         except Rejected:
             return
         records = [replace(each, id=self.new_id()) for each in records]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time.reading import NoClaim, TableClaim
 from noted_time.tables import history_of, standing
-from noted_time.tables.opened import iceberg_history
+from noted_time.tables.table_urls import read_iceberg_history
 from spark_integration import NotedTable, TableClaims
 from tests.support.spark_sessions import wait_for_end
 from tests.support.spark_versions import RUNNING
@@ -95,7 +95,7 @@ def claimed(query: Query) -> TableClaim | NoClaim:
         refs = query.spark.table(f"{name}.refs").selectExpr("name AS ref", "snapshot_id")
         snapshots = query.spark.table(f"{name}.snapshots")
         rows = snapshots.join(refs, "snapshot_id", "left").collect()
-        found = iceberg_history(query.opened(name)).claim()
+        found = read_iceberg_history(query.opened(name)).claim()
     assert history_of([row.asDict() for row in rows]).claim() == found
     return found
 
@@ -268,7 +268,11 @@ def test_several_names_need_to_be_expected(query: Query) -> None:
         f"ALTER TABLE {name_of(query)} SET TBLPROPERTIES ('noted-time.expects' = 'rows,other')"
     )
     kind, _, name = query.table.partition(":")
-    said = standing(query.table) if kind == "delta" else iceberg_history(query.opened(name)).claim()
+    said = (
+        standing(query.table)
+        if kind == "delta"
+        else read_iceberg_history(query.opened(name)).claim()
+    )
 
     assert isinstance(unsaid, NoClaim)
     assert "noted-time.expects" in unsaid.why

@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from noted_time.reading import Change, NoClaim, Standing, TableHistory
 from noted_time.tables import standing
 from noted_time.tables.delta_log import DeltaLog
-from noted_time.tables.opened import iceberg_history
+from noted_time.tables.table_urls import read_iceberg_history
 from noted_time.values import Claim, Rejected
 from tests.support.table_model import Query, Row, State, World
 
@@ -107,7 +107,7 @@ class IcebergWorld(World):
 
     def history(self) -> TableHistory:
         """Return the history as a reader finds it."""
-        return iceberg_history(self.table.refresh())
+        return read_iceberg_history(self.table.refresh())
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
         """Commit to both; the snapshot is known by the model's number of it."""

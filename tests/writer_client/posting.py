@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_to_wire
-from noted_time.values import State, gained_by, join_into
+from noted_time.values import State, find_gained, join_into
 from writer_client.sending.answers import read_answer
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.waiting import Batch
@@ -130,7 +130,7 @@ class Run:
         gained = {segment: known.get(segment, 0) + more for segment, more in gains}
         join_into(self.position, gained)
         if domain is not None and time is not None:
-            self.events.append((domain, time, gained_by(gained, {0: 0, 1: 0, 2: 0} | known)))
+            self.events.append((domain, time, find_gained(gained, {0: 0, 1: 0, 2: 0} | known)))
         return gained
 
     def notify(self, note: Note) -> None:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from controller.api.notes.body import decode
-from controller.api.notes.outcomes import answer_to
+from controller.api.notes.outcomes import build_answer
 from controller.api.wire.encoding import encode
 from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
-from noted_time.client import Asked, Controllers, Reply
+from noted_time.client import AddressedQuestion, Controllers, Reply
 from tests.support.streams import restarted
 from writer_client.sending.answers import Answered, Found
 from writer_client.sending.exchange import Exchange, Numbers
@@ -65,7 +65,7 @@ class Successor:
     outbox: Outbox
     posting: Posting
     exchange: Exchange
-    asking: Generator[Asked, Reply, Answered] | None = None
+    asking: Generator[AddressedQuestion, Reply, Answered] | None = None
     batch: Batch = ()
 
 
@@ -79,7 +79,7 @@ class Successors:
     stream: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
     log: list[Row] = field(default_factory=list)
     processes: list[Successor] = field(default_factory=list)
-    network: list[tuple[Successor, Asked]] = field(default_factory=list)
+    network: list[tuple[Successor, AddressedQuestion]] = field(default_factory=list)
     accepted: list[str | None] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     now: int = 0
@@ -189,7 +189,7 @@ class Successors:
             if any(isinstance(each, Accepted) for each in results):
                 lost = self.stream.member(WRITER).session.lost
                 self.taken |= {(process.session, each.id) for each in lost}
-            body = encode({"results": [answer_to(each) for each in results]})
+            body = encode({"results": [build_answer(each) for each in results]})
             self._resume(process, Reply(200, {}, body))
 
     def _resume(self, process: Successor, reply: Reply | None) -> None:

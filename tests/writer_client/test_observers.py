@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noted_time import ClientFailed, Rejected, Unreachable
-from noted_time.client import repeated_looks
+from noted_time.client import polling
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
@@ -120,7 +120,7 @@ def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have observers look at a log that went back for a tenth of a second."""
-    monkeypatch.setattr(repeated_looks, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(polling, "PATIENCE_S", 0.1)
 
 
 @pytest.mark.usefixtures("hasty")

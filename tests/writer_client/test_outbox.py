@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachable
 from noted_time.client import Reply, position_to_wire
-from noted_time.values import HOUR_MS, MOST_LATE, LateRows, reports_of
+from noted_time.values import HOUR_MS, MOST_LATE, LateRows, list_reports
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
 from writer_client.sending.answers import Answered, answer_of
 from writer_client.sending.outbox import Outbox
@@ -233,7 +233,7 @@ def test_late_rows_are_reported_by_full_hours() -> None:
         outbox.late(None, LateRows(1, hour * HOUR_MS, hour * HOUR_MS + 5))
     (pending,) = outbox.take()
 
-    reports = sorted(reports_of(pending.note.late), key=lambda each: each.least)
+    reports = sorted(list_reports(pending.note.late), key=lambda each: each.least)
     assert (len(reports), sum(each.rows for each in reports)) == (MOST_LATE, 31)
     assert reports[-1] == LateRows(2, 29 * HOUR_MS, 29 * HOUR_MS + 5)
     assert reports[1] == LateRows(1, 7 * HOUR_MS, 7 * HOUR_MS + 5)

@@ -186,7 +186,7 @@ def _without_servers() -> Iterator[None]:
     topic.settings = lambda *_, **__: {}  # type: ignore[attr-defined]
     ends = type("Ends", (), {"__init__": lambda *_, **__: None, "topic": topic()})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channels, "client_of", lambda *_: Kafka())
+        patch.setattr(channels, "create_client", lambda *_: Kafka())
         patch.setattr(channels, "TopicEnds", ends)
         patch.setattr(channels, "DeliveryTracker", Tracker)
         yield

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, late_by_hour
+from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_late_rows
 
 Rows = Any
 """A pandas DataFrame, a `pyarrow.Table`, anything else with Arrow's C stream, or dicts."""
@@ -152,7 +152,7 @@ def rows_below(table: pa.Table, column: str, time: int) -> list[LateRows]:
     per_ms = _PER_MS.get(unit, 1)
     bound = min(max(time * per_ms, MIN_INT64), MAX_INT64)
     below = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
-    return late_by_hour(tick // per_ms for tick in below)
+    return group_late_rows(tick // per_ms for tick in below)
 
 
 def _unit(column: str, kind: pa.DataType) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from noted_time.filelog import LogDirectories, SegmentDirectory
 from noted_time.observing import IN_MS, Seen, TimeForm
-from noted_time.values import Rejected, Unreachable, checked_name
+from noted_time.values import Rejected, Unreachable, validate_name
 from writer_client.files.arrow_rows import largest_time, opened
 
 
@@ -36,7 +36,7 @@ class LogEnds:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.root = Path(root)
-        self.stream = checked_name("stream", stream)
+        self.stream = validate_name("stream", stream)
         self._directories = LogDirectories(self.root, stream, monotonic)
         self._segments: dict[int, _Segment] = {}
         self._new: list[tuple[int, Path]] = []
@@ -95,7 +95,7 @@ class LogTimes(LogEnds):
             if time is not None:
                 newest[segment] = max(time, newest.get(segment, time))
         if newest:
-            self._form = self._form.judged(self._field, self._values)
+            self._form = self._form.infer_unit(self._field, self._values)
             self._values.clear()
         self._new.clear()
         return Seen(self.ends, newest, max(newest.values(), default=None))
@@ -128,7 +128,7 @@ class _Segment:
     def look(self) -> list[Path]:
         """Find the end, and return the new files in the order of their offsets."""
         found = []
-        for starts, new in self._directory.changed():
+        for starts, new in self._directory.list_changes():
             self._find_end(starts)
             found = [self._directory.path / name for name in new]
         return found

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.values import LARGEST_TIME, Fenced, Rejected, Time, checked_name, join_into
+from noted_time.values import LARGEST_TIME, Fenced, Rejected, Time, join_into, validate_name
 from writer_client.async_client import AsyncWriterClient
 from writer_client.client import WriterClient
 from writer_client.files.arrow_rows import Rows, Span, as_table, check_zones, rows_below, span_of
@@ -64,7 +64,7 @@ class SegmentLogWriter:
         `schema` is that of new segments; without it, their first rows decide. Raises `InvalidName`,
         or `Rejected` if a segment has another schema or a file that is foreign or truncated.
         """
-        checked_name("stream", stream)
+        validate_name("stream", stream)
         self.stream = stream
         self.client = client
         self._columns = _columns(event_time)

@@ -22,7 +22,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import SUFFIX, checked_start, file_name, is_hidden, segment_directory
+from noted_time.filelog import FILE_SUFFIX, file_name, is_hidden, parse_start, segment_directory
 from noted_time.values import MAX_INT64, Rejected
 from writer_client.files.arrow_rows import check_schema, largest_time, opened, storable
 from writer_client.files.batches import Batch
@@ -148,7 +148,7 @@ class SegmentFiles:
         return sorted(self._start(name) for name in names if not is_hidden(name))
 
     def _start(self, name: str) -> int:
-        start = checked_start(self._directory / name, self.stream, self.segment)
+        start = parse_start(self._directory / name, self.stream, self.segment)
         if name != file_name(self.stream, self.segment, start):
             message = (
                 f"{self._directory / name} is a file of an archive, not an append: use another root"
@@ -166,7 +166,7 @@ class SegmentFiles:
         Its metadata names the batch. A crash may leave one behind, which is never read and can be
         removed when it is old.
         """
-        hidden = self._directory / f".{uuid4().hex}{SUFFIX}.tmp"
+        hidden = self._directory / f".{uuid4().hex}{FILE_SUFFIX}.tmp"
         if batch is not None:
             table = table.replace_schema_metadata(batch.to_metadata())
         try:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from noted_time.values import ClientFailed, NotedTimeError, Time, Unreachable, counted, unix_ms_of
+from noted_time.values import ClientFailed, NotedTimeError, Time, Unreachable, pluralize, unix_ms_of
 from writer_client.kafka.channel import Channel, log
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.phases import BETWEEN, Phase
@@ -169,7 +169,7 @@ class Background:
         if not self._waiting.is_over:
             why, calls = self._waiting.delay or "no answer yet", len(self._waiting)
             raise Unreachable(
-                f"{self._who} has not begun: {why}; waiting: {counted(calls, 'call')}"
+                f"{self._who} has not begun: {why}; waiting: {pluralize(calls, 'call')}"
             )
 
     def _begin(self) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
 
 from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import BrokerClocks, BrokerLook, Seen
-from noted_time.values import NotObservable, Rejected, Unreachable, late_by_hour, shown_time
+from noted_time.values import NotObservable, Rejected, Unreachable, format_time, group_late_rows
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import LookAtTopic, SameTopic
 from writer_client.sending.clock import unix_ms
@@ -124,7 +124,7 @@ class KafkaBrokerTimes(LookAtTopic):
                         newest[number] = max(time, newest.get(number, time))
                     if clocks.noted is not None and time < clocks.noted:
                         late.append((time, number, offset))
-            if reader.behind(stops):
+            if reader.find_behind(stops):
                 raise Unreachable(f"Kafka topic {self._topic.name!r} is not read in time")
         for number in doubts:
             clocks.correct(number, newest.get(number))
@@ -135,11 +135,11 @@ class KafkaBrokerTimes(LookAtTopic):
         time, number, offset = min(late)
         self.late += len(late)
         if self._client is not None:
-            for each in late_by_hour(stamp for stamp, _, _ in late):
+            for each in group_late_rows(stamp for stamp, _, _ in late):
                 self._client.wrote_late(each.rows, each.least, each.most)
         log.warning(
             "Kafka topic %r: %d records have stamps below %s, which was noted (%d in all). The "
             "least is %s, of partition %d, offset %d: the clock of a broker is behind",
-            *(self._topic.name, len(late), shown_time(noted), self.late),
-            *(shown_time(time), number, offset),
+            *(self._topic.name, len(late), format_time(noted), self.late),
+            *(format_time(time), number, offset),
         )

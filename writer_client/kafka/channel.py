@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from noted_time.kafka.connecting import client_of
+from noted_time.kafka.connecting import create_client
 from noted_time.values import (
     ClientFailed,
     Conflict,
@@ -28,8 +28,8 @@ from noted_time.values import (
     Rejected,
     Session,
     Unreachable,
-    counted,
-    shown_time,
+    format_time,
+    pluralize,
 )
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
@@ -107,7 +107,7 @@ class Channel:
         configuration that cannot work.
         """
         config = checked(config)
-        self.kafka = client_of(Producer, {"logger": log, **config})
+        self.kafka = create_client(Producer, {"logger": log, **config})
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
         self.limits = EventLimits(self._ends.topic)
         self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
@@ -321,7 +321,7 @@ class Channel:
             if left_s <= 0:
                 raise Unreachable(
                     f"writer {self.client.writer!r}: Kafka has not taken "
-                    f"{counted(under_way, 'event')} in time; all is kept and retried"
+                    f"{pluralize(under_way, 'event')} in time; all is kept and retried"
                 )
             try:
                 self._have_reported(partial(self.kafka.flush, min(left_s, REPORTS_S)))
@@ -494,7 +494,7 @@ class Channel:
             timeout_s = (self.client.known_timeout_ms or math.inf) / 1000
             self._sign_at = now + min(SIGN_S, timeout_s / 3)
             events = "1 event was" if failure.failed == 1 else f"{failure.failed} events were"
-            since = shown_time(self._failed_since // 1000 * 1000)
+            since = format_time(self._failed_since // 1000 * 1000)
             self.client.hold(f"{events} not delivered since {since}")
 
     def named(self, error: KafkaException) -> NotedTimeError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from noted_time.client.repeated_looks import PATIENCE_S
+from noted_time.client.polling import PATIENCE_S
 from noted_time.kafka import Topic, TopicLook
 from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import GrowingEnds, NewestTimes, OpenTransactions, Seen, Stamp
@@ -16,8 +16,8 @@ from noted_time.values import (
     LogFact,
     NotObservable,
     Unreachable,
-    shown_time,
-    waited_for,
+    find_missing_offsets,
+    format_time,
 )
 from writer_client.sending.answers import Found
 from writer_client.sending.clock import unix_ms
@@ -61,12 +61,14 @@ class TopicEnds:
         until = clocks.monotonic() + PATIENCE_S
         while True:
             look = self.topic.look_again()
-            self.topic.check_led(look.unknown)
-            behind = {each.segment: each.offset for each in waited_for(look.ends, known)}
+            self.topic.check_leaders(look.unknown)
+            behind = {each.segment: each.offset for each in find_missing_offsets(look.ends, known)}
             if not behind:
                 return look
             if clocks.monotonic() >= until:
-                raise self.topic.recreated(f"it ends at {behind}, and {dict(known)} was noted")
+                raise self.topic.build_recreated(
+                    f"it ends at {behind}, and {dict(known)} was noted"
+                )
             clocks.sleep(PAUSE_S)
 
 
@@ -101,7 +103,7 @@ class SameTopic(Topic):
                 known = f"its partitions are {sorted(look.partitions)}"
                 raise NotObservable(f"Kafka topic {self.name!r} has no partitions {none}: {known}")
             look = look.of(self._partitions)
-        self.check_led(look.unknown)
+        self.check_leaders(look.unknown)
         self._ends.take(look.ends)  # before anything of it is used: some is reported only once
         return look
 
@@ -217,7 +219,7 @@ class KafkaTimes(LookAtTopic):
                 self._topic.name,
                 number,
                 stamp.offset,
-                shown_time(stamp.time),
+                format_time(stamp.time),
             )
         self._ahead = ahead
         stamps = ((number, newest[number]) for number in sorted(ahead))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from confluent_kafka import Message
 
-from noted_time.extras import function_named
+from noted_time.extras import load_function
 from noted_time.observing import IN_MS, TimeForm
 from noted_time.values import LARGEST_TIME, LEAST_TIME, Rejected, unix_ms_of
 
@@ -58,7 +58,7 @@ def values_in(field: str | TimeOf) -> Callable[[Message], Sequence[object]]:
     if isinstance(field, str) and ":" not in field:
         names = field.split(".")
         return lambda message: values_at(msgspec.json.decode(message.value() or b""), names)
-    function = function_named(field) if isinstance(field, str) else field
+    function = load_function(field) if isinstance(field, str) else field
     return lambda message: [*_flat([function(message)])]
 
 

@@ -19,8 +19,8 @@ from noted_time.values import (
     LogFact,
     Rejected,
     Unreachable,
-    one_line,
-    shown_time,
+    format_line,
+    format_time,
 )
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import CLOCK_AHEAD_MS, LookAtTopic, SameTopic
@@ -96,7 +96,7 @@ class RecordTimes(LookAtTopic):
                 continue
             if time > latest:
                 self._largest = max(time, self._largest)
-                ahead = f"{shown_time(time)} is ahead of this clock"
+                ahead = f"{format_time(time)} is ahead of this clock"
                 self._reader.pass_over(partition, offset, Rejected(ahead))
                 continue
             reached[partition] = offset
@@ -230,7 +230,7 @@ class KafkaFields(RecordTimes):
 
     def _begin(self) -> TopicLook:
         look = super()._begin()
-        if self._unjudged is not None and self._reader.behind(look.ends):
+        if self._unjudged is not None and self._reader.find_behind(look.ends):
             self._judge_unit(look.ends, self._unjudged)
         return look
 
@@ -250,7 +250,7 @@ class KafkaFields(RecordTimes):
         finally:
             self._reader.position.update(begin)
             self._reader.return_to_position()
-        TimeForm().judged(self._name_of_time, values)
+        TimeForm().infer_unit(self._name_of_time, values)
         if values:
             self._unjudged = None
 
@@ -262,4 +262,4 @@ def _as_text(key: bytes | str | None) -> str | None:
             key = key.decode()
         except UnicodeDecodeError:
             return None
-    return one_line(key, LABEL_LENGTH) if key and key.isprintable() else None
+    return format_line(key, LABEL_LENGTH) if key and key.isprintable() else None

@@ -6,7 +6,7 @@ import logging
 import time as clocks
 
 from noted_time.kafka import Topic
-from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, shown_duration, shown_time
+from noted_time.values import LARGEST_TIME, NotedTimeError, Rejected, format_duration, format_time
 from writer_client.sending.clock import unix_ms
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
@@ -47,8 +47,8 @@ class EventLimits:
             return ""
         is_ahead = stamp > now
         limit = f"after.max.ms={self._after}" if is_ahead else f"before.max.ms={self._before}"
-        apart = f"{shown_duration(abs(stamp - now))} {'ahead of' if is_ahead else 'behind'}"
-        at = f"event_time {shown_time(stamp)} is {apart} this clock"
+        apart = f"{format_duration(abs(stamp - now))} {'ahead of' if is_ahead else 'behind'}"
+        at = f"event_time {format_time(stamp)} is {apart} this clock"
         return f"{at}, and {name} has message.timestamp.{limit}"
 
     def _bound(self) -> int:

@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.schema_registry.serde import SchemaId
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 
-from noted_time.extras import function_named
+from noted_time.extras import load_function
 from noted_time.values import Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, values_at
 
@@ -70,7 +70,7 @@ class _Records:
             "JSON": JSONDeserializer(None, schema_registry_client=client),
         }
         if message is not None:
-            kind, plain = function_named(message), {"use.deprecated.format": False}
+            kind, plain = load_function(message), {"use.deprecated.format": False}
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
     def value(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes

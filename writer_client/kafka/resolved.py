@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from confluent_kafka import Message
 
 from noted_time.kafka.records import log
-from noted_time.observing import RESOLVED, Seen, resolved_time
+from noted_time.observing import RESOLVED_FIELD, Seen, read_resolved_time
 from writer_client.kafka.fields import RecordTimes
 
 
@@ -32,7 +32,7 @@ class KafkaResolved(RecordTimes):
         the times of rows is known. Raises as `SameTopic.seen` and as `TopicReader.read`.
         """
         look = self._read()
-        if not self._reader.behind(look.ends):
+        if not self._reader.find_behind(look.ends):
             self._name_those_without(look.ends)
         added = self._topic.seen(high=False).ends  # they may speak of one that has come meanwhile
         for partition in added:
@@ -42,9 +42,9 @@ class KafkaResolved(RecordTimes):
     @staticmethod
     def _time_of(message: Message) -> int | None:
         value = message.value()
-        if value is None or RESOLVED not in value:
+        if value is None or RESOLVED_FIELD not in value:
             return None
-        return resolved_time(message.key(), value)
+        return read_resolved_time(message.key(), value)
 
     def _name_those_without(self, ends: Mapping[int, int]) -> None:
         without = frozenset(each for each, end in ends.items() if end and each not in self._times)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noted_time.client import MISREAD, Reply, int64, position_from_wire, text
+from noted_time.client import MISREAD_ERRORS, Reply, parse_int64, parse_text, position_from_wire
 from noted_time.values import (
     Accepted,
     Beyond,
@@ -52,17 +52,17 @@ def answer_of(reply: Reply, count: int, stream: str) -> Answered:
     """
     body: Mapping[str, Any]
     try:
-        body = reply.body(stream)
+        body = reply.read_body(stream)
     except NotesRefused as refused:
         body = refused.answer
     try:
         return read_answer(body, count)
-    except MISREAD as unknown:
-        raise reply.unexpected(f"{type(unknown).__name__}: {unknown}") from unknown
+    except MISREAD_ERRORS as unknown:
+        raise reply.build_error(f"{type(unknown).__name__}: {unknown}") from unknown
 
 
 def read_answer(body: Mapping[str, Any], count: int) -> Answered:
-    """Return the answer of a decoded body; raises one of `MISREAD` if it has another shape.
+    """Return the answer of a decoded body; raises one of `MISREAD_ERRORS` if it has another shape.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
@@ -106,11 +106,11 @@ def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | R
     if status == "unknown_domain":
         return Refused(status, domains)
     if status == "another_log":
-        return Refused(status, OtherLog(text(result["known"]), text(result["given"])))
+        return Refused(status, OtherLog(parse_text(result["known"]), parse_text(result["given"])))
     if status not in _LAST:
         raise ValueError(f"status {status!r:.80}")
     is_beyond = status == "too_far_ahead"
-    beyond = Beyond(text(result["field"]), int64(result["time"])) if is_beyond else None
+    beyond = Beyond(parse_text(result["field"]), parse_int64(result["time"])) if is_beyond else None
     return Refused(status, _LAST[status](result["last"]), beyond)
 
 
@@ -121,39 +121,41 @@ def _accepted(result: Mapping[str, Any]) -> Accepted:
 
     lower = result["lower"]
     return Accepted(
-        None if lower is None else int64(lower),
+        None if lower is None else parse_int64(lower),
         given("excluded", _exclusion),
         given("position", position_from_wire),
-        given("times", lambda it: {domain: int64(time) for domain, time in it.items()}),
-        given("timeout_ms", int64),
+        given("times", lambda it: {domain: parse_int64(time) for domain, time in it.items()}),
+        given("timeout_ms", parse_int64),
         given("took_over", _names),
     )
 
 
 def _exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
-    reason: Any = text(excluded["reason"])  # may be one that this client does not know
-    return ExcludedSince(reason, int64(excluded["since"]))
+    reason: Any = parse_text(excluded["reason"])  # may be one that this client does not know
+    return ExcludedSince(reason, parse_int64(excluded["since"]))
 
 
 def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
     if not isinstance(value, list):
         raise TypeError(f"names {value!r:.80}")
-    return tuple(text(name) for name in value)
+    return tuple(parse_text(name) for name in value)
 
 
 def _session(held: Any) -> Session:  # noqa: ANN401 - checked here
-    return Session(text(held["session"]), text(held["label"]), int64(held["since"]))
+    return Session(
+        parse_text(held["session"]), parse_text(held["label"]), parse_int64(held["since"])
+    )
 
 
 _LAST: Mapping[str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]]
 _LAST = {
-    "invalid_time": int64,
+    "invalid_time": parse_int64,
     "invalid_position": position_from_wire,
     "implausible_position": position_from_wire,
-    "superseded": int64,
-    "too_far_ahead": int64,
-    "too_many_segments": int64,
-    "too_many_writers": int64,
+    "superseded": parse_int64,
+    "too_far_ahead": parse_int64,
+    "too_many_segments": parse_int64,
+    "too_many_writers": parse_int64,
     "unknown_writer": lambda _: None,
     "not_vouched": _names,
     "sealed": lambda _: None,

@@ -22,9 +22,9 @@ from noted_time.values import (
     LateRows,
     Rejected,
     Time,
-    behind_of,
-    counted,
+    find_behind,
     join_into,
+    pluralize,
     unix_ms_of,
 )
 from writer_client.sending.phases import BETWEEN, IN_TRANSACTION, Phase
@@ -369,7 +369,7 @@ class DeliveryTracker:
                 raise Rejected("whether the last transaction was committed is unknown: find out")
             if self.under_way:
                 raise Rejected(
-                    f"not delivered yet: {counted(self.under_way, 'event')}; flush first"
+                    f"not delivered yet: {pluralize(self.under_way, 'event')}; flush first"
                 )
             self._close({})
             self.settle()
@@ -525,7 +525,9 @@ class DeliveryTracker:
 
     def _goes_back(self, ends: dict[int, int]) -> bool:
         """Whether the ends are below those of earlier epochs."""
-        return bool(behind_of(ends, self._client.position) or behind_of(ends, self._settled.ends))
+        return bool(
+            find_behind(ends, self._client.position) or find_behind(ends, self._settled.ends)
+        )
 
     @property
     def rows(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from noted_time.client import (
-    Asked,
+    AddressedQuestion,
     Controllers,
     Question,
     Reply,
@@ -76,7 +76,7 @@ class Exchange:
         self._numbers = Numbers()
         self._overtaken = 0
 
-    def post(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
+    def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, Answered]:
         """Post the notes to a controller; they are durable if the answer accepts them.
 
         Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was
@@ -93,7 +93,7 @@ class Exchange:
                 return answer
         raise SharedName(batch[0].note.writer)
 
-    def seal(self, writer: str) -> Generator[Asked, Reply, bool]:
+    def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
         """Seal the stream unless it has other members; returns whether it is sealed."""
         two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
         members = yield from ask(self._controllers, two)
@@ -105,7 +105,7 @@ class Exchange:
         )
         return True
 
-    def _ask(self, batch: Batch) -> Generator[Asked, Reply, Answered]:
+    def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, Answered]:
         def question() -> Question:
             number = self._numbers.take()
             notes = [note_to_wire(replace(p.note, sequence=number)) for p in batch]

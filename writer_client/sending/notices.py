@@ -12,15 +12,15 @@ from contextlib import suppress
 from functools import partial
 
 from noted_time.client import Outage
-from noted_time.reading import look_like_seconds, seconds_doubt
+from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     Beyond,
     NotedTimeError,
     Rejected,
     Session,
-    counted,
-    shown_gap,
-    shown_time,
+    format_gap,
+    format_time,
+    pluralize,
 )
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.vouched import HeldBack
@@ -68,13 +68,13 @@ class Notices:
 
     def failed(self, error: NotedTimeError, now: float) -> None:
         """Report a post that will be retried, once for each kind of failure."""
-        sentence = self._outage.failed(error, now=now)
+        sentence = self._outage.record_failure(error, now=now)
         if sentence is not None:
             self._say("%s; what is noted is kept", sentence)
 
     def succeeded(self, now: float) -> None:
         """Report that the outage is over."""
-        sentence = self._outage.answered(now=now)
+        sentence = self._outage.record_answer(now=now)
         if sentence is not None:
             self._say("%s", sentence)
 
@@ -96,7 +96,7 @@ class Notices:
             self._warn(
                 "%s: it noted %s Times are Unix milliseconds, unless the stream has "
                 "max_time_ahead_ms: null",
-                seconds_doubt(time),
+                describe_doubt(time),
             )
 
     def clock_behind(self, ms: int) -> None:
@@ -116,7 +116,7 @@ class Notices:
         self._warn(
             "%s: an event was written with the time %s%s%s: %s; until the writer notes a later "
             "time it leaves max_time out, and the upper of marks is not a bound",
-            shown_time(event.time),
+            format_time(event.time),
             written and f" below the offset {written}",
             "" if event.domain is None else f" of {event.domain}",
             beyond,
@@ -151,11 +151,13 @@ class Notices:
             self._late_after = now + LATE_PERIOD_S
             far, least = self._lateness
             self._lateness = (0, 0)
-            by = f", by up to {shown_gap(least, least + far)} ({shown_time(least)})" if far else ""
+            by = (
+                f", by up to {format_gap(least, least + far)} ({format_time(least)})" if far else ""
+            )
             self._warn(
                 "%s: %s %s late%s: %s written after %s time had been noted. Check the clock and "
                 "the zone",
-                counted(total, "row"),
+                pluralize(total, "row"),
                 *(("is", by, "it was", "its") if total == 1 else ("are", by, "they were", "their")),
             )
 
@@ -167,7 +169,7 @@ class Notices:
                 "%s: notes not delivered to %s: %d (last time %s); the last error: %s",
                 self._url,
                 calls,
-                shown_time(last),
+                format_time(last),
                 error or "no answer in time",
             )
 

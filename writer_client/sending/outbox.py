@@ -39,8 +39,8 @@ from noted_time.values import (
     Rejected,
     Session,
     State,
-    checked_name,
-    gained_by,
+    find_gained,
+    validate_name,
 )
 from writer_client.sending.answers import (
     Answered,
@@ -92,7 +92,7 @@ class Outbox:
 
         If the `process` is given, it takes over the writer's name.
         """
-        self.writer = checked_name("writer", writer)
+        self.writer = validate_name("writer", writer)
         self.state: State = "finished"
         self.excluded: Exclusion | None = None
         self.vouched = Vouched(writer, domains)
@@ -139,7 +139,7 @@ class Outbox:
         known = vouched.position
         vouched.move(position)
         if max_time is not None:
-            vouched.declare(domain, max_time, gained_by(position, known))
+            vouched.declare(domain, max_time, find_gained(position, known))
         vouched.note(time, domain)
         self.state, self._lives = "live", True
         self.calls = made = self.calls + 1
@@ -191,7 +191,7 @@ class Outbox:
         vouched, known = self.vouched, self.vouched.position
         vouched.reach(position)
         if event_time is not None:
-            vouched.declare(domain, event_time, gained_by(position, known))
+            vouched.declare(domain, event_time, find_gained(position, known))
         if self.state != "live":
             self.join({})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from noted_time.values import Accepted, shown_time
+from noted_time.values import Accepted, format_time
 
 _REASONS = {
     "timed_out": (
@@ -47,9 +47,9 @@ class Exclusion:
         """What it means and what to do, as a sentence that follows the writer's name."""
         happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
         return (
-            f"the watermark has been advancing without it since {shown_time(self.since)} "
+            f"the watermark has been advancing without it since {format_time(self.since)} "
             f"({self.reason}: {happened}), "
-            f"so what it writes below {shown_time(self.lower)} is late until it has noted a time "
+            f"so what it writes below {format_time(self.lower)} is late until it has noted a time "
             f"above that; to avoid it, {remedy}"
         )
 

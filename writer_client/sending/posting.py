@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from noted_time.client import Backoff, delay_s, own_chance
+from noted_time.client import Backoff, delay_s, draw_chance
 from noted_time.values import (
     Accepted,
     ClientFailed,
@@ -99,7 +99,7 @@ class Posting:
         notices: Notices,
         *,
         now: float,
-        chance: Callable[[], float] = own_chance,
+        chance: Callable[[], float] = draw_chance,
         idle_after_ms: int | None = None,
         beat: Callable[[], None] | None = None,
         is_busy: Callable[[], bool] = lambda: False,

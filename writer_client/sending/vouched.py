@@ -17,18 +17,18 @@ from noted_time.values import (
     MIN_INT64,
     MOST_DOMAINS,
     MOST_LATE,
-    UNCHANGED,
+    UNCHANGED_TIMEOUT,
     InvalidNote,
     LateRows,
     LogFact,
     Note,
     Rejected,
     Session,
-    checked_name,
+    choose_domain,
+    convert_position,
     join_into,
-    plain_position,
-    reports_of,
-    unnamed_domain,
+    list_reports,
+    validate_name,
 )
 
 NOWHERE: Mapping[int, int] = {}
@@ -113,12 +113,12 @@ class Vouched:
         self.known_times = {**self.known_times, self._known_as(domain): last}
 
     def _known_as(self, domain: str | None) -> str:
-        return domain or unnamed_domain(self.declared_domains)
+        return domain or choose_domain(self.declared_domains)
 
     def _name(self, domain: str | None) -> str | None:
         if domain is not None:
             return domain
-        name, declared = unnamed_domain(self.declared_domains), self.declared_domains
+        name, declared = choose_domain(self.declared_domains), self.declared_domains
         return name if name in declared or not declared else None
 
     # What the writer says
@@ -148,7 +148,7 @@ class Vouched:
 
     def move(self, position: Mapping[int, int]) -> None:
         """Record a position of the caller's; raises `InvalidNote` if it goes back."""
-        known, offsets = self.position, plain_position(position)
+        known, offsets = self.position, convert_position(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
             raise InvalidNote(self.writer, "invalid_position", behind)
@@ -156,7 +156,7 @@ class Vouched:
 
     def reach(self, position: Mapping[int, int]) -> None:
         """Record a position of the caller's, as far as it is ahead of what is known."""
-        self.learn(plain_position(position))
+        self.learn(convert_position(position))
 
     # Answers of the controller
 
@@ -205,7 +205,7 @@ class Vouched:
     def _check_domain(self, domain: str | None) -> None:
         if domain is None:
             return
-        checked_name("domain", domain)
+        validate_name("domain", domain)
         if self._vouched is not None and domain not in self._vouched:
             raise InvalidNote(self.writer, "not_vouched", self._vouched)
 
@@ -274,7 +274,7 @@ class Additions:
         self.total = 0
         """The number of late rows so far."""
         self._domains = None if domains is None else tuple(domains)
-        self._timeout_ms = UNCHANGED if timeout_ms is None else timeout_ms
+        self._timeout_ms = UNCHANGED_TIMEOUT if timeout_ms is None else timeout_ms
         self._unreported: defaultdict[str | None, LateHours] = defaultdict(LateHours)
 
     @property
@@ -320,7 +320,7 @@ class Additions:
 
     def take_off(self, note: Note) -> Note:
         """Return a note that was not accepted without its late rows; the next note reports them."""
-        for late in reports_of(note.late):
+        for late in list_reports(note.late):
             self._unreported[note.domain].add(late)
         return replace(note, late=None)
 
@@ -331,7 +331,7 @@ def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     if isinstance(domains, str) or not domains:
         raise Rejected(f"domains must be a list of one or more names, not {domains!r}")
-    return tuple(checked_name("domain", domain) for domain in dict.fromkeys(domains))
+    return tuple(validate_name("domain", domain) for domain in dict.fromkeys(domains))
 
 
 def check_int64(what: str, value: int) -> None:

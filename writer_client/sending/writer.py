@@ -18,9 +18,9 @@ from noted_time.values import (
     State,
     Time,
     check_least,
-    checked_name,
-    one_line,
+    format_line,
     unix_ms_of,
+    validate_name,
 )
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.notices import Notices
@@ -78,7 +78,7 @@ class Writer(ABC, Generic[Network]):
         `automatically_note_time` notes `clock()` periodically while the writer is live; see
         `writing` for what that promises. `pace` decides how often, and when to post.
         """
-        checked_name("stream", stream)
+        validate_name("stream", stream)
         check_least("timeout_ms", timeout_ms, 1)
         check_least("idle_after_ms", idle_after_ms, 1)
         self.stream = stream
@@ -216,7 +216,7 @@ class Writer(ABC, Generic[Network]):
         Repeat it within the writer's timeout: `explain`, the page and `noted-time writers` then
         show "alive, but …" with the reason, which is cut to one line of 200 characters.
         """
-        shown = one_line(reason or "", HELD_LENGTH)
+        shown = format_line(reason or "", HELD_LENGTH)
         with self._noting():
             self._outbox.hold(shown or None)
 

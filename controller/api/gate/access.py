@@ -15,33 +15,35 @@ from ipaddress import ip_address
 from typing import Literal, NamedTuple
 
 from controller.api.gate import audit
-from controller.api.gate.audit import ANONYMOUS, Attempt
+from controller.api.gate.audit import ANONYMOUS_HOLDER, Attempt
 from controller.api.pages import assets
-from controller.api.wire.problems import problem
+from controller.api.wire.problems import build_problem
 from controller.api.wire.responses import Answer
 from controller.service.permissions import Grant
 from controller.service.tokens import Holder, TokenCache
 
 Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "administer"]
 
-STREAMS = "/v1/streams/"
+STREAMS_PREFIX = "/v1/streams/"
 FORWARDED_NOTES = "/v1/forwarded-notes"
 """Where controllers post the notes that they forward; each request there shows its own token.
 
 They are known by the secret that they share, which `SharedSecret` checks.
 """
 
-OPEN = assets.PATHS | {assets.DOCS, "/healthz", "/readyz", "/openapi.json"}
+OPEN_PATHS = assets.PAGE_PATHS | {assets.DOCS_PATH, "/healthz", "/readyz", "/openapi.json"}
 """The paths that need no token."""
-ANY_TOKEN = frozenset((("GET", "/v1/streams"), ("GET", "/v1/overview"), ("GET", "/v1/access")))
+ANY_TOKEN_CALLS = frozenset(
+    (("GET", "/v1/streams"), ("GET", "/v1/overview"), ("GET", "/v1/access"))
+)
 """What every token may do: list what it may read, and ask for its rights."""
-WHOLLY: dict[str, Right] = {
+RIGHTS_BY_PATH: dict[str, Right] = {
     "/metrics": "read all",
     "/v1/controllers": "read all",
     FORWARDED_NOTES: "forward",
 }
 """The paths for which all methods need the same right."""
-READING = frozenset(
+READER_CALLS = frozenset(
     (
         ("GET", ""),
         ("GET", "writers"),
@@ -64,8 +66,8 @@ READING = frozenset(
     )
 )
 """The calls of readers: method, and path below the stream with a star for each name."""
-SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
-LOOPBACK = frozenset(("127.0.0.1", "localhost"))
+SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+LOOPBACK_HOSTS = frozenset(("127.0.0.1", "localhost"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 
 
@@ -90,33 +92,33 @@ class Need(NamedTuple):
         return f"{self.right} stream {self.stream!r}" if named else self.right
 
 
-def needed(method: str, path: str) -> Need:
+def find_need(method: str, path: str) -> Need:
     """Return what a call needs.
 
-    >>> str(needed("GET", "/v1/streams/flights/marks"))
+    >>> str(find_need("GET", "/v1/streams/flights/marks"))
     "read stream 'flights'"
-    >>> str(needed("DELETE", "/v1/streams/flights")), str(needed("GET", "/metrics"))
+    >>> str(find_need("DELETE", "/v1/streams/flights")), str(find_need("GET", "/metrics"))
     ('administer', 'read all')
     """
-    if path.startswith(STREAMS) and path != STREAMS:
-        stream, *below = path.removeprefix(STREAMS).split("/")
-        return Need(_right(method, below), stream)
-    if path in OPEN or path.startswith(assets.ASSETS):
+    if path.startswith(STREAMS_PREFIX) and path != STREAMS_PREFIX:
+        stream, *below = path.removeprefix(STREAMS_PREFIX).split("/")
+        return Need(_find_right(method, below), stream)
+    if path in OPEN_PATHS or path.startswith(assets.ASSETS_PATH):
         return Need("nothing")
-    if path in WHOLLY:
-        return Need(WHOLLY[path])
-    if (method, path) in ANY_TOKEN:
+    if path in RIGHTS_BY_PATH:
+        return Need(RIGHTS_BY_PATH[path])
+    if (method, path) in ANY_TOKEN_CALLS:
         return Need("a token")
     return Need("administer")
 
 
-def _right(method: str, below: Sequence[str]) -> Right:
+def _find_right(method: str, below: Sequence[str]) -> Right:
     if (method, below) == ("POST", ["notes"]):
         return "write"
-    return "read" if (method, _shape(below)) in READING else "administer"
+    return "read" if (method, _mask_names(below)) in READER_CALLS else "administer"
 
 
-def _shape(below: Sequence[str]) -> str:
+def _mask_names(below: Sequence[str]) -> str:
     """Return a path with a star for each name; names stand at every second place."""
     return "/".join("*" if place % 2 else part for place, part in enumerate(below))
 
@@ -157,9 +159,9 @@ class Gate:
         self._require = require
         self._names = None if names is None else frozenset(name.lower() for name in names)
 
-    def asks(self) -> bool:
+    def is_token_required(self) -> bool:
         """Whether a call needs a token."""
-        return self._require or (self.tokens is not None and self.tokens.any_ever())
+        return self._require or (self.tokens is not None and self.tokens.has_any_ever())
 
     def admit(self, need: Need, info: RequestInfo) -> Holder:
         """Return who calls; raises `AccessDenied`. Every request comes through here."""
@@ -176,12 +178,12 @@ class Gate:
         if origin is not None:
             _check_origin(origin, host or b"", need, info)
         if need.right in {"nothing", "forward"}:
-            return ANONYMOUS
-        if not self.asks():
-            if host is not None and not self._is_own(_name(host.decode("latin-1"))):
-                audit.refused(attempt(need, info), "foreign_host")
-                raise AccessDenied(problem(403, "foreign_host", self._called_by()))
-            return ANONYMOUS
+            return ANONYMOUS_HOLDER
+        if not self.is_token_required():
+            if host is not None and not self._is_own(_strip_port(host.decode("latin-1"))):
+                audit.record_refusal(describe_attempt(need, info), "foreign_host")
+                raise AccessDenied(build_problem(403, "foreign_host", self._describe_remedy()))
+            return ANONYMOUS_HOLDER
         return self._holder(authorization or b"", need, info)
 
     def _is_own(self, host: str) -> bool:
@@ -190,7 +192,7 @@ class Gate:
             return is_loopback(host)
         return host.lower() in self._names or _is_address(host)
 
-    def _called_by(self) -> str:
+    def _describe_remedy(self) -> str:
         if self._names is None:
             return "without tokens, call this controller as localhost or by a loopback address"
         return "without tokens, call this controller by an address, or name it by --host-name"
@@ -199,24 +201,24 @@ class Gate:
         """Refuse missing, malformed, unknown, expired, revoked tokens alike, to reveal nothing."""
         holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
-            audit.refused(attempt(need, info), "unauthenticated")
+            audit.record_refusal(describe_attempt(need, info), "unauthenticated")
             sentence = "missing, expired or revoked token: send Authorization: Bearer nt_…"
-            raise AccessDenied(problem(401, "unauthenticated", sentence))
+            raise AccessDenied(build_problem(401, "unauthenticated", sentence))
         if not need.is_met_by(holder.grant):
-            audit.refused(attempt(need, info), "forbidden", holder)
+            audit.record_refusal(describe_attempt(need, info), "forbidden", holder)
             sentence = f"this token does not give the right to {need}"
-            raise AccessDenied(problem(403, "forbidden", sentence, right=need.right))
+            raise AccessDenied(build_problem(403, "forbidden", sentence, right=need.right))
         return holder
 
 
 def _check_origin(origin: bytes, host: bytes, need: Need, info: RequestInfo) -> None:
-    if info.method not in SAFE and is_foreign(origin, host):
-        audit.refused(attempt(need, info), "foreign_origin")
+    if info.method not in SAFE_METHODS and is_foreign(origin, host):
+        audit.record_refusal(describe_attempt(need, info), "foreign_origin")
         sentence = "the call comes from a web page of another origin"
-        raise AccessDenied(problem(403, "foreign_origin", sentence))
+        raise AccessDenied(build_problem(403, "foreign_origin", sentence))
 
 
-def attempt(need: Need, info: RequestInfo) -> Attempt:
+def describe_attempt(need: Need, info: RequestInfo) -> Attempt:
     """Return what the log says of a call."""
     return Attempt(f"{info.method} {info.path}", need.stream, info.remote)
 
@@ -241,7 +243,7 @@ def is_loopback(host: str) -> bool:
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
     """
-    if host.lower() in LOOPBACK:  # to parse an address takes 3 µs
+    if host.lower() in LOOPBACK_HOSTS:  # to parse an address takes 3 µs
         return True
     return _is_address(host) and ip_address(host).is_loopback
 
@@ -254,7 +256,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _name(place: str) -> str:
+def _strip_port(place: str) -> str:
     if place.startswith("["):
         return place[1:].partition("]")[0]
     return place.partition(":")[0]

@@ -10,8 +10,8 @@ from controller.service.tokens import Holder
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-FORWARDED = b"noted-time-forwarded"
-MARKED = (FORWARDED, b"1")
+FORWARDED_HEADER = b"noted-time-forwarded"
+FORWARDED_MARK = (FORWARDED_HEADER, b"1")
 """The header of a request that was forwarded, which is never forwarded again."""
 
 

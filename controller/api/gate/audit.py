@@ -11,15 +11,15 @@ from typing import Literal
 
 import structlog
 
-from controller.service.permissions import EVERYTHING
+from controller.service.permissions import FULL_GRANT
 from controller.service.telemetry.metrics import refused_calls
 from controller.service.tokens import Holder
 
 log = structlog.get_logger()
 
-ANONYMOUS = Holder("", EVERYTHING)
+ANONYMOUS_HOLDER = Holder("", FULL_GRANT)
 LONGEST_TEXT = 300
-FAILED = 400
+FAILED_STATUS = 400
 
 Outcome = Literal["unauthenticated", "forbidden", "foreign_origin", "foreign_host"]
 
@@ -33,28 +33,28 @@ class Attempt:
     remote: str
 
 
-def refused(attempt: Attempt, outcome: Outcome, holder: Holder = ANONYMOUS) -> None:
+def record_refusal(attempt: Attempt, outcome: Outcome, holder: Holder = ANONYMOUS_HOLDER) -> None:
     """Count a call that was refused; `holder` is that of the valid token that it showed, if any."""
     refused_calls.labels(outcome).inc()
-    log.debug("audit", outcome=outcome, **_fields(attempt, holder))
+    log.debug("audit", outcome=outcome, **_build_fields(attempt, holder))
 
 
-def answered(attempt: Attempt, status: int, holder: Holder) -> None:
+def log_answer(attempt: Attempt, status: int, holder: Holder) -> None:
     """Log an administrative call with the status of its answer, a failed one at debug."""
-    level = log.info if status < FAILED else log.debug
-    level("audit", outcome=status, **_fields(attempt, holder))
+    level = log.info if status < FAILED_STATUS else log.debug
+    level("audit", outcome=status, **_build_fields(attempt, holder))
 
 
-def _fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
+def _build_fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
     return {
         "who": holder.token_id,
         "label": holder.label,
-        "what": _plain(attempt.what),
-        "stream": _plain(attempt.stream),
+        "what": _sanitize(attempt.what),
+        "stream": _sanitize(attempt.stream),
         "remote": attempt.remote,
     }
 
 
-def _plain(text: str) -> str:
+def _sanitize(text: str) -> str:
     """Return the text in one short line of ASCII, whatever a caller put into it."""
     return ascii(text[:LONGEST_TEXT])[1:-1]

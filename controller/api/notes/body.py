@@ -22,8 +22,8 @@ from controller.api.wire.faults import (
     MUST_BE_A_LINE,
     MUST_BE_A_NAME,
     PlacedFault,
-    fields_beside,
-    found_in,
+    list_sibling_fields,
+    place_faults,
 )
 from controller.api.wire.requests import (
     LINE,
@@ -58,20 +58,20 @@ from noted_time.values import (
     State,
 )
 
-EXPLAINED = 16 * 1024
+EXPLAINED_BYTES = 16 * 1024
 """Only the first fault of a larger body is named: finding all of them would take long."""
 
-DOTS = frozenset((".", ".."))
+DOT_NAMES = frozenset((".", ".."))
 """Not allowed as names, since a path cannot have them as a part."""
 
-IN_NAMES = f"{ascii_letters}{digits}._-".encode()
+NAME_BYTES = f"{ascii_letters}{digits}._-".encode()
 
 
-def _struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 - a class of msgspec's
+def _define_struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 - a class of msgspec's
     return msgspec.defstruct(name, types, frozen=True, forbid_unknown_fields=True, gc=False)
 
 
-def _struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_struct`'s
+def _define_struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_define_struct`'s
     """Return the struct with the fields of a value; `own` replaces the types of some of them.
 
     It has no patterns, which would take more than all the rest; `decode` checks the characters.
@@ -80,10 +80,10 @@ def _struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN4
     named = [
         (each.name, types[each.name], msgspec.field(**default_of(each))) for each in fields(value)
     ]
-    return _struct(value.__name__, *named)
+    return _define_struct(value.__name__, *named)
 
 
-LATE: About = {
+LATE_FIELDS: About = {
     "rows": (Threshold, None),
     "least": (Int64, None),
     "most": (Int64 | None, "their largest time; absent: up to the lower"),
@@ -91,7 +91,7 @@ LATE: About = {
 """The types of fields, and their meaning."""
 
 
-@fields_of(LateRows, LATE)
+@fields_of(LateRows, LATE_FIELDS)
 class NotedLateRows(Request):
     """Rows that the writer wrote below the lower: how many, and the least time."""
 
@@ -101,7 +101,7 @@ _Late = Annotated[
     | Annotated[list[NotedLateRows], Field(max_length=MOST_LATE), Tag("[several]")],
     Discriminator(lambda given: "[several]" if isinstance(given, list) else "[one]"),
 ]
-LOG_FACT: About = {
+LOG_FACT_FIELDS: About = {
     "kind": (LogFactKind, None),
     "segment": (SegmentNumber, None),
     "offset": (Offset, "the offset of the record, or from which none can be read yet"),
@@ -113,12 +113,12 @@ LOG_FACT: About = {
 }
 
 
-@fields_of(LogFact, LOG_FACT)
+@fields_of(LogFact, LOG_FACT_FIELDS)
 class NotedLogFact(Request):
     """An open transaction of the log, or a record whose time is ahead of the observer's clock."""
 
 
-NOTE: About = {
+NOTE_FIELDS: About = {
     "writer": (Name, None),
     "time": (Int64 | None, None),
     "position": (GivenPosition, "segment → exclusive offset; a missing segment means 0"),
@@ -181,7 +181,7 @@ NOTE: About = {
 }
 
 
-@fields_of(noted_time.Note, NOTE)
+@fields_of(noted_time.Note, NOTE_FIELDS)
 class NoteBody(Request):
     """One writer's claim: all my events with time < `time` lie below `position`."""
 
@@ -192,17 +192,17 @@ class NotesBody(Request):
     notes: Annotated[list[NoteBody], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
 
 
-_late: Any = _struct_of(LateRows, LATE)
-_log_fact: Any = _struct_of(LogFact, LOG_FACT)
-_note: Any = _struct_of(
+_late: Any = _define_struct_of(LateRows, LATE_FIELDS)
+_log_fact: Any = _define_struct_of(LogFact, LOG_FACT_FIELDS)
+_note: Any = _define_struct_of(
     noted_time.Note,
-    NOTE,
+    NOTE_FIELDS,
     position=Annotated[dict[SegmentNumber, Offset], Meta(max_length=SEGMENTS_PER_POSITION)],
     late=_late | Annotated[list[_late], Meta(max_length=MOST_LATE)] | None,
     because=Annotated[list[_log_fact], Meta(max_length=MOST_LOG_FACTS)],
 )
 _notes = Annotated[list[_note], Meta(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
-_decoder = msgspec.json.Decoder(_struct("NotesBody", ("notes", _notes)))
+_decoder = msgspec.json.Decoder(_define_struct("NotesBody", ("notes", _notes)))
 _is_line = re.compile(LINE).fullmatch
 
 
@@ -225,9 +225,9 @@ def decode(body: bytes) -> list[noted_time.Note]:
     sessions = [note.session for note in notes if note.session is not None]
     sessions += [each for note in notes if note.took_over for each in note.took_over]
     sessions += [note.log for note in notes if note.log is not None]
-    if "".join(names + sessions).encode("ascii", "replace").translate(None, IN_NAMES):
+    if "".join(names + sessions).encode("ascii", "replace").translate(None, NAME_BYTES):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
-    if not DOTS.isdisjoint(names):
+    if not DOT_NAMES.isdisjoint(names):
         raise msgspec.ValidationError(MUST_BE_A_NAME)
     lines = [note.label + (note.held or "") for note in notes]
     lines += [fact.by for note in notes if note.because for fact in note.because if fact.by]
@@ -236,15 +236,15 @@ def decode(body: bytes) -> list[noted_time.Note]:
     return notes
 
 
-def faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
+def find_faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
     """Return where a body does not fit and why, at most ten faults; the decoder found `first`."""
-    if len(body) <= EXPLAINED:
+    if len(body) <= EXPLAINED_BYTES:
         try:
             with suppress(msgspec.DecodeError, RecursionError):
                 NotesBody.model_validate(msgspec.json.decode(body))
         except ValidationError as error:
             errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
-            return found_in(errors, lambda where: fields_beside(NotesBody, where[1:]))
+            return place_faults(errors, lambda where: list_sibling_fields(NotesBody, where[1:]))
     what, _, place = str(first).rstrip("`").partition(" - at `")
     path = place.rpartition("$")[2].replace("[...]", "").replace("[", ".").replace("]", "")
     return [(f"body{path}", what.partition(", got ")[0])]

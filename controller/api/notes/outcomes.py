@@ -65,7 +65,7 @@ class RefusedAnswer(msgspec.Struct, omit_defaults=True):
     given: str | None = None
 
 
-def answer_to(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
+def build_answer(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
     """Return the answer to a note."""
     if isinstance(result, Refused):
         last = result.last.held if isinstance(result.last, Session) else result.last

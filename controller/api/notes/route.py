@@ -19,9 +19,9 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api.gate import audit
 from controller.api.gate.admitted import Call
 from controller.api.gate.audit import Attempt
-from controller.api.notes.body import decode, faults
-from controller.api.notes.outcomes import AcceptedAnswer, answer_to
-from controller.api.wire.problems import Described, invalid_request, problem, refusal_of
+from controller.api.notes.body import decode, find_faults
+from controller.api.notes.outcomes import AcceptedAnswer, build_answer
+from controller.api.wire.problems import Described, build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
@@ -35,10 +35,16 @@ if TYPE_CHECKING:
 
 _encoder = msgspec.json.Encoder()
 
-INVALID = 422
+INVALID_STATUS = 422
 UNKNOWN_DOMAIN = Refused("unknown_domain")
 
-FAILURES = (msgspec.DecodeError, UnicodeDecodeError, NotedTimeError, NotOwner, StoreUnavailable)
+REQUEST_FAILURES = (
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    NotedTimeError,
+    NotOwner,
+    StoreUnavailable,
+)
 """What refuses a request as a whole; a body that does not validate is a `DecodeError` too."""
 
 
@@ -48,8 +54,8 @@ def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Resu
         notes = decode(body)
         _check_writers(call, notes)
         return controller.note(call.stream, notes)
-    except FAILURES as failure:
-        return _refusal(failure)
+    except REQUEST_FAILURES as failure:
+        return _build_refusal(failure)
 
 
 async def answer_submitted(
@@ -60,32 +66,32 @@ async def answer_submitted(
         return submitted
     try:
         return _answer(controller, stream, await submitted)
-    except FAILURES as failure:
-        return _refusal(failure)
+    except REQUEST_FAILURES as failure:
+        return _build_refusal(failure)
 
 
-def explained(answer: Answer, body: bytes) -> Answer:
+def explain_faults(answer: Answer, body: bytes) -> Answer:
     """Return the answer to notes, with all faults of a body that does not fit."""
-    if answer.status == INVALID:
+    if answer.status == INVALID_STATUS:
         try:
             decode(body)
         except msgspec.ValidationError as failure:
-            return invalid_request(faults(body, failure))
+            return build_invalid_request(find_faults(body, failure))
     return answer
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
     """Take the notes of one request, and return the result of each once they are durable."""
     submitted = submit_notes(controller, call, body)
-    return explained(await answer_submitted(controller, call.stream, submitted), body)
+    return explain_faults(await answer_submitted(controller, call.stream, submitted), body)
 
 
-def _refusal(failure: msgspec.DecodeError | UnicodeDecodeError | Described) -> Answer:
+def _build_refusal(failure: msgspec.DecodeError | UnicodeDecodeError | Described) -> Answer:
     """Return why the request was refused as a whole; of its faults, the one the decoder found."""
     if isinstance(failure, msgspec.ValidationError):
-        return invalid_request(faults(b"", failure))
+        return build_invalid_request(find_faults(b"", failure))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
-        return problem(400, "malformed_json", f"body: {failure}")
+        return build_problem(400, "malformed_json", f"body: {failure}")
     return refusal_of(failure)
 
 
@@ -97,28 +103,28 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     first = results[0]
     if len(results) == 1 and type(first) is Accepted and first.says_only_lower:
         controller.count_notes(((first, 1),))
-        return _accepted(first.lower)
+        return _encode_accepted(first.lower)
     runs = [(result, len(list(alike))) for result, alike in groupby(results)]
     refused = controller.count_notes(runs)
-    encoded = b"[%b]" % b",".join(_encoded(runs))
+    encoded = b"[%b]" % b",".join(_encode_results(runs))
     names_domains = any(_concerns_domains(result) for result, _ in runs)
     if not (refused or names_domains):
-        return _all_accepted(encoded)
+        return _encode_all_accepted(encoded)
     beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
     if names_domains:
         beside["domains"] = controller.stream(stream).settings.domains
     if refused < len(results):
         return Answer.of(200, _encoder.encode(beside))
-    return problem(422, "notes_refused", _why(runs), **beside)
+    return build_problem(422, "notes_refused", _describe_refusals(runs), **beside)
 
 
 @lru_cache(maxsize=16)
-def _accepted(lower: int | None) -> Answer:
+def _encode_accepted(lower: int | None) -> Answer:
     """Return the answer to one note, which is the same to all until the next mark: 4 µs less."""
-    return _all_accepted(_encoder.encode([AcceptedAnswer("accepted", lower)]))
+    return _encode_all_accepted(_encoder.encode([AcceptedAnswer("accepted", lower)]))
 
 
-def _all_accepted(results: bytes) -> Answer:
+def _encode_all_accepted(results: bytes) -> Answer:
     return Answer.of(200, b'{"refused":0,"results":%b}' % results)
 
 
@@ -127,7 +133,7 @@ def _concerns_domains(result: Accepted | Refused) -> bool:
     return result.timeout_ms is not None if type(result) is Accepted else result == UNKNOWN_DOMAIN
 
 
-def _why(runs: Runs) -> str:
+def _describe_refusals(runs: Runs) -> str:
     """Return why no note of a request was accepted."""
     counts, far = Counter[str](), ""
     for result, n in runs:
@@ -138,14 +144,14 @@ def _why(runs: Runs) -> str:
     return f"no note was accepted: {why}{far and f'; {far}'}"
 
 
-def _encoded(runs: Runs) -> Iterator[bytes]:
+def _encode_results(runs: Runs) -> Iterator[bytes]:
     """Yield the results as JSON, with what joins learn only up to the size of the largest request.
 
     Otherwise a small request of many joins would have an answer of many megabytes.
     """
     room = SEGMENTS_PER_POSITION
     for result, n in runs:
-        answer = answer_to(result)
+        answer = build_answer(result)
         if isinstance(answer, AcceptedAnswer) and answer.position is not None:
             room -= n * (len(answer.position) + len(answer.times or ()))
             if room < 0:
@@ -158,8 +164,8 @@ def _check_writers(call: Call, notes: Iterable[Note]) -> None:
     grant = call.holder.grant
     if not grant.is_bound():
         return
-    foreign = grant.first_foreign(note.writer for note in notes)
+    foreign = grant.find_foreign(note.writer for note in notes)
     if foreign is not None:
         tried = Attempt(f"note for {foreign}", call.stream, call.remote)
-        audit.refused(tried, "forbidden", call.holder)
+        audit.record_refusal(tried, "forbidden", call.holder)
         raise ForeignWriter(foreign)

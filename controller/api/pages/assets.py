@@ -18,27 +18,27 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-INDEX = "index.html"
-TYPES: Mapping[str, str] = {
+INDEX_FILE = "index.html"
+MEDIA_TYPES: Mapping[str, str] = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-FILES: Mapping[str, bytes] = {
+DASHBOARD_FILES: Mapping[str, bytes] = {
     each.name: each.read_bytes()
     for each in sorted(files("controller.api.pages").joinpath("dashboard").iterdir(), key=str)
-    if each.name.rpartition(".")[2] in TYPES
+    if each.name.rpartition(".")[2] in MEDIA_TYPES
 }
 """The dashboard's files by name."""
 
-ASSETS = "/assets/"
-VERSION = sha256(repr(FILES).encode()).hexdigest()[:16]
+ASSETS_PATH = "/assets/"
+ASSETS_VERSION = sha256(repr(DASHBOARD_FILES).encode()).hexdigest()[:16]
 """The digest of the dashboard's files, the same on every replica of a version."""
 
-FRESH = "no-cache"
-FOREVER = "public, max-age=31536000, immutable"
-HEADERS: Mapping[str, str] = {
+NO_CACHE = "no-cache"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": (
         "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     ),
@@ -51,36 +51,42 @@ class Page(NamedTuple):
 
     body: bytes
     ends: str
-    caching: str = FOREVER
+    caching: str = CACHE_FOREVER
 
 
-NAMED = f'"{ASSETS[1:]}'.encode()
-PAGES: Mapping[str, Page] = {
-    "/": Page(FILES[INDEX].replace(NAMED, NAMED + f"{VERSION}/".encode()), "html", FRESH),
+ASSET_REFERENCE = f'"{ASSETS_PATH[1:]}'.encode()
+PAGES_BY_PATH: Mapping[str, Page] = {
+    "/": Page(
+        DASHBOARD_FILES[INDEX_FILE].replace(
+            ASSET_REFERENCE, ASSET_REFERENCE + f"{ASSETS_VERSION}/".encode()
+        ),
+        "html",
+        NO_CACHE,
+    ),
     **{
-        f"{ASSETS}{VERSION}/{name}": Page(body, name.rpartition(".")[2])
-        for name, body in FILES.items()
-        if name != INDEX
+        f"{ASSETS_PATH}{ASSETS_VERSION}/{name}": Page(body, name.rpartition(".")[2])
+        for name, body in DASHBOARD_FILES.items()
+        if name != INDEX_FILE
     },
 }
-DOCS = "/docs"
-PATHS = frozenset(PAGES)
+DOCS_PATH = "/docs"
+PAGE_PATHS = frozenset(PAGES_BY_PATH)
 
 router = APIRouter(include_in_schema=False)
 
 
 async def file(request: Request) -> Response:
     """Return the file of that path."""
-    body, ends, caching = PAGES[request.url.path]
-    headers = {**HEADERS, "cache-control": caching}
-    return Response(body, headers=headers, media_type=TYPES[ends])
+    body, ends, caching = PAGES_BY_PATH[request.url.path]
+    headers = {**SECURITY_HEADERS, "cache-control": caching}
+    return Response(body, headers=headers, media_type=MEDIA_TYPES[ends])
 
 
-for each in PAGES:
+for each in PAGES_BY_PATH:
     router.add_api_route(each, file, methods=["GET", "HEAD"])
 
 
-@router.get(DOCS)
+@router.get(DOCS_PATH)
 async def docs() -> RedirectResponse:
     """Lead to the reference of the API; relative, as a proxy may serve the pages below a path."""
     return RedirectResponse("openapi.json")

@@ -10,43 +10,43 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from controller.aggregation.operations import Order
 from controller.api.gate.admitted import Call
-from controller.api.wire.faults import EXTRA, parameters_of
+from controller.api.wire.faults import UNKNOWN_FIELD, list_parameters
 from controller.api.wire.requests import GivenPosition, Line, Name
 from controller.service.controller import Controller
 from noted_time.client import position_from_wire
 
-POSITION = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(strict=True))
+POSITION_ADAPTER = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(strict=True))
 
 
-async def the_controller(request: Request) -> Controller:
+async def get_controller(request: Request) -> Controller:
     """Return the controller of the app."""
     controller: Controller = request.app.state.controller
     return controller
 
 
-async def the_call(request: Request) -> Call:
+async def get_call(request: Request) -> Call:
     """Return the call as the middleware in front of this app admitted it."""
     call: Call = request.state.call
     return call
 
 
-CallDep = Annotated[Call, Depends(the_call)]
-ControllerDep = Annotated[Controller, Depends(the_controller)]
+CallDep = Annotated[Call, Depends(get_call)]
+ControllerDep = Annotated[Controller, Depends(get_controller)]
 CommentQuery = Annotated[
     Line | None,
     Query(min_length=1, max_length=500, description="why, in one line; kept with the change"),
 ]
 
 
-async def the_order(call: CallDep, comment: CommentQuery = None) -> Order:
+async def get_order(call: CallDep, comment: CommentQuery = None) -> Order:
     """Return who requests the change, and why."""
     return Order(call.holder.token_id or call.remote, comment, call.holder.label)
 
 
-OrderDep = Annotated[Order, Depends(the_order)]
+OrderDep = Annotated[Order, Depends(get_order)]
 
 
-async def the_position(
+async def parse_position(
     position: Annotated[
         str | None,
         Query(
@@ -59,26 +59,29 @@ async def the_position(
     if position is None:
         return None
     try:
-        return position_from_wire(POSITION.validate_json(position))
+        return position_from_wire(POSITION_ADAPTER.validate_json(position))
     except ValidationError as error:
         found = [{**each, "loc": ("query", "position", *each["loc"])} for each in error.errors()]
         raise RequestValidationError(found) from error
 
 
-PositionDep = Annotated[dict[int, int] | None, Depends(the_position)]
+PositionDep = Annotated[dict[int, int] | None, Depends(parse_position)]
 StreamName = Annotated[Name, Path(description="name of a stream")]
 DomainQuery = Annotated[Name | None, Query(description="by default the only one, or `default`")]
 LimitQuery = Annotated[int, Query(ge=1, le=1000)]
 StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 
 
-async def only_known_parameters(request: Request) -> None:
+async def check_parameters(request: Request) -> None:
     """Refuse query parameters that the route does not have, as unknown fields are."""
     if not request.query_params:
         return
-    known = parameters_of(request)
+    known = list_parameters(request)
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         raise RequestValidationError(
-            [{"type": EXTRA, "loc": ("query", name), "msg": "", "input": None} for name in unknown]
+            [
+                {"type": UNKNOWN_FIELD, "loc": ("query", name), "msg": "", "input": None}
+                for name in unknown
+            ]
         )

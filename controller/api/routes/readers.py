@@ -16,9 +16,9 @@ from controller.aggregation import operations
 from controller.aggregation.groups import GroupRow, OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.retention import RECORDS_KEPT_MS
-from controller.aggregation.shown.order import behind, reader_lags, segment_times
-from controller.aggregation.shown.vouching import Roster
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.reader_lags import find_lags, find_reader_lags, locate_position
+from controller.aggregation.views.vouching import Roster
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
@@ -36,10 +36,10 @@ from controller.api.wire.answers import (
     windows_of,
 )
 from controller.api.wire.encoding import encode, page_of, reply, shape
-from controller.api.wire.problems import PROBLEMS, refusal_of
+from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
-from controller.service.long_reads import in_slices, vouched
+from controller.service.long_reads import iterate_in_slices, tally_vouching
 from controller.service.polls import NewMarks
 from controller.service.telemetry import traces
 from noted_time import (
@@ -51,15 +51,15 @@ from noted_time import (
     TimeWindow,
 )
 from noted_time.client import position_from_wire
-from noted_time.reading import Tiling, changed_windows
+from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64
 
-router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEMS)
-GROUP = "/reader-groups/{group}"
-READER = GROUP + "/readers/{reader}"
+router = APIRouter(prefix="/streams/{stream}", tags=["readers"], responses=PROBLEM_RESPONSES)
+GROUP_PATH = "/reader-groups/{group}"
+READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 NO_WRITERS: list[str] = []
-MOST_KEPT = 64 * 1024
+KEPT_BYTES = 64 * 1024
 """No answer with more bytes is kept to be given again."""
 
 PathName = Annotated[requests.Name, Path()]
@@ -85,8 +85,8 @@ async def list_marks(
 
     The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
     """
-    found = await new_marks(controller, call._replace(stream=stream), asked)
-    return reply(await marks_answer(found, asked))
+    found = await wait_for_marks(controller, call._replace(stream=stream), asked)
+    return reply(await build_marks_answer(found, asked))
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
@@ -95,20 +95,20 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
     Thousands of readers may wait for one mark, and FastAPI takes nine tenths of each answer's time.
     But FastAPI says what is wrong with a query, and makes the spans of calls.
     """
-    if traces.are_made() or not request.is_to("GET", "marks"):
+    if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
-    asked = _marks_asked(request.scope["query_string"])
+    asked = _parse_marks_query(request.scope["query_string"])
     if asked is None:
         return None
     try:
-        found = await new_marks(controller, request.call, asked)
+        found = await wait_for_marks(controller, request.call, asked)
         return Answer.of(200, await encoded_answers.of(found, asked))
     except (NotedTimeError, NotOwner) as refusal:
         return refusal_of(refusal)
 
 
 @lru_cache(maxsize=16)
-def _marks_asked(query: bytes) -> MarksAsked | None:
+def _parse_marks_query(query: bytes) -> MarksAsked | None:
     """Return what a query asks for, which is the same for all that wait for the next mark."""
     given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     named: dict[str, Any] = dict(given)
@@ -120,14 +120,14 @@ def _marks_asked(query: bytes) -> MarksAsked | None:
         return None
 
 
-async def new_marks(controller: Controller, call: Call, asked: MarksAsked) -> NewMarks:
+async def wait_for_marks(controller: Controller, call: Call, asked: MarksAsked) -> NewMarks:
     """Return the marks after a seq, once there is one or the time is up."""
     return await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
 
 
-async def marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
+async def build_marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
     """Return as many of the marks as an answer has."""
     is_ahead = asked.after > found.history.last_seq
     marks = found.history.following(asked.after)
@@ -152,15 +152,15 @@ class EncodedAnswers:
         self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
     async def of(self, found: NewMarks, asked: MarksAsked) -> bytes:
-        """Return `marks_answer` as JSON."""
+        """Return `build_marks_answer` as JSON."""
         state, history = found.stream, found.history
         kept = history.first_seq, history.last_seq, found.quiet
         now = len(state.scale_events), state.final_cut, state.record.logs
         key = asked.after, asked.limit, kept, now  # all that the answer depends on
         known = self._last.get(history)
         if known is None or known[0] != key:
-            known = key, encode(await marks_answer(found, asked))
-            if len(known[1]) <= MOST_KEPT:
+            known = key, encode(await build_marks_answer(found, asked))
+            if len(known[1]) <= KEPT_BYTES:
                 self._last[history] = known
         return known[1]
 
@@ -185,7 +185,7 @@ async def get_segment_times(
 ) -> Response:
     """Return how far a position is in each segment, in time, and in which order to read them."""
     position = position_from_wire(body.position)
-    found = segment_times(controller.stream(stream), position, body.domain)
+    found = locate_position(controller.stream(stream), position, body.domain)
     return reply(SegmentTimesAnswer.of(found))
 
 
@@ -220,12 +220,12 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     found = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
     state = controller.stream(stream)
     roster = Roster(state, domain)
-    seq, unmet = roster.required_seq(
+    seq, unmet = roster.find_required_seq(
         found.seq, complete_to, require, every=require_all, known=require_known
     )
     mark = found if seq == found.seq else roster.history.mark(seq)
-    uncovered = state.coverage(domain).at_mark(mark, since, complete_to)
-    (by,) = await vouched(roster, [(seq, complete_to)])
+    uncovered = state.coverage(domain).assess_mark(mark, since, complete_to)
+    (by,) = await tally_vouching(roster, [(seq, complete_to)])
     return reply(CutAnswer.of(mark, uncovered, vouched=by, unmet=unmet, logs=state.record.logs))
 
 
@@ -254,7 +254,9 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:
-        return await _changed(controller, stream, domain, tiling, changed_since, after, limit)
+        return await _answer_changed(
+            controller, stream, domain, tiling, changed_since, after, limit
+        )
     found = await controller.polls.windows(
         stream,
         domain,
@@ -265,22 +267,22 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         is_admin=call.is_admin,
     )
     state = found.stream
-    page = await page_of(await _answered(state, domain, found.windows), limit)
+    page = await page_of(await _answer_windows(state, domain, found.windows), limit)
     further = page.last.end if page.last else after
     answer = CompleteWindowsPage(state.id, page.items, further, page.has_more, state.record.logs)
     return reply(answer)
 
 
-async def _answered(
+async def _answer_windows(
     state: StreamState, domain: str | None, found: Iterable[CompleteWindow]
 ) -> Iterator[CompleteWindowAnswer]:
     """Return the answers of windows, each with who vouches for it."""
-    windows = [each async for each in in_slices(found)]
-    by = await vouched(Roster(state, domain), [(each.seq, each.end) for each in windows])
+    windows = [each async for each in iterate_in_slices(found)]
+    by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     return map(CompleteWindowAnswer.of, windows, by)
 
 
-async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
+async def _answer_changed(  # noqa: PLR0913, PLR0917 - what is asked
     controller: Controller,
     stream: str,
     domain: str | None,
@@ -292,8 +294,8 @@ async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
     """Return the complete windows of which rows were reported late from `since` on."""
     state = controller.stream(stream)
     history, coverage = state.history(domain), state.coverage(domain)
-    found = changed_windows(history, tiling, coverage, since, after=after)
-    page = await page_of(await _answered(state, domain, islice(found, limit + 1)), limit)
+    found = find_changed_windows(history, tiling, coverage, since, after=after)
+    page = await page_of(await _answer_windows(state, domain, islice(found, limit + 1)), limit)
     further = page.last.end if page.last else after
     kept_from = controller.now_ms - RECORDS_KEPT_MS
     return reply(
@@ -303,12 +305,12 @@ async def _changed(  # noqa: PLR0913, PLR0917 - what is asked
             further,
             page.has_more,
             state.record.logs,
-            coverage.late.reach_back_to(since, kept_from),
+            coverage.late.has_all_since(since, kept_from),
         )
     )
 
 
-@router.put(READER, response_model=shape(GroupAnswer), operation_id="reportPosition")
+@router.put(READER_PATH, response_model=shape(GroupAnswer), operation_id="reportPosition")
 async def report(  # noqa: PLR0913 - who reports what
     controller: ControllerDep,
     call: CallDep,
@@ -328,7 +330,7 @@ async def report(  # noqa: PLR0913 - who reports what
 
 
 @router.post(
-    READER + "/offline", response_model=shape(GroupAnswer), operation_id="takeReaderOffline"
+    READER_PATH + "/offline", response_model=shape(GroupAnswer), operation_id="takeReaderOffline"
 )
 async def offline(
     controller: ControllerDep,
@@ -353,27 +355,27 @@ async def list_groups(
     """List the reader groups by name, a page at a time."""
     state, now = controller.stream(stream), controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
-    groups = [_group_row(state, row) async for row in in_slices(rows[:limit])]
+    groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]
     return reply(GroupsPage(now.wall, groups, groups[-1].group if len(rows) > limit else None))
 
 
-def _group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
+def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
     group = state.groups[row.group]
-    lags = behind(state, state.windows(group.position))
+    lags = find_lags(state, state.windows(group.position))
     return made_of(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
 
 
-@router.get(GROUP, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")
+@router.get(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
     """Return the group's position, readers, windows, and by domain how far behind it and they are.
 
     `rank` is how many segments a reader holds times its own share of the largest `behind`: the
     greatest has most to hand over.
     """
-    return await _group_now(controller, stream, group)
+    return await _answer_group(controller, stream, group)
 
 
-@router.put(GROUP, response_model=shape(GroupNowAnswer), operation_id="changeReaderGroup")
+@router.put(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="changeReaderGroup")
 async def change_group(
     controller: ControllerDep,
     order: OrderDep,
@@ -387,29 +389,30 @@ async def change_group(
     await controller.change(
         stream, operations.set_backlog_policy, order, group, policy, limits=limits
     )
-    return await _group_now(controller, stream, group)
+    return await _answer_group(controller, stream, group)
 
 
-async def _group_now(controller: Controller, stream: str, group: str) -> Response:
+async def _answer_group(controller: Controller, stream: str, group: str) -> Response:
     backlog = await controller.backlog(stream, group)
     state = controller.stream(stream)
     found = state.groups[group]
     lags = {
-        domain: reader_lags(state, found, domain) async for domain in in_slices([*state.histories])
+        domain: find_reader_lags(state, found, domain)
+        async for domain in iterate_in_slices([*state.histories])
     }
     answer = GroupNowAnswer.of(
         state,
         found,
         backlog,
         now=controller.now_ms,
-        behind=behind(state, state.windows(found.position)),
+        behind=find_lags(state, state.windows(found.position)),
         lags=lags,
         backlog_policy=backlog.policy,
     )
     return reply(answer)
 
 
-@router.delete(GROUP, status_code=204, operation_id="removeReaderGroup")
+@router.delete(GROUP_PATH, status_code=204, operation_id="removeReaderGroup")
 async def remove_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
     """Remove the group with its position; a reader that reports afterwards begins a new one."""
     await controller.remove_group(stream, group)

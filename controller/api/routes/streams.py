@@ -24,12 +24,12 @@ from controller.api.wire.answers import (
     made_of,
 )
 from controller.api.wire.encoding import reply, shape
-from controller.api.wire.problems import NOTES_REFUSED, PROBLEMS
+from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
 from noted_time import Rejected, ScaleEvent, SealRequest
 from noted_time.client import position_from_wire
 from noted_time.values import MAX_INT64
 
-router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEMS)
+router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEM_RESPONSES)
 NEEDS_SAME_OFFSETS = (
     "say `same_offsets: true` if its records have the offsets of the present log, as a linked or "
     "restored one; a topic that was created again needs a new stream"
@@ -77,8 +77,8 @@ async def put_stream(
     given = changes.settings()
     if dry_run:
         found = controller.stream(stream)
-        dropped = operations.reconfiguration(found, given, controller.now_ms)
-        record = replace(found.record, logs=operations.logs_with(found.record, changes.log))
+        dropped = operations.preview_settings(found, given, controller.now_ms)
+        record = replace(found.record, logs=operations.add_log(found.record, changes.log))
         return reply(DroppedAnswer.of(replace(found.summary(), record=record), dropped=dropped))
     state, created = await controller.put_stream(stream, given, order, log=changes.log)
     return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
@@ -159,7 +159,7 @@ async def truncate(
     cut = position_from_wire(body.cut)
     if dry_run:
         found = controller.stream(stream)
-        does = operations.truncation(found, cut)
+        does = operations.preview_truncation(found, cut)
     else:
         found, does = await controller.change(stream, operations.truncate, order, cut)
     return reply(TruncatedAnswer.of(found.summary(), **does._asdict()))

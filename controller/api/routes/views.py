@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from controller.aggregation.shown.overview import StreamRow, row_of_stream
+from controller.aggregation.views.overview import StreamRow, build_stream_row
 from controller.api.routes.deps import (
     CallDep,
     ControllerDep,
@@ -18,10 +18,10 @@ from controller.api.routes.deps import (
 from controller.api.wire import requests
 from controller.api.wire.answers import SegmentsPage
 from controller.api.wire.encoding import reply, shape
-from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.service.long_reads import OverviewPage, Period
 
-router = APIRouter(tags=["views"], responses=PROBLEMS)
+router = APIRouter(tags=["views"], responses=PROBLEM_RESPONSES)
 MomentQuery = Annotated[requests.Int64 | None, Query(description="wall time in Unix ms")]
 
 
@@ -54,7 +54,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
 )
 async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> Response:
     """Show the row that the overview has of a stream, as its owner knows it."""
-    return reply(row_of_stream(controller.stream(stream), controller.now))
+    return reply(build_stream_row(controller.stream(stream), controller.now))
 
 
 @router.get("/streams/{stream}/history", response_model=shape(Period), operation_id="getHistory")

@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Response
 
 from controller.aggregation import operations
-from controller.aggregation.shown import inspection
-from controller.aggregation.shown.inspection import (
+from controller.aggregation.stream import StreamState
+from controller.aggregation.views import inspection
+from controller.aggregation.views.inspection import (
     DryRun,
     Explanation,
     WriterQuery,
     WriterRow,
     WritersPage,
 )
-from controller.aggregation.stream import StreamState
 from controller.api.routes.deps import (
     ControllerDep,
     DomainQuery,
@@ -30,13 +30,13 @@ from controller.api.routes.deps import (
 from controller.api.wire import requests
 from controller.api.wire.answers import EntryAnswer, LedgerPage, made_of
 from controller.api.wire.encoding import reply, shape
-from controller.api.wire.problems import PROBLEMS
+from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.service.controller import Controller
 from noted_time.rules import HOLDERS_NAMED
 from noted_time.values import MAX_INT64, WRITERS_NAMED
 
-router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEMS)
-WRITER = "/writers/{writer}"
+router = APIRouter(prefix="/streams/{stream}", tags=["writers"], responses=PROBLEM_RESPONSES)
+WRITER_PATH = "/writers/{writer}"
 
 WriterName = Annotated[requests.Name, Path(description="name of a writer")]
 
@@ -59,17 +59,17 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
     return reply(inspection.writers(state, query, controller.now))
 
 
-@router.get(WRITER, response_model=shape(WriterRow), operation_id="getWriter")
+@router.get(WRITER_PATH, response_model=shape(WriterRow), operation_id="getWriter")
 async def get_writer(controller: ControllerDep, stream: StreamName, writer: WriterName) -> Response:
     """Return one member."""
-    return _row(controller, controller.stream(stream), writer)
+    return _answer_row(controller, controller.stream(stream), writer)
 
 
-def _row(controller: Controller, state: StreamState, writer: str) -> Response:
-    return reply(inspection.writer_row(state, writer, None, controller.now))
+def _answer_row(controller: Controller, state: StreamState, writer: str) -> Response:
+    return reply(inspection.build_writer_row(state, writer, None, controller.now))
 
 
-@router.delete(WRITER, response_model=shape(WriterRow), operation_id="removeWriter")
+@router.delete(WRITER_PATH, response_model=shape(WriterRow), operation_id="removeWriter")
 async def remove_writer(
     controller: ControllerDep,
     order: OrderDep,
@@ -83,10 +83,10 @@ async def remove_writer(
     `unless_noted_since` (Unix ms) it is refused if the writer has noted after that moment.
     """
     state, _ = await controller.change(stream, operations.remove, order, writer, unless_noted_since)
-    return _row(controller, state, writer)
+    return _answer_row(controller, state, writer)
 
 
-@router.post(WRITER + "/hold", response_model=shape(WriterRow), operation_id="holdWriter")
+@router.post(WRITER_PATH + "/hold", response_model=shape(WriterRow), operation_id="holdWriter")
 async def hold_writer(
     controller: ControllerDep,
     order: OrderDep,
@@ -96,16 +96,16 @@ async def hold_writer(
 ) -> Response:
     """Wait for a writer for `for_ms`, whatever its timeout."""
     state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)
-    return _row(controller, state, writer)
+    return _answer_row(controller, state, writer)
 
 
-@router.delete(WRITER + "/hold", response_model=shape(WriterRow), operation_id="releaseWriter")
+@router.delete(WRITER_PATH + "/hold", response_model=shape(WriterRow), operation_id="releaseWriter")
 async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
     """End the hold: the writer's timeout applies again."""
     state, _ = await controller.change(stream, operations.hold, order, writer, None)
-    return _row(controller, state, writer)
+    return _answer_row(controller, state, writer)
 
 
 @router.get("/explain", response_model=shape(Explanation), operation_id="explain")

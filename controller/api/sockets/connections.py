@@ -13,21 +13,21 @@ public interface. It passes on what arrives, a piece in each iteration of the ev
   is uvicorn's `timeout_keep_alive`.
 
 The app answers each request inside of `with scope["state"]["connection"]:`, reads its body before
-it waits for anything else, and reports each part of it by `received`.
+it waits for anything else, and reports each part of it by `receive_more`.
 """
 
 import asyncio
 import re
 from typing import Any
 
-PIECE = 16 * 1024
+PIECE_BYTES = 16 * 1024
 MOST_UNSEEN = 64 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
 # httptools ends a request with `Upgrade` at its head and parses its body as the next request. A
 # server may ignore the field, so it is passed on under another name of the same length. That harms
 # no body: no line of JSON begins so. A field that is cut in two stays, and the app refuses it.
-UPGRADE = re.compile(rb"\r\n[Uu]pgrade:")
+UPGRADE_HEADER = re.compile(rb"\r\n[Uu]pgrade:")
 
 
 class Connection(asyncio.Protocol):
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         """Begin a request, whose head has been parsed."""
         self._unseen, self._since = 0, self._loop.time()
 
-    def received(self, *, is_whole: bool) -> None:
+    def receive_more(self, *, is_whole: bool) -> None:
         """Pass on more of the body, or nothing until the request is answered."""
         self._unseen, self._is_whole = 0, is_whole
 
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         self._send()
         self._pass_on_soon()
 
-    def waits(self, waiting: asyncio.Timeout | None) -> None:
+    def end_on_hang_up(self, waiting: asyncio.Timeout | None) -> None:
         """Have that end once the caller has hung up, which it may have done already."""
         self._waiting = waiting
         if waiting is not None and self._network.is_closing():
@@ -138,10 +138,10 @@ class Connection(asyncio.Protocol):
                 self.write(TOO_LARGE)
                 self.close()
                 return
-            piece, self._held = self._held[:PIECE], self._held[PIECE:]
+            piece, self._held = self._held[:PIECE_BYTES], self._held[PIECE_BYTES:]
             self._since = min(self._since, self._loop.time())
             self._unseen += len(piece)
-            self._server.data_received(UPGRADE.sub(b"\r\nIgnored:", piece, count=1))
+            self._server.data_received(UPGRADE_HEADER.sub(b"\r\nIgnored:", piece, count=1))
             self._pass_on_soon()
         if not self._network.is_closing():
             (self._network.pause_reading if self._held else self._network.resume_reading)()

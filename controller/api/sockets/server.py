@@ -41,7 +41,7 @@ COMMITS_WAIT_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListenAddress:
     """Where to listen, and the PEM files of a certificate and its key for TLS."""
 
     host: str
@@ -94,7 +94,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for server in self.servers:
             for listening in server.sockets:
-                log.info("serving", url=_url(self.config, listening))
+                log.info("serving", url=_build_url(self.config, listening))
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -118,13 +118,15 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(app: ASGIApp, controller: Controller, place: Place, advertise: str | None = None) -> None:
+def serve(
+    app: ASGIApp, controller: Controller, place: ListenAddress, advertise: str | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT; every request that was taken is answered.
 
     Other controllers on the database find this one at `advertise`, by default where it listens.
     Raises `Rejected`.
     """
-    called = None if advertise is None else to_call(advertise)
+    called = None if advertise is None else normalize_url(advertise)
     _tune()
     config = uvicorn.Config(
         app,
@@ -144,8 +146,8 @@ def serve(app: ASGIApp, controller: Controller, place: Place, advertise: str | N
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
     )
-    listening = _bound(place)
-    controller.called_at(called or _advertised(config, listening))
+    listening = _bind_socket(place)
+    controller.register_url(called or _find_advertised_url(config, listening))
     guard(config)
     Server(config, controller).run([listening])
 
@@ -158,10 +160,10 @@ def guard(config: uvicorn.Config) -> None:
     config.http_protocol_class = guarded  # type: ignore[assignment]
 
 
-def to_call(url: str) -> str:
+def normalize_url(url: str) -> str:
     """Return a URL to which paths can be added, by which others call; raises `Rejected`.
 
-    >>> to_call("https://replica-1.internal:7464/")
+    >>> normalize_url("https://replica-1.internal:7464/")
     'https://replica-1.internal:7464'
     """
     if "@" in url:  # which is not repeated: there may be a password before it
@@ -189,7 +191,7 @@ def _tune() -> None:
     sys.setswitchinterval(COMMITS_WAIT_S)
 
 
-def _bound(place: Place) -> socket:
+def _bind_socket(place: ListenAddress) -> socket:
     """Return a socket of that place, which does not listen yet; raises `Rejected`."""
     bound = socket(AF_INET6 if ":" in place.host else AF_INET)
     bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
@@ -201,15 +203,15 @@ def _bound(place: Place) -> socket:
     return bound
 
 
-def _advertised(config: uvicorn.Config, listening: socket) -> str:
+def _find_advertised_url(config: uvicorn.Config, listening: socket) -> str:
     """Return where others reach the socket: by the machine's name if it listens everywhere."""
-    url = _url(config, listening)
+    url = _build_url(config, listening)
     for everywhere in ("//0.0.0.0:", "//[::]:"):
         url = url.replace(everywhere, f"//{getfqdn()}:")
     return url
 
 
-def _url(config: uvicorn.Config, listening: socket) -> str:
+def _build_url(config: uvicorn.Config, listening: socket) -> str:
     address, port = listening.getsockname()[:2]
     host = f"[{address}]" if ":" in address else address
     return f"{'https' if config.is_ssl else 'http'}://{host}:{port}"

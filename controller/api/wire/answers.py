@@ -14,9 +14,9 @@ import msgspec
 
 from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import GroupRow
-from controller.aggregation.shown.order import ReaderLag
-from controller.aggregation.shown.segments import SegmentRow
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.reader_lags import ReaderLag
+from controller.aggregation.views.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import (
     BacklogPolicy,

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, create_model
 from starlette.responses import Response
 
 from controller.api.wire.requests import Position
-from controller.service.long_reads import in_slices
+from controller.service.long_reads import iterate_in_slices
 from noted_time import StreamCut
 
 ANSWER_BYTES = 4 * 1024 * 1024
@@ -56,7 +56,7 @@ async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
     """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
     page: list[Any] = []
     last, room = None, ANSWER_BYTES
-    async for item in in_slices(items):
+    async for item in iterate_in_slices(items):
         encoded = encode(item)
         room -= len(encoded)
         if len(page) == limit or (page and room < 0):

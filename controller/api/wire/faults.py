@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
-from noted_time.values import Unreadable, time_of
+from noted_time.values import Unreadable, parse_time
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 FAULTS_SHOWN = 10
 """Maximum number of faults of a request that are named."""
 
-BRIEF = 40
+BRIEF_LENGTH = 40
 """Maximum number of characters of a value or name that are repeated."""
 
-EXTRA = "extra_forbidden"
+UNKNOWN_FIELD = "extra_forbidden"
 """The fault of a field or query parameter that is not known."""
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
@@ -29,7 +29,7 @@ MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
 MUST_BE_A_SEGMENT = "must name a segment: a decimal integer below 10^18"
 MUST_BE_A_LINE = "must be one line, without control, invisible and bidirectional characters"
 
-WORDS: Mapping[str, str] = {
+FAULT_WORDS: Mapping[str, str] = {
     "missing": "is missing",
     "bool_parsing": "must be true or false",
     "bool_type": "must be true or false",
@@ -49,24 +49,24 @@ WORDS: Mapping[str, str] = {
 }
 """What is expected of a field, by the fault that pydantic found."""
 
-UNSEEN = frozenset(("[key]", "[one]", "[several]"))
+HIDDEN_PARTS = frozenset(("[key]", "[one]", "[several]"))
 """Parts of a place that say how pydantic came there, and are not in the body."""
 
 PlacedFault = tuple[str, str]
 """Where a field is, as a path, and why it does not fit."""
 
 
-def brief(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the text, or its beginning."""
-    return text if len(text) <= BRIEF else text[:BRIEF] + "…"
+    return text if len(text) <= BRIEF_LENGTH else text[:BRIEF_LENGTH] + "…"
 
 
-def no_such(kind: str, name: str, known: Sequence[str]) -> str:
+def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
     """Return that a field or parameter of that name does not exist, and which do.
 
-    >>> no_such("field", "tiem", ["writer", "time"])
+    >>> describe_unknown("field", "tiem", ["writer", "time"])
     "unknown field; did you mean 'time'? Known: writer, time"
-    >>> no_such("query parameter", "x", [])
+    >>> describe_unknown("query parameter", "x", [])
     'unknown query parameter; this call has none'
     """
     near = get_close_matches(name[:100], known, n=1)
@@ -75,7 +75,7 @@ def no_such(kind: str, name: str, known: Sequence[str]) -> str:
     return f"unknown {kind}; {which}"
 
 
-def parameters_of(request: Request) -> list[str]:
+def list_parameters(request: Request) -> list[str]:
     """Return the query parameters of the route that took a request."""
     wanted = request.scope["route"].operation_id
     paths = request.app.openapi()["paths"].values()
@@ -84,42 +84,46 @@ def parameters_of(request: Request) -> list[str]:
     return [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
 
 
-def fields_beside(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
+def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
     """Return the fields beside an unknown one at `where` in a body."""
     for part in where[:-1]:
         if part in model.model_fields:
-            model = next(models_in(model.model_fields[str(part)].annotation))
+            model = next(find_models(model.model_fields[str(part)].annotation))
     return list(model.model_fields)
 
 
-def models_in(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
+def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
     """Yield the models that a type is, or has as alternatives or entries."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for each in get_args(kind):
-        yield from models_in(each)
+        yield from find_models(each)
 
 
-def found_in(
+def place_faults(
     errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
 ) -> list[PlacedFault]:
     """Return where a request does not fit and why, at most ten of the faults that pydantic found.
 
     `known` returns the names beside an unknown field or parameter.
     """
-    return [(place(each["loc"]), _what(each, known)) for each in errors[:FAULTS_SHOWN]]
+    return [
+        (format_path(each["loc"]), _describe_fault(each, known)) for each in errors[:FAULTS_SHOWN]
+    ]
 
 
-def place(where: Sequence[int | str]) -> str:
+def format_path(where: Sequence[int | str]) -> str:
     """Return the path to a field or parameter."""
-    return ".".join(brief(str(part)) for part in where if part not in UNSEEN)
+    return ".".join(shorten(str(part)) for part in where if part not in HIDDEN_PARTS)
 
 
-def _what(error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[str]]) -> str:
+def _describe_fault(
+    error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[str]]
+) -> str:
     where = error["loc"]
-    if error["type"] == EXTRA:
+    if error["type"] == UNKNOWN_FIELD:
         kind = "query parameter" if where[0] == "query" else "field"
-        return no_such(kind, str(where[-1]), known(where))
+        return describe_unknown(kind, str(where[-1]), known(where))
     pattern = error.get("ctx", {}).get("pattern")
     if pattern is not None:
         kinds = (("{1,64}", MUST_BE_A_SESSION), ("A-Z", MUST_BE_A_NAME), ("1-9", MUST_BE_A_SEGMENT))
@@ -127,21 +131,23 @@ def _what(error: Mapping[str, Any], known: Callable[[Sequence[int | str]], list[
     if error["type"] in {"model_type", "model_attributes_type"}:
         is_body = tuple(where) == ("body",)
         return f"must be a JSON object{', sent with Content-Type: application/json' * is_body}"
-    words = WORDS.get(error["type"])
+    words = FAULT_WORDS.get(error["type"])
     if words is None:
         return str(error["msg"]).removeprefix("Value error, ")
-    return words.format(**error.get("ctx", {})) + _but_found(error.get("input"))
+    return words.format(**error.get("ctx", {})) + _describe_input(error.get("input"))
 
 
-def _but_found(given: object) -> str:
+def _describe_input(given: object) -> str:
     """Return what a field has instead, and of a time what it is as an integer.
 
-    >>> _but_found(-5), _but_found("2013-01-01T10:00Z"), _but_found([1])
+    >>> _describe_input(-5), _describe_input("2013-01-01T10:00Z"), _describe_input([1])
     (', not -5', ", not '2013-01-01T10:00Z': in Unix ms that is 1357034400000", '')
     """
     if not isinstance(given, str | int | float):
         return ""
-    found = f", not {json.dumps(given) if isinstance(given, bool) else brief(repr(given))}"
+    found = f", not {json.dumps(given) if isinstance(given, bool) else shorten(repr(given))}"
     with suppress(Unreadable):
-        return f"{found}: in Unix ms that is {time_of(str(given))}" if "T" in str(given) else found
+        return (
+            f"{found}: in Unix ms that is {parse_time(str(given))}" if "T" in str(given) else found
+        )
     return found

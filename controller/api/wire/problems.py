@@ -21,13 +21,13 @@ from controller.aggregation.owned_streams import NotOwner
 from controller.api.wire.faults import (
     FAULTS_SHOWN,
     PlacedFault,
-    brief,
-    fields_beside,
-    found_in,
-    models_in,
-    no_such,
-    parameters_of,
-    place,
+    describe_unknown,
+    find_models,
+    format_path,
+    list_parameters,
+    list_sibling_fields,
+    place_faults,
+    shorten,
 )
 from controller.api.wire.requests import REF
 from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
@@ -41,9 +41,9 @@ Described = NotedTimeError | StoreUnavailable | NotOwner
 
 Responses = dict[int | str, dict[str, Any]]
 
-_PROBLEM = {"$ref": REF.format(model="Problem")}
-PROBLEMS: Responses = {
-    status: {"description": text, "content": {PROBLEM: {"schema": _PROBLEM}}}
+_PROBLEM_SCHEMA = {"$ref": REF.format(model="Problem")}
+PROBLEM_RESPONSES: Responses = {
+    status: {"description": text, "content": {PROBLEM: {"schema": _PROBLEM_SCHEMA}}}
     for status, text in (
         (400, "Malformed JSON"),
         (401, "Missing, expired or revoked token"),
@@ -57,17 +57,17 @@ PROBLEMS: Responses = {
 }
 """The problems of a route in the OpenAPI document."""
 
-_REFUSED = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM]}
+_REFUSED_SCHEMA = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM_SCHEMA]}
 NOTES_REFUSED: Responses = {
     422: {
         "description": "A field does not fit, or no note was accepted",
-        "content": {PROBLEM: {"schema": _REFUSED}},
+        "content": {PROBLEM: {"schema": _REFUSED_SCHEMA}},
     }
 }
 """What it says in place of that of the route for notes."""
 
 
-def problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON
+def build_problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON
     """Return a problem document; `facts` are further members of it."""
     body = {
         "type": f"urn:noted-time:problem:{code}",
@@ -83,7 +83,7 @@ def problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noq
 def problem_of(error: Described) -> Answer:
     """Return the problem document of an error that left the service."""
     kind = error.kind
-    return problem(kind.status, kind.code, str(error), **kind.members(error))
+    return build_problem(kind.status, kind.code, str(error), **kind.members(error))
 
 
 def refusal_of(error: Described) -> Answer:
@@ -91,18 +91,20 @@ def refusal_of(error: Described) -> Answer:
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
 
-def invalid_request(found: Sequence[PlacedFault]) -> Answer:
+def build_invalid_request(found: Sequence[PlacedFault]) -> Answer:
     """Return the problem of a request in which fields do not fit: where each is, and why."""
     detail = "; ".join(f"{where}: {what}" for where, what in found[:FAULTS_SHOWN])
     errors = [{"where": where, "what": what} for where, what in found]
-    return problem(422, "invalid_request", detail, errors=errors)
+    return build_problem(422, "invalid_request", detail, errors=errors)
 
 
-def unknown_parameters(query: bytes) -> Answer:
+def refuse_parameters(query: bytes) -> Answer:
     """Return the problem of query parameters sent to a call that has none."""
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
-    what = no_such("query parameter", "", ())
-    return invalid_request([(place(("query", name)), what) for name in names[:FAULTS_SHOWN]])
+    what = describe_unknown("query parameter", "", ())
+    return build_invalid_request(
+        [(format_path(("query", name)), what) for name in names[:FAULTS_SHOWN]]
+    )
 
 
 def install(app: FastAPI) -> None:
@@ -111,18 +113,18 @@ def install(app: FastAPI) -> None:
     async def http(request: Request, error: HTTPException) -> Response:
         path = request.url.path
         if error.status_code == NOT_FOUND:
-            error.detail = f"there is no call at {brief(path)}: /openapi.json lists them"
-        allowed = error.status_code == METHOD_NOT_ALLOWED and _allowed(app, path)
+            error.detail = f"there is no call at {shorten(path)}: /openapi.json lists them"
+        allowed = error.status_code == METHOD_NOT_ALLOWED and _list_allowed_methods(app, path)
         if allowed:
-            error.detail = f"{brief(path)} takes {allowed}, not {request.method}"
+            error.detail = f"{shorten(path)} takes {allowed}, not {request.method}"
             error.headers = {"Allow": allowed}
         return _http(error)
 
-    async def refused(_: Request, error: Described) -> Response:
+    async def answer_refusal(_: Request, error: Described) -> Response:
         return refusal_of(error).to_response()
 
     for kind in get_args(Described):
-        app.add_exception_handler(kind, refused)  # type: ignore[arg-type]
+        app.add_exception_handler(kind, answer_refusal)  # type: ignore[arg-type]
     app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
     app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
 
@@ -135,29 +137,29 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
     )
     if malformed is not None:
         why, at = malformed["ctx"]["error"], malformed["loc"][-1]
-        return problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
-    return invalid_request(found_in(errors, partial(_known, request))).to_response()
+        return build_problem(400, "malformed_json", f"body: {why} (byte {at})").to_response()
+    return build_invalid_request(place_faults(errors, partial(_list_known, request))).to_response()
 
 
-def _known(request: Request, where: Sequence[int | str]) -> list[str]:
+def _list_known(request: Request, where: Sequence[int | str]) -> list[str]:
     """Return the names that are known beside an unknown field or parameter."""
     if where[0] == "query":
-        return parameters_of(request)
+        return list_parameters(request)
     hints = get_type_hints(request.scope["route"].endpoint).values()
-    body = next(model for hint in hints for model in models_in(hint))
-    return fields_beside(body, where[1:])
+    body = next(model for hint in hints for model in find_models(hint))
+    return list_sibling_fields(body, where[1:])
 
 
 def _http(error: HTTPException) -> Response:
     codes = {400: "malformed_json", 404: "not_found", 405: "method_not_allowed"}
     code = codes.get(error.status_code, "http_error")
-    answer = problem(error.status_code, code, str(error.detail)).to_response()
+    answer = build_problem(error.status_code, code, str(error.detail)).to_response()
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
     return answer
 
 
-def _allowed(app: FastAPI, path: str) -> str:
+def _list_allowed_methods(app: FastAPI, path: str) -> str:
     """Return every method of the path; the framework only knows those of one route."""
     operations = [
         operations

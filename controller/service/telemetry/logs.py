@@ -14,7 +14,7 @@ from controller.store.port import Transaction
 
 log = structlog.get_logger()
 
-WARNED_OF = frozenset(("removed", "sealed"))
+WARNING_ACTIONS = frozenset(("removed", "sealed"))
 """The changes of streams that are logged as warnings."""
 
 Format = Literal["auto", "console", "json"]
@@ -58,9 +58,9 @@ def configure(level: str, form: Format = "auto") -> None:
 def log_changes(streams: OwnedStreams, batch: Transaction) -> None:
     """Log the changes of streams that are durable now, and who made them."""
     for change in batch.changes:
-        for stream in streams.with_ids((change.stream_id,)):
+        for stream in streams.find_by_ids((change.stream_id,)):
             facts = {"action": change.action, "writer": change.writer, "by": change.by}
-            if change.action in WARNED_OF:
+            if change.action in WARNING_ACTIONS:
                 log.warning("stream_changed", stream=stream.record.name, **facts)
             else:
                 log.info("stream_changed", stream=stream.record.name, **facts)

@@ -25,10 +25,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.group_backlog import flags
+from controller.aggregation.group_backlog import list_flags
 from controller.aggregation.owned_streams import OwnedStreams
-from controller.aggregation.shown.inspection import DomainReading, StreamReading, read_stream
-from controller.aggregation.shown.order import read_groups
+from controller.aggregation.views.inspection import DomainReading, StreamReading, read_stream
+from controller.aggregation.views.reader_lags import read_groups
 from controller.service.limits import Overloaded
 from controller.store.port import Leases, Transaction
 from noted_time.values import UNIX_MS
@@ -50,7 +50,7 @@ NAMED_AFTER_MS = 5000
 At each mark some writers hold until their next note, and a name seen once is a series forever.
 """
 
-SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 # they would add a useless second series for each counter
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -80,7 +80,7 @@ class Metrics:
         self.commit_seconds = Histogram(
             "noted_time_commit_seconds",
             "Time of one group commit",
-            buckets=SECONDS,
+            buckets=DURATION_BUCKETS_S,
             registry=self.registry,
         )
         self.commit_members = Histogram(
@@ -97,21 +97,23 @@ class Metrics:
             "Requests refused because too much waits",
             registry=self.registry,
         )
-        self.streams = self._gauge("noted_time_streams", "Streams that this controller owns")
-        self.long_polls = self._gauge("noted_time_long_polls", "Readers that wait for marks")
-        self.intake = self._gauge(
+        self.streams = self._add_gauge("noted_time_streams", "Streams that this controller owns")
+        self.long_polls = self._add_gauge("noted_time_long_polls", "Readers that wait for marks")
+        self.intake = self._add_gauge(
             "noted_time_intake_requests", "Requests that wait for the next group commit"
         )
-        self.service_clock = self._gauge(
+        self.service_clock = self._add_gauge(
             "noted_time_service_clock_seconds", "Service clock, which measures writer timeouts"
         )
-        self._ready = self._gauge(
+        self._ready = self._add_gauge(
             "noted_time_ready", "1 while the controller serves, 0 while its database is away"
         )
         self._buckets = Gauge(
             "noted_time_buckets", "Buckets of streams by owner", ["owner"], registry=self.registry
         )
-        self._replicas = self._gauge("noted_time_replicas", "Controllers that share the database")
+        self._replicas = self._add_gauge(
+            "noted_time_replicas", "Controllers that share the database"
+        )
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
         """Show whether the controller serves, and how many buckets each owner has.
@@ -130,16 +132,16 @@ class Metrics:
         self._overloaded.inc()
         return Overloaded(message)
 
-    def committed(self, batch: Transaction, took_s: float) -> None:
+    def count_commit(self, batch: Transaction, took_s: float) -> None:
         """Count one commit, and the writers that it made durable."""
         self.commit_seconds.observe(took_s)
         self.commit_members.observe(batch.records)
 
-    def _gauge(self, name: str, sentence: str) -> Gauge:
+    def _add_gauge(self, name: str, sentence: str) -> Gauge:
         return Gauge(name, sentence, registry=self.registry)
 
 
-class Held(NamedTuple):
+class NamedHolder(NamedTuple):
     """A holder that may be named."""
 
     ms: int
@@ -165,7 +167,7 @@ class Exposition(Collector):
         self._backlogs = [
             ([each.record.name, group], backlog)
             for each in islice(streams, STREAMS_SHOWN)
-            for group, backlog in flags(each, now)
+            for group, backlog in list_flags(each, now)
         ]
         self._not_shown = len(streams) - len(self._streams)
         self._groups = read_groups(islice(streams, STREAMS_SHOWN))
@@ -173,26 +175,26 @@ class Exposition(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the families of the process and of the streams."""
         yield from self._registry.collect()
-        yield _family(
+        yield _build_family(
             "streams_not_shown", "Streams without series, beyond 1000", [([], self._not_shown)]
         )
-        yield from self._of_streams()
-        yield from self._of_domains()
-        yield from self._of_holders()
-        yield from self._of_groups()
+        yield from self._collect_streams()
+        yield from self._collect_domains()
+        yield from self._collect_holders()
+        yield from self._collect_groups()
         sentence = "1 if a reader group has a backlog, else 0"
-        yield _family("group_backlog", sentence, self._backlogs, ["stream", "group"])
+        yield _build_family("group_backlog", sentence, self._backlogs, ["stream", "group"])
 
-    def _of_streams(self) -> Iterator[Metric]:
+    def _collect_streams(self) -> Iterator[Metric]:
         members = (
             ([stream.name, state], count)
             for stream in self._streams
             for state, count in stream.members.items()
         )
-        yield _family("members", "Members by state", members, ["stream", "state"])
+        yield _build_family("members", "Members by state", members, ["stream", "state"])
         excluded = (([each.name], each.excluded) for each in self._streams)
         sentence = "Writers excluded by their timeout or removed by an operator"
-        yield _family("excluded", sentence, excluded, ["stream"], CounterMetricFamily)
+        yield _build_family("excluded", sentence, excluded, ["stream"], CounterMetricFamily)
         out = (
             ([stream.name, writer], max(0, self._now.wall - since) / 1000)
             for stream in self._streams
@@ -200,16 +202,16 @@ class Exposition(Collector):
         )
         sentence = "How long a writer is excluded, after a mark advanced without it"
         shown = nsmallest(NAMES_SHOWN, out, key=itemgetter(1))
-        yield _family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
+        yield _build_family("excluded_writer_seconds", sentence, shown, ["stream", "writer"])
         fenced = (([each.name], each.fenced) for each in self._streams)
         sentence = "Notes refused because another process took the writer's name over"
-        yield _family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
+        yield _build_family("fenced", sentence, fenced, ["stream"], CounterMetricFamily)
         lost = (([each.name], each.lost_marks) for each in self._streams)
         sentence = "Marks that the controller had shown and its database lost"
-        yield _family("lost_marks", sentence, lost, ["stream"], CounterMetricFamily)
+        yield _build_family("lost_marks", sentence, lost, ["stream"], CounterMetricFamily)
 
-    def _of_domains(self) -> Iterator[Metric]:
-        each, counter = self._of_each, CounterMetricFamily
+    def _collect_domains(self) -> Iterator[Metric]:
+        each, counter = self._build_domain_family, CounterMetricFamily
         # The last seq is the number of marks ever appended, over all restarts and owners.
         sentence = "Marks appended since the stream was created"
         yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
@@ -218,8 +220,8 @@ class Exposition(Collector):
         sentence = "Lower of the last mark, in the stream's time"
         yield each("lower", sentence, lambda domain: domain.last.lower if domain.last else None)
         sentence = "Wall clock minus lower, if that is Unix ms; grows while idle"
-        yield each("watermark_lag_seconds", sentence, self._lag_s)
-        yield each("mark_age_seconds", "Time since the last mark", self._age_s)
+        yield each("watermark_lag_seconds", sentence, self._find_lag_s)
+        yield each("mark_age_seconds", "Time since the last mark", self._find_age_s)
         sentence = "Members that hold the watermark back"
         yield each("holders", sentence, lambda domain: domain.holders)
         sentence = "How long the longest holder holds the watermark back"
@@ -229,7 +231,7 @@ class Exposition(Collector):
             lambda domain: domain.longest[0].ms / 1000 if domain.longest else 0,
         )
 
-    def _of_each(
+    def _build_domain_family(
         self,
         name: str,
         sentence: str,
@@ -238,15 +240,15 @@ class Exposition(Collector):
     ) -> Metric:
         rows = (
             ([stream, domain.domain], value)
-            for stream, domain in _domains(self._streams)
+            for stream, domain in _list_domains(self._streams)
             if (value := read(domain)) is not None
         )
-        return _family(name, sentence, rows, ["stream", "domain"], kind)
+        return _build_family(name, sentence, rows, ["stream", "domain"], kind)
 
-    def _of_holders(self) -> Iterator[Metric]:
+    def _collect_holders(self) -> Iterator[Metric]:
         held = (
-            Held(holding.ms, stream, domain.domain, holding.writer, holding.left_ms)
-            for stream, domain in _domains(self._streams)
+            NamedHolder(holding.ms, stream, domain.domain, holding.writer, holding.left_ms)
+            for stream, domain in _list_domains(self._streams)
             for holding in domain.longest
             if holding.ms >= NAMED_AFTER_MS
         )
@@ -255,39 +257,41 @@ class Exposition(Collector):
         names = [[each.stream, each.domain, each.writer] for each in named]
         held_s = [each.ms / 1000 for each in named]
         sentence = "How long a writer holds the watermark back, from 5 s on"
-        yield _family("holder_seconds", sentence, zip(names, held_s, strict=True), labels)
+        yield _build_family("holder_seconds", sentence, zip(names, held_s, strict=True), labels)
         left_s = [each.left_ms / 1000 for each in named]
         sentence = "Time until a holder is excluded if it stays silent"
-        yield _family("holder_times_out_seconds", sentence, zip(names, left_s, strict=True), labels)
-        holders = sum(domain.holders for _, domain in _domains(self._streams))
+        yield _build_family(
+            "holder_times_out_seconds", sentence, zip(names, left_s, strict=True), labels
+        )
+        holders = sum(domain.holders for _, domain in _list_domains(self._streams))
         sentence = "Holders that no series names"
-        yield _family("holders_not_named", sentence, [([], holders - len(named))])
+        yield _build_family("holders_not_named", sentence, [([], holders - len(named))])
 
-    def _of_groups(self) -> Iterator[Metric]:
+    def _collect_groups(self) -> Iterator[Metric]:
         rows = (
             ([each.stream, each.group, each.domain], each.behind) for each in self._groups.shown
         )
         sentence = "Last lower minus the lower of a reader group, in the stream's time"
-        yield _family("group_behind", sentence, rows, ["stream", "group", "domain"])
+        yield _build_family("group_behind", sentence, rows, ["stream", "group", "domain"])
         sentence = "Reader groups that are not measured"
-        yield _family("groups_not_shown", sentence, [([], self._groups.not_shown)])
+        yield _build_family("groups_not_shown", sentence, [([], self._groups.not_shown)])
 
-    def _lag_s(self, domain: DomainReading) -> float | None:
+    def _find_lag_s(self, domain: DomainReading) -> float | None:
         if domain.last is None or domain.last.lower not in UNIX_MS:
             return None
         return (self._now.wall - domain.last.lower) / 1000
 
-    def _age_s(self, domain: DomainReading) -> float | None:
+    def _find_age_s(self, domain: DomainReading) -> float | None:
         return (
             None if domain.last is None else max(0, self._now.wall - domain.last.written_at) / 1000
         )
 
 
-def _domains(streams: Sequence[StreamReading]) -> Iterator[tuple[str, DomainReading]]:
+def _list_domains(streams: Sequence[StreamReading]) -> Iterator[tuple[str, DomainReading]]:
     return ((stream.name, domain) for stream in streams for domain in stream.domains)
 
 
-def _family(
+def _build_family(
     name: str,
     sentence: str,
     rows: Iterable[tuple[Sequence[str], float]],

@@ -19,7 +19,7 @@ from controller.store.port import Transaction
 _tracer = trace.get_tracer("noted-time")
 
 
-def can_be_sent() -> bool:
+def is_exporter_installed() -> bool:
     """Whether the packages of the extra `otel` are installed; the environment has the destination.
 
     Sets the service name, and a short time-out for a collector that is away when this process ends,
@@ -31,7 +31,7 @@ def can_be_sent() -> bool:
 
 
 @cache
-def are_made() -> bool:
+def is_configured() -> bool:
     """Whether anything was configured to take spans, which is so before the first request."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
@@ -39,7 +39,7 @@ def are_made() -> bool:
 @contextmanager
 def commit(batch: Transaction) -> Iterator[None]:
     """Trace a commit, which may fail."""
-    if not are_made():  # a span for nobody takes 50 µs
+    if not is_configured():  # a span for nobody takes 50 µs
         yield
         return
     with _tracer.start_as_current_span("commit") as span:

@@ -21,13 +21,13 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from noted_time.client import run
-from noted_time.values import time_of, unix_ms_of
+from noted_time.values import parse_time, unix_ms_of
 from noted_time_airflow.hook import NotedTimeHook, find_connections
 from noted_time_airflow.trigger import NotedTimeTrigger
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing
-from noted_time_airflow.watching import FAILURES, judged, poll_once
+from noted_time_airflow.watching import CHECK_FAILURES, judge_error, poll_once
 
-AIRFLOW = tuple(map(int, __version__.split(".")[:2]))
+AIRFLOW_VERSION = tuple(map(int, __version__.split(".")[:2]))
 
 AFTER_TIMEOUT_S = 60
 """How much longer Airflow waits for the trigger, which says itself why time is up."""
@@ -106,7 +106,7 @@ class NotedTimeSensor(BaseSensorOperator):
             raise ValueError(f"missing={missing!r} is none of {', '.join(get_args(WhileMissing))}")
         if isinstance(require, str) and require not in get_args(Everyone):
             raise ValueError(f'require is "all", "known" or a list of writers: [{require!r}]')
-        if partition_key is not None and AIRFLOW < (3, 3):
+        if partition_key is not None and AIRFLOW_VERSION < (3, 3):
             raise ValueError(
                 "partition_key takes Airflow 3.3 or newer: upgrade it, or leave it out"
             )
@@ -129,29 +129,29 @@ class NotedTimeSensor(BaseSensorOperator):
         deadline = time.time() + self.timeout
         if found := self.poke(context):
             return found.xcom_value
-        trigger = NotedTimeTrigger(wanted=asdict(self._wanted()), deadline=deadline)
+        trigger = NotedTimeTrigger(wanted=asdict(self._build_wanted()), deadline=deadline)
         longest = timedelta(seconds=self.timeout + AFTER_TIMEOUT_S)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Poll once."""
         try:
-            wanted = self._wanted()
+            wanted = self._build_wanted()
             found = run(find_connections(wanted), NotedTimeHook.get_connection)
             verdict = poll_once(wanted, *found)
-        except FAILURES as error:
-            verdict = judged(error)
-        return self._concluded(verdict, context)
+        except CHECK_FAILURES as error:
+            verdict = judge_error(error)
+        return self._conclude(verdict, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - likewise
         """Go on after the trigger, with its verdict."""
-        return self._concluded(Verdict(**event), context).xcom_value
+        return self._conclude(Verdict(**event), context).xcom_value
 
-    def _wanted(self) -> Wanted:
+    def _build_wanted(self) -> Wanted:
         """Return the condition, once templates are rendered; raises `Rejected` for its time."""
         given, require, group = self.complete_to, self.require, self.group
         return Wanted(
-            time_of(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
+            parse_time(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
             self.stream or "",
             self.table or "",
             self.domain,
@@ -162,7 +162,7 @@ class NotedTimeSensor(BaseSensorOperator):
             *(group if isinstance(group, ConsumerGroup) else ConsumerGroup(group or "")),
         )
 
-    def _concluded(self, verdict: Verdict, context: Context) -> PokeReturnValue:
+    def _conclude(self, verdict: Verdict, context: Context) -> PokeReturnValue:
         """Log it, and return whether it is complete; raises if it never will be."""
         if verdict.status in {"failed", "timed out"}:
             if self.soft_fail or self.never_fail:

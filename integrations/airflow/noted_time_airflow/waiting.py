@@ -10,7 +10,7 @@ from noted_time import NotCompleteYet, OpenStream, Rejected
 from noted_time.client import Json, Question
 from noted_time.client.waiting import PAUSE_S, NotYet
 from noted_time.tables import NoClaim, standing
-from noted_time.values import UnexpectedAnswer, shown_time
+from noted_time.values import UnexpectedAnswer, format_time
 from reader_client.asking.answers import cut_answer
 from reader_client.asking.questions import complete_to
 from reader_client.asking.reached import reaches_mark
@@ -62,7 +62,7 @@ class Wanted:
     def shown(self) -> str:
         """The condition as a sentence."""
         by = f", read by group {self.group!r}" if self.group else ""
-        return f"{self.table or self.stream} is complete to {shown_time(self.complete_to)}{by}"
+        return f"{self.table or self.stream} is complete to {format_time(self.complete_to)}{by}"
 
     def not_yet(self, why: str) -> NotYet:
         """Return the error of a poll that is repeated after the `poke_interval`."""
@@ -100,10 +100,10 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         if wanted.missing != "warn":
             raise
         found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
-        return _judged(found, wanted, [str(error)], may_pass=False)
+        return _judge(found, wanted, [str(error)], may_pass=False)
     cut = cut_answer(answer)
     if cut.mark.lower < wanted.complete_to and not cut.mark.final:  # sealed: nothing more comes
-        so_far, asked = shown_time(cut.mark.lower), shown_time(wanted.complete_to)
+        so_far, asked = format_time(cut.mark.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
     if wanted.group:
         try:
@@ -121,7 +121,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     objected = objections(cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
     may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
-    return _judged(found, wanted, objected, may_pass=may_pass)
+    return _judge(found, wanted, objected, may_pass=may_pass)
 
 
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
@@ -137,8 +137,8 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     if isinstance(claim, NoClaim):
         raise wanted.not_yet(f"nothing is claimed of {table}: {claim.why}")
     if claim.complete_to < time:
-        so_far = f"{table} is complete to {shown_time(claim.complete_to)}"
-        raise wanted.not_yet(f"{so_far}, not yet to {shown_time(time)}")
+        so_far = f"{table} is complete to {format_time(claim.complete_to)}"
+        raise wanted.not_yet(f"{so_far}, not yet to {format_time(time)}")
     first = first_complete(table, claim, time, ())
     first.check_since(time)
     missing, required = first.missing_writers, wanted.requirement
@@ -150,7 +150,7 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     )
     streams = to_ask(first, required)
     if streams is None or (streams and not asks):
-        return _judged(found, wanted, [NOT_ASKED], may_pass=False)
+        return _judge(found, wanted, [NOT_ASKED], may_pass=False)
     may_pass = wanted.missing == "wait"
     try:
         objected = yield from table_objections(first, time, required)
@@ -159,10 +159,10 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
             return replace(found, sentence=f"{found.sentence}; later claims have them")
     except OpenStream as error:
         objected, may_pass = [str(error)], False
-    return _judged(found, wanted, objected, may_pass=may_pass)
+    return _judge(found, wanted, objected, may_pass=may_pass)
 
 
-def _judged(found: Verdict, wanted: Wanted, objected: list[str], *, may_pass: bool) -> Verdict:
+def _judge(found: Verdict, wanted: Wanted, objected: list[str], *, may_pass: bool) -> Verdict:
     if not objected:
         return found
     sentence = "; ".join([found.sentence, *objected])

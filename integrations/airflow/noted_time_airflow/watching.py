@@ -12,7 +12,7 @@ from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.client.waiting import Poll, Sleep, until_complete
-from noted_time.extras import needs_extra
+from noted_time.extras import build_import_error
 from noted_time.progress import ReadOffsets
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_table
 from reader_client.asking.reached import answering
@@ -20,13 +20,13 @@ from reader_client.asking.reached import answering
 Address = tuple[str, str | None]
 """The URL of a controller, and a token."""
 
-NOWHERE: Address = ("http://127.0.0.1:7464", None)
+UNUSED_URL: Address = ("http://127.0.0.1:7464", None)
 """An address that is never asked, where Airflow has no connection."""
 
-FAILURES = (NotedTimeError, ImportError)
+CHECK_FAILURES = (NotedTimeError, ImportError)
 
 
-def judged(error: Exception, *, is_late: bool = False) -> Verdict:
+def judge_error(error: Exception, *, is_late: bool = False) -> Verdict:
     """Return the verdict of an error: a refusal is final, any other may pass until it `is_late`."""
     if not isinstance(error, Unreachable | Conflict):
         return Verdict("failed", str(error))
@@ -56,7 +56,7 @@ def offsets_of(
     try:
         from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        raise needs_extra("a consumer group", "kafka", error) from None
+        raise build_import_error("a consumer group", "kafka", error) from None
     return GroupOffsets(settings, wanted.group, wanted.topic or wanted.stream)
 
 
@@ -66,7 +66,7 @@ def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> 
     For a table, a controller at `address`, if any, says which writers are missing. `kafka` is the
     connection for `offsets_of`.
     """
-    url, token = address or NOWHERE
+    url, token = address or UNUSED_URL
     with closing(Transport(url, token=token)) as transport:
         if wanted.table:
             return run(look_at_table(wanted, asks=address is not None), transport.ask)
@@ -98,8 +98,8 @@ async def watch(
         async with _polling(wanted, address, kafka) as poll:
             found: Verdict = await run_async(until_complete(timeout_s), perform)
             return found
-    except FAILURES as error:
-        return judged(error, is_late=True)
+    except CHECK_FAILURES as error:
+        return judge_error(error, is_late=True)
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ async def _polling(
     wanted: Wanted, address: Address | None, kafka: object
 ) -> AsyncIterator[Callable[[int], Awaitable[Verdict]]]:
     """Give a poll that a controller may wait with for some ms; tables are read in a thread."""
-    url, token = address or NOWHERE
+    url, token = address or UNUSED_URL
     transport = AsyncTransport(url, token=token)
     try:
         if wanted.table:

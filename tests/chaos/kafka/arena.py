@@ -17,7 +17,7 @@ from typing import Self
 from demo.trials import java
 from demo.trials.kafka import Broker
 from demo.trials.secured_kafka import SecuredBroker
-from noted_time.kafka.noted_topic import noted_topic_of
+from noted_time.kafka.noted_topic import name_noted_topic
 from tests.chaos.calls import comes_true
 from tests.chaos.history import LIVE, History
 from tests.chaos.kafka import counting, landing, writing
@@ -266,7 +266,7 @@ class KafkaArena:
 
     def _relay(self) -> None:
         """Create the noted topic, without which the query would be refused, and the relay."""
-        self.broker.create(noted_topic_of(TOPIC), 1, {"cleanup.policy": "compact"})
+        self.broker.create(name_noted_topic(TOPIC), 1, {"cleanup.policy": "compact"})
         words = ["relay", "kafka", self.broker.address, TOPIC, "--url", self.url]
         self.observers.append(self._started("relay", "noted_time", *words))
 

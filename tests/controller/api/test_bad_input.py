@@ -225,7 +225,7 @@ async def test_a_database_that_is_away_is_not_ready(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Readiness fails while liveness holds, some seconds after the last commit at the latest."""
-    monkeypatch.setattr(committer, "PROVED_S", 0.0)
+    monkeypatch.setattr(committer, "PROOF_LASTS_S", 0.0)
     memory.close()
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.api.gate.access import OPEN
+from controller.api.gate.access import OPEN_PATHS
 from controller.api.middleware import MAX_BODY
 from tests.support.controllers import names
 from tests.support.http import Caller, places, problem
@@ -176,7 +176,7 @@ async def test_the_answer_begins_with_how_many_notes_were_refused(call: Caller) 
     ]
 
 
-@pytest.mark.parametrize("path", sorted(OPEN))
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
 async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
     """What such a client sends there is dropped as it comes."""
     answer = await call.send("GET", path, b"{}")

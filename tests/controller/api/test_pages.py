@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from controller.api.app import Api, create_api
-from controller.api.gate.access import needed
+from controller.api.gate.access import find_need
 from controller.api.pages import assets as pages
 from controller.service.controller import Controller
 from tests.support.http import Caller, problem
@@ -22,20 +22,20 @@ from tests.support.processes import environment
 
 MOST_BYTES = 31_000
 POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
-ASSETS = f"/assets/{pages.VERSION}"
+ASSETS = f"/assets/{pages.ASSETS_VERSION}"
 TYPES = {
     "/": "text/html; charset=utf-8",
     f"{ASSETS}/dashboard.css": "text/css; charset=utf-8",
     f"{ASSETS}/dashboard.js": "text/javascript; charset=utf-8",
     f"{ASSETS}/favicon.svg": "image/svg+xml",
 }
-MODULES = {f"{ASSETS}/{name}" for name in pages.FILES if name.endswith(".js")}
+MODULES = {f"{ASSETS}/{name}" for name in pages.DASHBOARD_FILES if name.endswith(".js")}
 LINK = re.compile(r'(?:href|src)="([^"]*)"')
 
 
 def test_every_page_is_one_of_these() -> None:
     """And the modules beside `dashboard.js`, which are served like it."""
-    assert set(TYPES) | MODULES == pages.PATHS
+    assert set(TYPES) | MODULES == pages.PAGE_PATHS
 
 
 @pytest.mark.parametrize("path", TYPES)
@@ -67,7 +67,7 @@ async def test_docs_leads_to_the_reference(call: Caller) -> None:
     answer = await call.get("/docs")
 
     assert (answer.status_code, answer.headers["location"]) == (307, "openapi.json")
-    assert str(needed("GET", "/docs")) == "nothing"
+    assert str(find_need("GET", "/docs")) == "nothing"
 
 
 async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
@@ -93,12 +93,12 @@ async def test_the_page_names_files_of_its_own_version_alone(call: Caller) -> No
     """A browser never mixes modules: another version's path is not found, nor asks for a token."""
     links = {f"/{each}" for each in LINK.findall((await call.get("/")).text) if "/" in each}
     assets = {each for each in links if each.startswith("/assets/")}
-    others = [each.replace(pages.VERSION, "0123456789abcdef") for each in assets]
+    others = [each.replace(pages.ASSETS_VERSION, "0123456789abcdef") for each in assets]
     answers = [await call.get(path) for path in others]
 
-    assert assets <= pages.PATHS
+    assert assets <= pages.PAGE_PATHS
     assert {each.status_code for each in answers} == {404}
-    assert {str(needed("GET", path)) for path in others} == {"nothing"}
+    assert {str(find_need("GET", path)) for path in others} == {"nothing"}
 
 
 def test_all_files_of_the_page_are_small() -> None:
@@ -108,12 +108,12 @@ def test_all_files_of_the_page_are_small() -> None:
     ]
 
     assert sum(len(gzip.compress(each)) for each in found) < MOST_BYTES
-    assert sorted(found) == sorted(pages.FILES.values())
+    assert sorted(found) == sorted(pages.DASHBOARD_FILES.values())
 
 
 async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
     """Neither do its style and its program."""
-    texts = [(await call.get(path)).text for path in pages.PATHS]
+    texts = [(await call.get(path)).text for path in pages.PAGE_PATHS]
 
     addresses = {
         found
@@ -134,7 +134,7 @@ async def test_the_api_is_described_when_a_controller_starts(
         return {}
 
     monkeypatch.setattr(Api, "document", None)
-    monkeypatch.setattr(Api, "_described", described)
+    monkeypatch.setattr(Api, "_build_document", described)
     api = create_api(Controller(MemoryStore()))
     async with api.router.lifespan_context(api):
         pass
@@ -156,7 +156,7 @@ def test_threads_that_ask_at_once_wait_for_one_description(monkeypatch: pytest.M
         return api.openapi()
 
     monkeypatch.setattr(Api, "document", None)
-    monkeypatch.setattr(Api, "_described", describe)
+    monkeypatch.setattr(Api, "_build_document", describe)
     api = create_api(Controller(MemoryStore()))
     with ThreadPoolExecutor(2) as threads:
         asked = [threads.submit(ask) for _ in range(2)]

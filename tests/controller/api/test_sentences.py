@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from controller.aggregation.shown import silence
-from controller.aggregation.shown.silence import NOTHING_LATE
-from controller.service.maintenance import exclude_the_silent, forget_departed
+from controller.aggregation.views import silence
+from controller.aggregation.views.silence import NOTHING_LATE
+from controller.service.maintenance import exclude_silent_writers, forget_departed
 from noted_time.rules import decisions
-from noted_time.values import shown_time
+from noted_time.values import format_time
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller
 
@@ -103,7 +103,7 @@ async def test_holders_that_are_not_all_named_may_take_longer(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A decision names a thousand of them; of too many it is not foreseen when all are out."""
-    monkeypatch.setattr(decisions, "FORESEEN", 1400)
+    monkeypatch.setattr(decisions, "EXCLUSIONS_FORESEEN", 1400)
     await note(call, a=5, b=9)
     for of in ("x", "y"):
         await call.note(*({"writer": f"{of}{n}"} for n in range(700)))
@@ -138,7 +138,7 @@ async def test_silent_writers_that_are_too_many_to_foresee_are_not_taken_for_non
     call: Caller, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The watermark moves by itself, but it is not said to where."""
-    monkeypatch.setattr(decisions, "FORESEEN", 2)
+    monkeypatch.setattr(decisions, "EXCLUSIONS_FORESEEN", 2)
     await note(call, lima=NINE_25, osaka=NINE_25 + 1, quito=NINE_25 + 2, berlin=HALF_PAST_TEN)
     serve_for(call.controller, time, 50_000)
     await note(call, berlin=HALF_PAST_TEN + 1)
@@ -173,7 +173,7 @@ async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: Gi
     ended = await said(call)
 
     who = f"{row['held_by']}: redeploy"
-    until = shown_time(row["held_until"])
+    until = format_time(row["held_until"])
     assert (row["writer"], row["held_for"]) == ("lima", "redeploy")
     assert f"lima is held by an operator until {until} ({who})." in lines
     assert not any("held by an operator" in line for line in ended)
@@ -280,7 +280,7 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a stream with very many writers only the first are examined."""
-    monkeypatch.setattr(silence, "EXAMINED", 1)
+    monkeypatch.setattr(silence, "MEMBERS_EXAMINED", 1)
     await note(call, osaka=HALF_PAST_TEN, lima=NINE_25)
     await call.client.delete(f"{S}/writers/lima")
 
@@ -305,11 +305,11 @@ async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
 ) -> None:
     """The first sentence says so, and since when."""
     await note(call, lima=NINE_25, osaka=NINE_25)
-    heard = shown_time(time.wall)
+    heard = format_time(time.wall)
     serve_for(call.controller, time, 90_000)
-    await call.controller._committer.submit(exclude_the_silent)
+    await call.controller._committer.submit(exclude_silent_writers)
 
-    first = f"s stands at {shown_time(NINE_25)}: both writers are silent, the last since {heard}"
+    first = f"s stands at {format_time(NINE_25)}: both writers are silent, the last since {heard}"
     assert (await said(call))[:1] == [f"{first}; nothing advances it."]
     assert (await said(call))[2:4] == [NOTHING_LATE, ONE_OF_THEM]
 
@@ -339,7 +339,7 @@ async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing
     await call.put("/v1/streams/t", {"expected_writers": ["lima"]})
     for _ in range(2):
         serve_for(call.controller, time, 90_000)
-        await call.controller._committer.submit(exclude_the_silent)
+        await call.controller._committer.submit(exclude_silent_writers)
     never = (await call.get("/v1/streams/t/explain")).json()["sentences"]
     (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
 

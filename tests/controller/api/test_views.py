@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from controller.aggregation.shown.overview import LAG_EVERY_MS, LAGS
-from controller.service.maintenance import exclude_the_silent
+from controller.aggregation.views.overview import LAG_EVERY_MS, LAGS_SHOWN
+from controller.service.maintenance import exclude_silent_writers
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, problem
 
@@ -41,7 +41,7 @@ async def test_a_stalled_stream_shows_its_holders_and_since_when(
     answer = (await call.get("/v1/overview")).json()
     stream_id = (await call.get(S)).json()["id"]
 
-    lag = [None] * (LAGS - 3) + [m * MINUTE for m in (2, 4, 6)]
+    lag = [None] * (LAGS_SHOWN - 3) + [m * MINUTE for m in (2, 4, 6)]
     domain = {"domain": "default", "lower": WALL - MINUTE, "upper": WALL - MINUTE}
     domain |= {"written_at": WALL, "decision": "hold", "holders": 1, "held_by": "slow"}
     domain |= {"held_for_ms": 5 * MINUTE, "times_out_in_ms": 55 * MINUTE, "lag": lag}
@@ -64,8 +64,8 @@ async def test_a_stream_without_marks_shows_nothing_but_its_decision(call: Calle
     shown = [(row["name"], *row["domains"][0].values()) for row in rows]
     nothing = (None, 0, None, None, None)
     assert [(*row[:6], *row[7:]) for row in shown] == [
-        ("new", "default", None, None, None, "quiet", *nothing[2:], [None] * LAGS),
-        ("other", "default", 5, 5, WALL, "quiet", *nothing[2:], [None] * LAGS),
+        ("new", "default", None, None, None, "quiet", *nothing[2:], [None] * LAGS_SHOWN),
+        ("other", "default", 5, 5, WALL, "quiet", *nothing[2:], [None] * LAGS_SHOWN),
     ]
 
 
@@ -307,7 +307,7 @@ async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after
     await note(call, "held", {"writer": "a", "time": 1}, {"writer": "b", "time": 2})
     for _ in range(2):  # first those that were overtaken, then the last
         serve_for(call.controller, time, 60_000)
-        await call.controller._committer.submit(exclude_the_silent)
+        await call.controller._committer.submit(exclude_silent_writers)
     today = await named(call)
     shown = (await call.get("/v1/overview")).json()
     serve_for(call.controller, time, 24 * 60 * MINUTE)
@@ -328,7 +328,7 @@ async def test_a_stream_with_a_mark_to_come_is_not_silent(call: Caller, time: Gi
     await call.put(S, {"mark_interval_ms": 120_000, "writer_timeout_ms": 1000})
     await call.note({"writer": "a", "time": 5}, {"writer": "b", "time": 5, "timeout_ms": 10**6})
     serve_for(call.controller, time, 60_000)
-    await call.controller._committer.submit(exclude_the_silent)
+    await call.controller._committer.submit(exclude_silent_writers)
     await call.note({"writer": "b", "time": 9}, {"writer": "b", "state": "finished"})
     found = (await call.get(f"{S}/explain")).json()
 

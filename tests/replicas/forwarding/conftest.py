@@ -1,12 +1,12 @@
 import pytest
 
-from controller.api.fleet import forwarding
+from controller.api.replicas import forwarding
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make waiting requests check again soon."""
-    monkeypatch.setattr(forwarding, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(forwarding, "RETRY_INTERVAL_S", 0.01)
 
 
 @pytest.fixture

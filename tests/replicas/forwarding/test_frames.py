@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from controller.api.fleet.forwarding import MAX_FRAME, MOST_ITEMS, PATH, Item
-from controller.api.fleet.shared_secret import HEADER
+from controller.api.replicas.forwarding import FORWARDED_PATH, MAX_FRAME, MOST_ITEMS, Item
+from controller.api.replicas.shared_secret import SECRET_HEADER
 from controller.api.wire.responses import NOT_MINE, Answer
 from controller.service import long_reads
 from controller.store.port import StoreUnavailable
@@ -166,9 +166,17 @@ async def test_a_stranger_sends_no_frame(guarded: tuple[Played, Guarded]) -> Non
     this, guard = guarded
     secret = this.store.replicas_secret()
     token = {b"authorization": f"Bearer {guard.token('admin')}".encode()}
-    shown = [{}, {HEADER: b""}, {HEADER: secret[:-1]}, {HEADER: secret + b"x"}, token]
+    shown = [
+        {},
+        {SECRET_HEADER: b""},
+        {SECRET_HEADER: secret[:-1]},
+        {SECRET_HEADER: secret + b"x"},
+        token,
+    ]
     with capture_logs() as logged:
-        found = [await this.client.post(PATH, content=b"x", headers=each) for each in shown]
+        found = [
+            await this.client.post(FORWARDED_PATH, content=b"x", headers=each) for each in shown
+        ]
 
     assert [problem(each)[:2] for each in found] == [(403, "forbidden")] * 5
     assert secret.decode() not in repr(logged) + "".join(each.text for each in found)

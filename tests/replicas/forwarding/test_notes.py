@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from structlog.testing import CapturingLogger
 
-from controller.api.fleet import forwarding
-from controller.api.fleet.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST_ITEMS, Item
+from controller.api.replicas import forwarding
+from controller.api.replicas.forwarding import FRAME_BYTES, FRAMES_AT_ONCE, MOST_ITEMS, Item
 from controller.api.wire.responses import NOT_MINE, PROBLEM, Answer
 from controller.service.limits import Limits
 from controller.store.port import StreamRecord, Transaction

@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 
-from controller.api.sockets.server import to_call
+from controller.api.sockets.server import normalize_url
 from noted_time import Rejected
 from tests.replicas.played import ELSEWHERE, HERE, OTHER, THERE, Played
 
@@ -139,7 +139,7 @@ async def test_what_names_no_stream_goes_nowhere(this: Played, path: str) -> Non
 )
 def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> None:
     """A slash at its end is removed, as paths are appended."""
-    assert to_call(url) == called
+    assert normalize_url(url) == called
 
 
 @pytest.mark.parametrize(
@@ -162,13 +162,13 @@ def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> Non
 def test_an_unreachable_address_is_not_advertised(url: str) -> None:
     """It is refused with a sentence, before anything is served."""
     with pytest.raises(Rejected, match="--advertise"):
-        to_call(url)
+        normalize_url(url)
 
 
 def test_a_password_in_what_is_advertised_is_not_repeated() -> None:
     """What is refused is logged."""
     with pytest.raises(Rejected) as refused:
-        to_call("http://ops:secret@a:7464")
+        normalize_url("http://ops:secret@a:7464")
 
     message = "--advertise must not contain a user or password: leave out the part before the @"
     assert str(refused.value) == message

@@ -17,7 +17,7 @@ PATIENCE_S = 10.0
 """How long a log may seem to be another one, by its ends alone, before that is believed."""
 
 
-class Rounds(Closing):
+class PollingLoop(Closing):
     """Looks every `poll_ms`: `run` in the calling thread, a ``with`` block or `start` in its own.
 
     If the log cannot be read now, this is logged once (``noted_time.observer``, or another `who`)
@@ -80,13 +80,13 @@ class Rounds(Closing):
         try:
             self.run()
         except NotedTimeError as error:
-            self._ended_by(error)
+            self._fail(error)
         except Exception as fault:  # noqa: BLE001 - raised by `check`
             failure = ClientFailed(f"the {self._who} of {self.stream} failed: {fault!r}")
             failure.__cause__ = fault
-            self._ended_by(failure)
+            self._fail(failure)
 
-    def _ended_by(self, error: NotedTimeError) -> None:
+    def _fail(self, error: NotedTimeError) -> None:
         self.failure = error
         self._log.error("the %s of %s stopped: %s", self._who, self.stream, error)
 

@@ -12,22 +12,22 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from noted_time.client.controllers import OWNER, Controllers
-from noted_time.client.decoding import SHOWN, check_types
-from noted_time.client.problems import SUCCESS, error_of, is_known
-from noted_time.values import UnexpectedAnswer, Unreachable, checked_name
+from noted_time.client.controllers import OWNER_HEADER, Controllers
+from noted_time.client.decoding import SHOWN_CHARACTERS, check_types
+from noted_time.client.problems import SUCCESS_STATUSES, error_of, is_known
+from noted_time.values import UnexpectedAnswer, Unreachable, validate_name
 
 Effect = TypeVar("Effect")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
 
-STREAMS = "/v1/streams"
+STREAMS_PATH = "/v1/streams"
 NO_CONTENT = 204
 
 MOST_BYTES = 32 * 1024 * 1024
 """Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
 
-UNPACKED = {"accept-encoding": "identity"}
+UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 """The header by which clients ask for uncompressed answers."""
 
 
@@ -51,10 +51,10 @@ class Question:
         >>> Question("GET", stream_path("flights", "marks")).stream
         'flights'
         """
-        return self.path.removeprefix(STREAMS).strip("/").partition("/")[0]
+        return self.path.removeprefix(STREAMS_PATH).strip("/").partition("/")[0]
 
 
-class Asked(NamedTuple):
+class AddressedQuestion(NamedTuple):
     """A question on its way to one controller."""
 
     url: str
@@ -67,7 +67,7 @@ def stream_path(stream: str, *below: str) -> str:
     >>> stream_path("flights", "explain")
     '/v1/streams/flights/explain'
     """
-    return "/".join((STREAMS, checked_name("stream", stream), *below))
+    return "/".join((STREAMS_PATH, validate_name("stream", stream), *below))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,48 +78,48 @@ class Reply:
     headers: Mapping[str, str]
     content: bytes
 
-    def body(self, stream: str) -> dict[str, Any]:
+    def read_body(self, stream: str) -> dict[str, Any]:
         """Return the JSON object that a controller answered.
 
         Raises the error of its problem document, and `UnexpectedAnswer` if a controller did not
         send it: a proxy's page, a redirect, a field of another type.
 
-        >>> Reply(200, {}, b'{"results": []}').body("flights")
+        >>> Reply(200, {}, b'{"results": []}').read_body("flights")
         {'results': []}
-        >>> Reply(302, {"location": "http://login/"}, b"<html>").body("flights")
+        >>> Reply(302, {"location": "http://login/"}, b"<html>").read_body("flights")
         Traceback (most recent call last):
             ...
         noted_time.UnexpectedAnswer: no answer of a controller: status 302, no type to ...
         """
-        body = _object(self.content) if self.status != NO_CONTENT else {}
-        if body is not None and (self.status in SUCCESS or is_known(body)):
+        body = _parse_object(self.content) if self.status != NO_CONTENT else {}
+        if body is not None and (self.status in SUCCESS_STATUSES or is_known(body)):
             try:
                 check_types(body)
             except TypeError as odd:
-                raise self.unexpected(str(odd)) from odd
-        if self.status in SUCCESS and body is not None:
+                raise self.build_error(str(odd)) from odd
+        if self.status in SUCCESS_STATUSES and body is not None:
             return body
-        if self.status in SUCCESS:
-            raise self.unexpected()
+        if self.status in SUCCESS_STATUSES:
+            raise self.build_error()
         after = self.headers.get("retry-after")
         error = error_of(self.status, body or {}, stream=stream, retry_after=after)
-        raise self.unexpected() if isinstance(error, UnexpectedAnswer) else error
+        raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
-    def unexpected(self, why: str = "") -> UnexpectedAnswer:
+    def build_error(self, why: str = "") -> UnexpectedAnswer:
         """Return the error for an answer that is not a controller's, with what was seen."""
         kind = self.headers.get("content-type", "no type")
         to = self.headers.get("location")
-        where = f" to {to[:SHOWN]}" if to else ""
-        seen = f"{kind}{where}: {self.content[:SHOWN].decode('utf-8', 'replace')!r}"
+        where = f" to {to[:SHOWN_CHARACTERS]}" if to else ""
+        seen = f"{kind}{where}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
         facts = f"status {self.status}, {why and why + ': '}{seen}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
         return UnexpectedAnswer(sentence, why)
 
 
-class Incoming:
+class IncomingReply:
     """An answer whose body is still arriving: uncompressed, and at most `MOST_BYTES`.
 
-    >>> incoming = Incoming(200, {})
+    >>> incoming = IncomingReply(200, {})
     >>> incoming.add(b"{}")
     >>> incoming.reply()
     Reply(status=200, headers={}, content=b'{}')
@@ -130,14 +130,16 @@ class Incoming:
         self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
-            raise self.reply().unexpected(f"the answer is compressed ({encoding[:SHOWN]!r})")
+            raise self.reply().build_error(
+                f"the answer is compressed ({encoding[:SHOWN_CHARACTERS]!r})"
+            )
 
     def add(self, part: bytes) -> None:
         """Add a part of the body; raises `UnexpectedAnswer` if it is too large."""
         self._size += len(part)
         if self._size > MOST_BYTES:
             self._parts = self._parts[:1]
-            raise self.reply().unexpected(f"the answer is over {MOST_BYTES} bytes")
+            raise self.reply().build_error(f"the answer is over {MOST_BYTES} bytes")
         self._parts.append(part)
 
     def reply(self) -> Reply:
@@ -145,7 +147,7 @@ class Incoming:
         return Reply(self._status, self._headers, b"".join(self._parts))
 
 
-def no_answer(asked: Asked, error: Exception) -> Unreachable:
+def build_unreachable(asked: AddressedQuestion, error: Exception) -> Unreachable:
     """Return the error for a question that got no answer."""
     where = asked.url + asked.question.path
     why = str(error) or type(error).__name__
@@ -155,14 +157,18 @@ def no_answer(asked: Asked, error: Exception) -> Unreachable:
     return Unreachable(f"no answer from {where}: {why}")
 
 
-def ask(controllers: Controllers, question: Question) -> Generator[Asked, Reply, dict[str, Any]]:
+def ask(
+    controllers: Controllers, question: Question
+) -> Generator[AddressedQuestion, Reply, dict[str, Any]]:
     """Ask one controller after another, as `ask_in_turn`; returns the body of the answer."""
-    return ask_in_turn(controllers, lambda: question, lambda reply: reply.body(question.stream))
+    return ask_in_turn(
+        controllers, lambda: question, lambda reply: reply.read_body(question.stream)
+    )
 
 
 def ask_in_turn(
     controllers: Controllers, question: Callable[[], Question], read: Callable[[Reply], Result]
-) -> Generator[Asked, Reply, Result]:
+) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller once, until one answers; returns what `read` makes of its reply.
 
     A reply may name the owner of the stream, which is asked from then on. Raises the last
@@ -172,8 +178,8 @@ def ask_in_turn(
     for _ in controllers.urls:
         url = controllers.current
         try:
-            reply = yield Asked(url, question())
-            controllers.prefer(reply.headers.get(OWNER))
+            reply = yield AddressedQuestion(url, question())
+            controllers.prefer(reply.headers.get(OWNER_HEADER))
             return read(reply)
         except Unreachable as error:
             away = error
@@ -193,11 +199,13 @@ def run(
     'hello, reader'
     """
 
-    async def performed(effect: Effect) -> Outcome:
+    async def perform_at_once(effect: Effect) -> Outcome:
         return perform(effect)
 
     try:
-        run_async(routine, performed).send(None)  # it awaits nothing, so this runs it to its end
+        run_async(routine, perform_at_once).send(
+            None
+        )  # it awaits nothing, so this runs it to its end
     except StopIteration as end:
         result: Result = end.value
         return result
@@ -222,7 +230,7 @@ async def run_async(
         return result
 
 
-def _object(content: bytes) -> dict[str, Any] | None:
+def _parse_object(content: bytes) -> dict[str, Any] | None:
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):

@@ -8,27 +8,27 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from noted_time.extras import needs_extra
+from noted_time.extras import build_import_error
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
-from noted_time.tables.listed import MAIN, history_of
+from noted_time.tables.history_rows import MAIN_BRANCH, history_of
 from noted_time.values import Rejected, Unreachable
 
-FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
+URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
 
-def opened(url: str, at: int | str | None = None) -> TableHistory:
+def open_history(url: str, at: int | str | None = None) -> TableHistory:
     """Return the history of the table at a URL, up to the version, snapshot or branch `at`.
 
     Raises `Rejected` if there is no such table, `Unreachable` if it cannot be read now, and
     `ImportError` that says what to install.
     """
     kind, location = split_url(url)
-    open_one: Callable[[str, int | str | None], TableHistory] = KINDS[kind]
+    open_one: Callable[[str, int | str | None], TableHistory] = HISTORY_READERS[kind]
     try:
         return open_one(location, at)
     except ModuleNotFoundError as error:
-        raise needs_extra(f"reading {url}", kind, error) from None
+        raise build_import_error(f"reading {url}", kind, error) from None
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -38,16 +38,16 @@ def split_url(url: str) -> tuple[str, str]:
     ('iceberg', 'lake.db.flights')
     """
     kind, _, location = url.partition(":")
-    if kind not in KINDS or not location or (kind == "iceberg" and "." not in location):
-        raise Rejected(f"{url!r} is not the URL of a table: write {FORMS}")
+    if kind not in HISTORY_READERS or not location or (kind == "iceberg" and "." not in location):
+        raise Rejected(f"{url!r} is not the URL of a table: write {URL_FORMS}")
     return kind, location
 
 
-def _delta(location: str, at: int | str | None) -> TableHistory:
+def _open_delta(location: str, at: int | str | None) -> TableHistory:
     return DeltaLog(location).history(at)
 
 
-def _iceberg(location: str, at: int | str | None) -> TableHistory:
+def _open_iceberg(location: str, at: int | str | None) -> TableHistory:
     catalogs = import_module("pyiceberg.catalog")
     missing = import_module("pyiceberg.exceptions")
     catalog, _, name = location.partition(".")
@@ -57,10 +57,10 @@ def _iceberg(location: str, at: int | str | None) -> TableHistory:
         raise Rejected(f"catalog {catalog!r} has no table {name!r}") from error
     except Exception as error:
         raise Unreachable(f"catalog {catalog!r} of Iceberg does not answer: {error}") from error
-    return iceberg_history(table, at)
+    return read_iceberg_history(table, at)
 
 
-def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
+def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
     """Return the history of a table of pyiceberg."""
     refs = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
     named = table.metadata.refs.get(at)
@@ -71,7 +71,7 @@ def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  #
             "parent_id": each.parent_snapshot_id,
             "operation": each.summary.operation.value if each.summary else "unknown",
             "summary": each.summary.additional_properties if each.summary else {},
-            "ref": MAIN if each.snapshot_id == current else refs.get(each.snapshot_id),
+            "ref": MAIN_BRANCH if each.snapshot_id == current else refs.get(each.snapshot_id),
         }
         for each in table.snapshots()
     ]
@@ -82,22 +82,22 @@ def iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  #
         table=str(table.metadata.table_uuid),
     )
     schemas = {each.snapshot_id: each.schema_id for each in table.snapshots()}
-    commits = [_with_columns(each, table, schemas.get(each.id)) for each in history.commits]
+    commits = [_drop_stale_claims(each, table, schemas.get(each.id)) for each in history.commits]
     return replace(history, commits=commits)
 
 
-def _with_columns(commit: Commit, table: Any, schema_id: int | None) -> Commit:  # noqa: ANN401 - pyiceberg's
+def _drop_stale_claims(commit: Commit, table: Any, schema_id: int | None) -> Commit:  # noqa: ANN401 - pyiceberg's
     """Return a commit without what it claims of columns that are other ones now."""
     claims = {
         name: claim
-        if _field(table, schema_id, claim.time_of) == _field(table, None, claim.time_of)
+        if _find_field(table, schema_id, claim.time_of) == _find_field(table, None, claim.time_of)
         else replace(claim, ended=f"its column {claim.time_of!r} was renamed or dropped")
         for name, claim in commit.claims.items()
     }
     return replace(commit, claims=claims)
 
 
-def _field(table: Any, schema_id: int | None, column: str) -> int | None:  # noqa: ANN401 - pyiceberg's
+def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  # noqa: ANN401 - pyiceberg's
     """Return the id of a column in a schema, the present one if none is given or it is gone."""
     schema = table.schemas().get(schema_id, table.schema())
     try:
@@ -118,7 +118,7 @@ def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
             rows = table.schema().as_arrow().empty_table()
             table.append(rows, snapshot_properties=dict(metadata))
     except ModuleNotFoundError as error:
-        raise needs_extra(f"committing to {url}", kind, error) from None
+        raise build_import_error(f"committing to {url}", kind, error) from None
 
 
 def _append_nothing_to_delta(location: str, metadata: Mapping[str, str]) -> None:
@@ -130,4 +130,4 @@ def _append_nothing_to_delta(location: str, metadata: Mapping[str, str]) -> None
     table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
 
 
-KINDS = {"delta": _delta, "iceberg": _iceberg}
+HISTORY_READERS = {"delta": _open_delta, "iceberg": _open_iceberg}

@@ -9,13 +9,13 @@ from typing import Literal
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from noted_time.reading import by_writer, look_like_seconds, seconds_doubt
-from noted_time.values import counted, shown_gap, shown_seconds
+from noted_time.reading import describe_doubt, look_like_seconds, sum_by_writer
+from noted_time.values import format_gap, format_seconds, pluralize
 
-EXAMINED = 10_000
+MEMBERS_EXAMINED = 10_000
 """Maximum number of members that are examined, which takes 2 ms."""
 
-HINTS = 10
+HINTS_SHOWN = 10
 """Maximum number of hints of one stream."""
 
 LATELY_MS = 10 * 60_000
@@ -39,29 +39,34 @@ class Hint:
     detail: str
 
 
-def hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
+def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
     """Return what looks wrong in `domain`, of the members that joined first.
 
     The names for which two processes fight come first, then those under which two noted within the
     hour.
     """
-    fights = (Hint(name, "taken_over", detail) for name, detail in stream.fences.fights(now.wall))
-    fenced = (Hint(each.writer, "fenced", each.detail) for each in stream.fences.shown(now.wall))
-    late = _late(stream, domain, now.wall)
-    return list(islice(chain(fights, fenced, late, _doubts(stream, domain)), HINTS))
+    fights = (
+        Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now.wall)
+    )
+    fenced = (
+        Hint(each.writer, "fenced", each.detail) for each in stream.fences.list_recent(now.wall)
+    )
+    late = _find_late_writers(stream, domain, now.wall)
+    return list(islice(chain(fights, fenced, late, _find_doubts(stream, domain)), HINTS_SHOWN))
 
 
-def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
+def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
     """Yield the writers with late rows, of those that reported some lately."""
     recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
-    for each in by_writer(recent):
-        span = shown_seconds(max(LATELY_MS, now - each.first_seen))
-        far = f", up to {shown_gap(each.first, each.first + each.behind)} late" * bool(each.behind)
+    for each in sum_by_writer(recent):
+        span = format_seconds(max(LATELY_MS, now - each.first_seen))
+        far = f", up to {format_gap(each.first, each.first + each.behind)} late" * bool(each.behind)
         member = stream.aggregator.domains.members.get(each.writer)
         doubt = "." if member is None or member.exclusion else ": wrong clock or zone?"
         does = "wrote" if member is None or not member.observes else "found"
         detail = (
-            f"{does} {counted(each.rows, 'row')} below the watermark in the last {span}{far}{doubt}"
+            f"{does} {pluralize(each.rows, 'row')} below the watermark in the last "
+            f"{span}{far}{doubt}"
         )
         if not each.rows:
             noted = f"noted below the watermark in the last {span} and declared no event times"
@@ -69,14 +74,14 @@ def _late(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
         yield Hint(each.writer, "late", detail)
 
 
-def _doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
+def _find_doubts(stream: StreamState, domain: str) -> Iterator[Hint]:
     are_unix_ms = stream.settings.are_unix_ms
     has_segments = bool(stream.aggregator.domains.segments.offsets)
-    for track in islice(stream.aggregator.domains[domain].tracks(), EXAMINED):
+    for track in islice(stream.aggregator.domains[domain].tracks(), MEMBERS_EXAMINED):
         writer, time = track.member.writer, track.noted
         if time is None or track.member.state != "live":
             continue
         if are_unix_ms and look_like_seconds(time):
-            yield Hint(writer, "seconds", f"noted {seconds_doubt(time)}")
+            yield Hint(writer, "seconds", f"noted {describe_doubt(time)}")
         if has_segments and not track.member.position:
             yield Hint(writer, "no_position", NO_POSITION)

@@ -12,14 +12,14 @@ from noted_time.values.times import EPOCH, UNITS_MS
 Time = int | datetime
 """An integer of the application's clock (Unix ms by convention), or an aware `datetime`."""
 
-_MS = timedelta(milliseconds=1)
+_ONE_MS = timedelta(milliseconds=1)
 
-_divided = timedelta.__floordiv__
+_divide = timedelta.__floordiv__
 """The division of `timedelta` itself: that of pendulum's, which Airflow gives, fails."""
 
 LONGEST_MS = 999_999 * UNITS_MS["d"]
-INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-FORM = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
+INTEGER_PATTERN = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+DURATION_PATTERN = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 
 
 def unix_ms_of(time: Time, *, up: bool = False) -> int:
@@ -44,7 +44,7 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
             "or call .astimezone() if it is local time"
         )
     since = time - EPOCH
-    return -_divided(-since, _MS) if up else _divided(since, _MS)
+    return -_divide(-since, _ONE_MS) if up else _divide(since, _ONE_MS)
 
 
 def _integer(time: int) -> int:
@@ -57,16 +57,17 @@ def _integer(time: int) -> int:
         ) from None
 
 
-def time_of(text: str, *, up: bool = True) -> int:
+def parse_time(text: str, *, up: bool = True) -> int:
     """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
 
     A time between two ms is rounded `up`, as being complete to the later one is more; one that is
     noted is rounded down:
 
-    >>> time_of("-5"), time_of("2013-01-01T10:00Z"), time_of("2013-01-01T11:00:00.0005+01:00")
+    >>> of_day = "2013-01-01T11:00:00.0005+01:00"
+    >>> parse_time("-5"), parse_time("2013-01-01T10:00Z"), parse_time(of_day)
     (-5, 1357034400000, 1357034400001)
     """
-    if INTEGER.fullmatch(text):
+    if INTEGER_PATTERN.fullmatch(text):
         return int(text)
     forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
     try:
@@ -78,17 +79,17 @@ def time_of(text: str, *, up: bool = True) -> int:
     return unix_ms_of(found, up=up)
 
 
-def duration_ms(text: str) -> int:
+def parse_duration(text: str) -> int:
     """Return the ms of a duration: a whole number and its unit; raises `Unreadable`.
 
-    >>> duration_ms("500ms"), duration_ms("90m"), duration_ms("1h"), duration_ms("0s")
+    >>> parse_duration("500ms"), parse_duration("90m"), parse_duration("1h"), parse_duration("0s")
     (500, 5400000, 3600000, 0)
-    >>> duration_ms("1.5h")  # doctest: +ELLIPSIS
+    >>> parse_duration("1.5h")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     noted_time.Unreadable: invalid duration '1.5h'; use for example 90d, 12h, ...
     """
-    parts = FORM.fullmatch(text)
+    parts = DURATION_PATTERN.fullmatch(text)
     found = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
     if found > LONGEST_MS:
         raise Unreadable(
@@ -97,10 +98,10 @@ def duration_ms(text: str) -> int:
     return found
 
 
-def one_line(text: str, most: int) -> str:
+def format_line(text: str, most: int) -> str:
     r"""Return the text for people in one line of at most `most` printable characters.
 
-    >>> one_line("ops\n\x1b[2J\u202eKim", 128)
+    >>> format_line("ops\n\x1b[2J\u202eKim", 128)
     'ops [2JKim'
     """
     return "".join(filter(str.isprintable, " ".join(text.split())))[:most]

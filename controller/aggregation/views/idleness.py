@@ -10,18 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.sentences import NAMED, describe_fact, listed
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, describe_fact, join_names
 from noted_time import Mark
 from noted_time.reading import MarkHistory
 from noted_time.rules import Member
-from noted_time.values import shown_seconds
+from noted_time.values import format_seconds
 
 IDLE_EXAMINED = 100
 """Maximum number of writers that are examined, those that joined first, and of their segments."""
 
 
-def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) -> Iterator[str]:
+def describe_idleness(
+    stream: StreamState, domain: str, now: Moment, last: Mark | None
+) -> Iterator[str]:
     """Yield what observers found in the log, which segments have no new rows, and who is idle.
 
     `last` is the domain's last mark.
@@ -33,23 +35,30 @@ def resting(stream: StreamState, domain: str, now: Moment, last: Mark | None) ->
         for fact, remedy in map(describe_fact, member.because):
             yield f"{member.writer}: {fact}; {remedy}."
     cut = {} if last is None else last.cut.offsets
-    quiet = list(_quiet_segments(stream, stream.history(domain), cut, members, now))
+    quiet = list(_describe_quiet_segments(stream, stream.history(domain), cut, members, now))
     if quiet:
-        names = listed(quiet[:NAMED], len(quiet))
+        names = join_names(quiet[:NAMES_PER_SENTENCE], len(quiet))
         yield f"Live, but without new rows: {names}."
     idle = [each for each in members if each.counted_as == "idle" and each.noted_at > each.since]
-    live = [_idle(stream, each, now) for each in idle if _is_heard(stream, each, now)]
-    ended = [_idle(stream, each, now) for each in idle if not _is_heard(stream, each, now)]
+    live = [
+        _describe_idle_writer(stream, each, now) for each in idle if _is_heard(stream, each, now)
+    ]
+    ended = [
+        _describe_idle_writer(stream, each, now)
+        for each in idle
+        if not _is_heard(stream, each, now)
+    ]
     if live:
-        yield f"Idle, with a live process: {listed(live[:NAMED], len(live))}."
+        yield f"Idle, with a live process: {join_names(live[:NAMES_PER_SENTENCE], len(live))}."
     if ended:
         yield (
-            f"Idle, with a process that fell silent: {listed(ended[:NAMED], len(ended))}. Start it "
+            "Idle, with a process that fell silent: "
+            f"{join_names(ended[:NAMES_PER_SENTENCE], len(ended))}. Start it "
             "again: what is written there meanwhile is not waited for."
         )
 
 
-def _quiet_segments(
+def _describe_quiet_segments(
     stream: StreamState,
     history: MarkHistory,
     cut: Mapping[int, int],
@@ -71,19 +80,19 @@ def _quiet_segments(
             and known[segment] <= cut.get(segment, 0)
             and now.wall - since >= stream.settings.writer_timeout_ms
         ):
-            quiet = shown_seconds(now.wall - since)
-            yield f"segment {segment} for {quiet} ({member.writer}, {_heard(member, now)})"
+            quiet = format_seconds(now.wall - since)
+            yield f"segment {segment} for {quiet} ({member.writer}, {_describe_heard(member, now)})"
 
 
-def _idle(stream: StreamState, member: Member, now: Moment) -> str:
+def _describe_idle_writer(stream: StreamState, member: Member, now: Moment) -> str:
     """Return a writer, its segment if it has only one, and for how long it has been idle."""
     of = f"segment {next(iter(member.position))}, " if len(member.position) == 1 else ""
-    since = shown_seconds(stream.service_ms(now) - member.since)
-    return f"{member.writer} ({of}for {since}, {_heard(member, now)})"
+    since = format_seconds(stream.service_ms(now) - member.since)
+    return f"{member.writer} ({of}for {since}, {_describe_heard(member, now)})"
 
 
-def _heard(member: Member, now: Moment) -> str:
-    return f"heard {shown_seconds(now.wall - (member.heard_at or now.wall))} ago"
+def _describe_heard(member: Member, now: Moment) -> str:
+    return f"heard {format_seconds(now.wall - (member.heard_at or now.wall))} ago"
 
 
 def _is_heard(stream: StreamState, member: Member, now: Moment) -> bool:

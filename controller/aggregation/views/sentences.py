@@ -9,9 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.silence import Silence, all_of, excluded, headline, remedies
-from controller.aggregation.shown.suspect_notes import EXAMINED, Hint
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.silence import (
+    Silence,
+    describe_silence,
+    find_excluded,
+    list_remedies,
+    name_all,
+)
+from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED, Hint
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
 from noted_time.reading import ReaderPlace
 from noted_time.rules import Forecast, MemberState, Would, lower_without
@@ -20,10 +26,10 @@ from noted_time.values import (
     LogFact,
     VouchedBy,
     Waiting,
-    counted,
-    shown_gap,
-    shown_seconds,
-    shown_time,
+    format_gap,
+    format_seconds,
+    format_time,
+    pluralize,
 )
 
 REASON_WORDS = {
@@ -36,13 +42,13 @@ REASON_WORDS = {
 }
 """Why the watermark advanced without a writer."""
 
-NAMED = 5
+NAMES_PER_SENTENCE = 5
 """Maximum number of writers or segments named in a sentence."""
 
 HEARD_MS = 60_000
 """A writer that said so within this time is alive: the producer repeats it every ten seconds."""
 
-MOST_SUPPOSED = 100
+HOLDERS_SUPPOSED = 100
 """Maximum number of holders that a dry run leaves out together."""
 
 
@@ -66,43 +72,45 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     If a reader was asked about, what it waits for comes second.
     """
     lower = last.lower if last else None
-    domains, states = stream.settings.domains, _states(stream, decision)
+    domains, states = stream.settings.domains, _count_states(stream, decision)
     who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"
     if silence is None:
-        yield _decided(who, decision, lower, has_writers=any(states.values()))
+        yield _describe_decision(who, decision, lower, has_writers=any(states.values()))
     else:
-        yield f"{who} stands {_at(lower)}: {headline(stream)}"
+        yield f"{who} stands {_format_lower(lower)}: {describe_silence(stream)}"
     if reader is not None:
-        yield _waiting_reader(reader, decision)
+        yield _describe_reader(reader, decision)
     if isinstance(decision, Hold):
-        yield _holding(stream, decision, now, lower)
-        yield from _held(stream, decision, now)
-    yield from _others(states, decision, domain if len(domains) > 1 else None)
+        yield _describe_longest_holder(stream, decision, now, lower)
+        yield from _describe_held_notes(stream, decision, now)
+    yield from _describe_others(states, decision, domain if len(domains) > 1 else None)
     if silence is not None:
-        yield from remedies(stream, silence)
+        yield from list_remedies(stream, silence)
     if isinstance(decision, Hold):
-        yield _until(stream, domain, decision, foreseen, now)
-        yield from _held_by_operators(stream, decision, now)
-        yield _left_out(stream, domain, decision, now, lower)
+        yield _describe_next_advance(stream, domain, decision, foreseen, now)
+        yield from _describe_operator_holds(stream, decision, now)
+        yield _describe_without_holders(stream, domain, decision, now, lower)
     if vouched is not None and lower is not None:
-        yield f"It is complete to {shown_time(lower)}, {vouched.sentence}."
+        yield f"It is complete to {format_time(lower)}, {vouched.sentence}."
     yield from resting
-    yield _excluded(stream, now.wall)
+    yield _describe_excluded(stream, now.wall)
     yield from (f"{hint.writer} {hint.detail}" for hint in hints)
     if would is not None:
-        yield _would(would, lower)
+        yield _describe_dry_run(would, lower)
 
 
-def _decided(who: str, decision: Decision, lower: int | None, *, has_writers: bool) -> str:
-    at = _at(lower)
+def _describe_decision(
+    who: str, decision: Decision, lower: int | None, *, has_writers: bool
+) -> str:
+    at = _format_lower(lower)
     match decision:
         case Hold():
-            return f"{who} holds {at}: it waits for {counted(decision.holders, 'writer')}."
+            return f"{who} holds {at}: it waits for {pluralize(decision.holders, 'writer')}."
         case Advance():
-            to = shown_time(decision.lower)
+            to = format_time(decision.lower)
             if lower is None:
                 return f"{who} advances to {to}, its first mark."
-            return f"{who} advances from {shown_time(lower)} to {to}."
+            return f"{who} advances from {format_time(lower)} to {to}."
         case Sealed():
             return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
         case Quiet() if has_writers:
@@ -112,24 +120,25 @@ def _decided(who: str, decision: Decision, lower: int | None, *, has_writers: bo
             return f"{who} stands {at}: {none}; nothing advances it."
 
 
-def _waiting_reader(reader: ReaderPlace, decision: Decision) -> str:
+def _describe_reader(reader: ReaderPlace, decision: Decision) -> str:
     """Return what a reader waits for: segments, if there is a mark that it does not reach."""
     if reader.next_lower is None:
         waits = "" if isinstance(decision, Sealed) else ": it waits for the next one"
         return f"A reader at this position has reached all marks{waits}."
     needs = []
-    for each in reader.waiting_for[:NAMED]:
+    for each in reader.waiting_for[:NAMES_PER_SENTENCE]:
         noted = f", as {each.writer} noted" if each.writer else ""
         needs.append(f"segment {each.segment} to {each.needed}{noted} (read to {each.offset})")
-    mark = f"mark {reader.next_seq}, {shown_time(reader.next_lower)}"
+    mark = f"mark {reader.next_seq}, {format_time(reader.next_lower)}"
     return (
-        f"A reader at this position is {_at(reader.lower)}, {counted(reader.marks, 'mark')} behind."
-        f" It waits for {counted(reader.segments, 'segment')}, not for a writer: {mark}, needs "
-        f"{listed(needs, reader.segments)}."
+        f"A reader at this position is {_format_lower(reader.lower)}, "
+        f"{pluralize(reader.marks, 'mark')} behind."
+        f" It waits for {pluralize(reader.segments, 'segment')}, not for a writer: {mark}, needs "
+        f"{join_names(needs, reader.segments)}."
     )
 
 
-def _states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
+def _count_states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
     """Return the number of writers in each state, counting holders as live.
 
     One that was excluded and came back is called excluded until it has caught up.
@@ -140,22 +149,26 @@ def _states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
     return states | {"live": states["live"] + back, "excluded": states["excluded"] - back}
 
 
-def _holding(stream: StreamState, decision: Hold, now: Moment, lower: int | None) -> str:
+def _describe_longest_holder(
+    stream: StreamState, decision: Hold, now: Moment, lower: int | None
+) -> str:
     """Return who has held the watermark longest, since when, and what was heard of it."""
     first = decision.waiting_for[0]
-    held, said = shown_seconds(first.held_for_ms), _noted(first, lower)
+    held, said = format_seconds(first.held_for_ms), _describe_noted(first, lower)
     heard_at = stream.aggregator.member(first.writer).heard_at
     if heard_at is not None:
-        said += f", and was last heard {shown_seconds(now.wall - heard_at)} ago"
+        said += f", and was last heard {format_seconds(now.wall - heard_at)} ago"
     if decision.holders == 1:
         return f"{first.writer} has held it for {held}: it {said}."
-    names = listed([each.writer for each in decision.waiting_for[:NAMED]], decision.holders)
+    names = join_names(
+        [each.writer for each in decision.waiting_for[:NAMES_PER_SENTENCE]], decision.holders
+    )
     return f"They are {names}. {first.writer} has held it longest, for {held}: it {said}."
 
 
-def _held(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
+def _describe_held_notes(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
     """Yield why writers that hold the watermark do not note, as they said themselves."""
-    for waiting in decision.waiting_for[:NAMED]:
+    for waiting in decision.waiting_for[:NAMES_PER_SENTENCE]:
         member = stream.aggregator.member(waiting.writer)
         if member.held is not None:
             is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
@@ -169,7 +182,7 @@ def describe_fact(fact: LogFact) -> tuple[str, str]:
     >>> describe_fact(LogFact("moved_by", 3, 7, 1357034220000, by="d07"))[0]
     'segment 3 is ahead by the record at offset 7 (key d07), of 2013-01-01T09:57:00Z'
     """
-    segment, time = f"segment {fact.segment}", shown_time(fact.time)
+    segment, time = f"segment {fact.segment}", format_time(fact.time)
     if fact.kind == "open_transaction":
         waits = f"{segment} has an open transaction, first seen {time}"
         hidden = f"its records from offset {fact.offset} on cannot be read yet"
@@ -180,15 +193,15 @@ def describe_fact(fact: LogFact) -> tuple[str, str]:
     return ahead, "correct the clock of its producer, as records with the right time may be late"
 
 
-def _noted(first: Waiting, lower: int | None) -> str:
+def _describe_noted(first: Waiting, lower: int | None) -> str:
     if first.time is None:
         return "has noted no time yet"
     if lower is not None and first.time < lower:
-        return f"noted {shown_time(first.time)}, which is below the watermark"
-    return f"noted {shown_time(first.time)} and no later time"
+        return f"noted {format_time(first.time)}, which is below the watermark"
+    return f"noted {format_time(first.time)} and no later time"
 
 
-def _others(
+def _describe_others(
     states: Mapping[MemberState, int], decision: Decision, domain: str | None
 ) -> Iterator[str]:
     """Yield why the writers that do not hold the watermark do not matter to it now."""
@@ -197,7 +210,7 @@ def _others(
     if ahead:
         verb, does = ("has", "does") if ahead == 1 else ("have", "do")
         vouches = f", or {does} not vouch for {domain}" if domain else ""
-        live = counted(ahead, "other live writer" if holders else "live writer")
+        live = pluralize(ahead, "other live writer" if holders else "live writer")
         yield f"{live} {verb} noted later times{vouches}."
     resting = [
         f"{states[state]:,} {state}" for state in ("idle", "finished", "excluded") if states[state]
@@ -206,7 +219,7 @@ def _others(
         yield f"Not waited for: {', '.join(resting)}."
 
 
-def _until(
+def _describe_next_advance(
     stream: StreamState, domain: str, decision: Hold, foreseen: Forecast | None, now: Moment
 ) -> str:
     """Return when a watermark that is held advances, and without whom if it does so by itself."""
@@ -217,101 +230,101 @@ def _until(
     ends = f"when {who if is_one else 'the last of them'} times out"
     if foreseen is not None:
         in_ms = max(0, foreseen.at - stream.service_ms(now))
-        says = f"{noted}, or automatically in {shown_seconds(in_ms)}, {ends}"
+        says = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
         if foreseen.exclusions == decision.holders:
             return f"{says}."
-        names = listed(foreseen.writers, foreseen.exclusions)
-        return f"{says}: then to {shown_time(foreseen.lower)}, without {names}."
-    if running.step_without(running.waited_for().keys()) is None:
+        names = join_names(foreseen.writers, foreseen.exclusions)
+        return f"{says}: then to {format_time(foreseen.lower)}, without {names}."
+    if running.step_without(running.find_holders().keys()) is None:
         return f"{noted}, not by itself: no other writer has noted a later time."
-    at = shown_seconds(max(each.times_out_in_ms for each in waits))
+    at = format_seconds(max(each.times_out_in_ms for each in waits))
     return f"{noted}, or automatically in {at} at the earliest, {ends}."
 
 
-def _held_by_operators(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
+def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
     """Yield which of the longest holders an operator keeps from timing out, and until when."""
     shift, named = stream.unix_shift(now), 0
-    for each in decision.waiting_for[:EXAMINED]:
+    for each in decision.waiting_for[:MEMBERS_EXAMINED]:
         terms = stream.aggregator.member(each.writer).terms
         until = terms.hold_until
-        if until is not None and until + shift > now.wall and named < NAMED:
+        if until is not None and until + shift > now.wall and named < NAMES_PER_SENTENCE:
             named += 1
             why = ": ".join(filter(None, (terms.held_by, terms.held_for)))
             yield (
-                f"{each.writer} is held by an operator until {shown_time(until + shift)}"
+                f"{each.writer} is held by an operator until {format_time(until + shift)}"
                 f"{f' ({why})' if why else ''}."
             )
 
 
-def _left_out(
+def _describe_without_holders(
     stream: StreamState, domain: str, decision: Hold, now: Moment, lower: int | None
 ) -> str:
     """Return where the watermark would be without those that hold it."""
     names = [each.writer for each in decision.waiting_for]
     if decision.holders == 1:
         then = lower_without(stream.aggregator.domains[domain], names[0])
-        return _without(names[0], f"what {names[0]} writes", lower, then)
+        return _describe_without(names[0], f"what {names[0]} writes", lower, then)
     one = "Leaving out only one of them changes nothing."
-    if decision.holders > MOST_SUPPOSED:
+    if decision.holders > HOLDERS_SUPPOSED:
         return one
     would = stream.aggregator.would(domain, names, None, stream.service_ms(now))
-    every = all_of(decision.holders)
-    return f"{one} {_without(every, 'what they write', lower, would.lower)}"
+    every = name_all(decision.holders)
+    return f"{one} {_describe_without(every, 'what they write', lower, would.lower)}"
 
 
-def _without(who: str, what: str, lower: int | None, then: int | None) -> str:
+def _describe_without(who: str, what: str, lower: int | None, then: int | None) -> str:
     if then is None:
         return f"Without {who} there would still be no mark."
     if then == lower:
         return f"Without {who} it would stay where it is: no other writer has noted a later time."
     return (
-        f"Without {who} it would be at {shown_time(then)}{_later(lower, then)}; "
+        f"Without {who} it would be at {format_time(then)}{_format_gain(lower, then)}; "
         f"{what} below that would then be late."
     )
 
 
-def _excluded(stream: StreamState, now: int) -> str:
+def _describe_excluded(stream: StreamState, now: int) -> str:
     """Return who is excluded, of the members that joined first, and why."""
     number = stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."
-    members = islice(excluded(stream), NAMED)
+    members = islice(find_excluded(stream), NAMES_PER_SENTENCE)
     named = [
         f"{each.writer} ({REASON_WORDS[each.exclusion.reason]} "
-        f"{shown_seconds(now - each.exclusion.since)} ago)"
+        f"{format_seconds(now - each.exclusion.since)} ago)"
         for each in members
         if each.exclusion
     ]
-    who = listed(named, number) if named else counted(number, "writer")
+    who = join_names(named, number) if named else pluralize(number, "writer")
     return f"Excluded at present: {who}."
 
 
-def _would(would: Would, lower: int | None) -> str:
+def _describe_dry_run(would: Would, lower: int | None) -> str:
     if would.decision != "advance" or would.lower is None:
         verb = {"hold": "hold", "quiet": "be quiet", "sealed": "stay sealed"}[would.decision]
-        return f"Then it would {verb} {_at(would.lower)}."
-    then = f"Then it would advance to {shown_time(would.lower)}{_later(lower, would.lower)}"
+        return f"Then it would {verb} {_format_lower(would.lower)}."
+    then = f"Then it would advance to {format_time(would.lower)}{_format_gain(lower, would.lower)}"
     if not would.excluded:
         return f"{then}."
-    names = listed(would.excluded[:NAMED], len(would.excluded))
+    names = join_names(would.excluded[:NAMES_PER_SENTENCE], len(would.excluded))
     write = f"{names} writes" if len(would.excluded) == 1 else "they write"
     return f"{then}, without {names}: what {write} below that would then be late."
 
 
-def _at(lower: int | None) -> str:
-    return "before its first mark" if lower is None else f"at {shown_time(lower)}"
+def _format_lower(lower: int | None) -> str:
+    return "before its first mark" if lower is None else f"at {format_time(lower)}"
 
 
-def _later(lower: int | None, then: int) -> str:
+def _format_gain(lower: int | None, then: int) -> str:
     if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # as of seconds to ms
         return ""
-    return f", {shown_gap(lower, then)} later"
+    return f", {format_gap(lower, then)} later"
 
 
-def listed(names: Sequence[str], number: int) -> str:
+def join_names(names: Sequence[str], number: int) -> str:
     """Return names as in a sentence, and how many more there are of `number` in all.
 
-    >>> listed(["a", "b"], 2), listed(["a", "b"], 9)
+    >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
     ('a and b', 'a, b and 7 more')
     """
     more = number - len(names)

@@ -7,13 +7,13 @@ import hmac
 from collections.abc import Awaitable, Callable
 
 from controller.api.gate import audit
-from controller.api.gate.access import AccessDenied, Need, RequestInfo, attempt
-from controller.api.wire.problems import problem, problem_of
+from controller.api.gate.access import AccessDenied, Need, RequestInfo, describe_attempt
+from controller.api.wire.problems import build_problem, problem_of
 from controller.store.port import StoreUnavailable
 
-HEADER = b"noted-time-replica"
+SECRET_HEADER = b"noted-time-replica"
 
-AGAIN_S = 1.0
+REREAD_INTERVAL_S = 1.0
 """Minimum time between two reads of the database, however many strangers call."""
 
 
@@ -31,28 +31,28 @@ class SharedSecret:
         """Return the header that shows it; raises `StoreUnavailable`."""
         if not self._known:
             await self.refresh()
-        return HEADER, self._known
+        return SECRET_HEADER, self._known
 
     async def refresh(self) -> None:
         """Read it again, unless that was done just now; raises `StoreUnavailable`."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now >= self._again_at:
-                self._again_at = now + AGAIN_S
+                self._again_at = now + REREAD_INTERVAL_S
                 self._known = await self._read()
 
     async def check(self, need: Need, info: RequestInfo) -> None:
         """Raise `AccessDenied` unless the request shows the secret, which may have changed."""
-        shown = next((value for name, value in info.headers if name == HEADER), b"")
+        shown = next((value for name, value in info.headers if name == SECRET_HEADER), b"")
         try:
-            if not self._is(shown):
+            if not self._is_secret(shown):
                 await self.refresh()
         except StoreUnavailable as failure:
             raise AccessDenied(problem_of(failure)) from failure
-        if not self._is(shown):
-            audit.refused(attempt(need, info), "forbidden")
+        if not self._is_secret(shown):
+            audit.record_refusal(describe_attempt(need, info), "forbidden")
             sentence = "only a controller of the same database may forward notes"
-            raise AccessDenied(problem(403, "forbidden", sentence, right=need.right))
+            raise AccessDenied(build_problem(403, "forbidden", sentence, right=need.right))
 
-    def _is(self, shown: bytes) -> bool:
+    def _is_secret(self, shown: bytes) -> bool:
         return bool(self._known) and hmac.compare_digest(shown, self._known)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noted_time.extras import function_named
+from noted_time.extras import load_function
 from noted_time.values import Rejected
 
-FUNCTION = "noted_time.function"
+FUNCTION_SETTING = "noted_time.function"
 """The setting that names the function with the other settings, as ``module:function``.
 
 So a configuration can be sent to another process although some settings are functions: it is called
@@ -16,15 +16,15 @@ where the connection is made.
 """
 
 
-def called(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with what its `FUNCTION` returns, if it names one.
+def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a configuration with what its `FUNCTION_SETTING` returns, if it names one.
 
     Raises `Rejected` if that cannot be imported, raises, or returns no mapping.
     """
-    if FUNCTION not in config:
+    if FUNCTION_SETTING not in config:
         return config
-    name = config[FUNCTION]
-    function = function_named(name)
+    name = config[FUNCTION_SETTING]
+    function = load_function(name)
     wanted = "it has to return a mapping of librdkafka's settings"
     try:
         given = function()
@@ -32,4 +32,4 @@ def called(config: Mapping[str, Any]) -> Mapping[str, Any]:
         raise Rejected(f"the function {name!r} raised {error!r}: {wanted}") from error
     if not isinstance(given, Mapping):
         raise Rejected(f"the function {name!r} returned {type(given).__name__}: {wanted}")
-    return {**{k: v for k, v in config.items() if k != FUNCTION}, **given}
+    return {**{k: v for k, v in config.items() if k != FUNCTION_SETTING}, **given}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from controller.aggregation.shown.suspect_notes import EXAMINED
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 
 SEGMENT_WRITERS = 10
 """Maximum number of writers of a segment that are named."""
@@ -61,7 +61,7 @@ class Segments:
     def positions(self) -> list[tuple[str, Mapping[int, int]]]:
         """Return the names and positions of the members that are examined."""
         aggregator = self._stream.aggregator
-        names = islice(aggregator.writers(), EXAMINED)
+        names = islice(aggregator.writers(), MEMBERS_EXAMINED)
         return [(name, aggregator.member(name).position) for name in names]
 
     def add(self, position: Mapping[int, int]) -> None:
@@ -83,10 +83,10 @@ class Segments:
     def row(self, segment: int) -> SegmentRow:
         """Return one segment, with the members counted so far."""
         stretch = self._history.stretch(segment)
-        final = self._final(segment)
+        final = self._find_end(segment)
         return SegmentRow(
             segment=segment,
-            state=self._state(segment, final),
+            state=self._find_state(segment, final),
             predecessors=self._predecessors.get(segment, ()),
             successors=sorted(self._successors.get(segment, ())),
             first_offset=stretch.first_offset if stretch else None,
@@ -97,18 +97,20 @@ class Segments:
             writers_total=self._counts.get(segment, 0),
         )
 
-    def _final(self, segment: int) -> int | None:
+    def _find_end(self, segment: int) -> int | None:
         final_cut = self._stream.final_cut
         final = self._stream.aggregator.succession.final.get(segment)
         return final_cut.get(segment, 0) if final is None and final_cut is not None else final
 
-    def _state(self, segment: int, final: int | None) -> Literal["open", "sealed", "truncated"]:
+    def _find_state(
+        self, segment: int, final: int | None
+    ) -> Literal["open", "sealed", "truncated"]:
         if final is None:
             return "open"
         return "truncated" if self._begins.get(segment, -1) >= final else "sealed"
 
 
-def named_by(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
+def select_named(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
     """Return those of the wanted segments that a position names, at the cost of the smaller set."""
     if len(position) < len(wanted):
         return [segment for segment in position if segment in wanted]

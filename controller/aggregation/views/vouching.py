@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from controller.aggregation.stream import StreamState
 from noted_time import Mark
-from noted_time.reading import NOBODY, VouchingTally, required_seq
+from noted_time.reading import UNKNOWN_STANDING, VouchingTally, find_required_seq
 from noted_time.rules import Member
 from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
@@ -50,9 +50,9 @@ class Roster:
     def add(self, tally: VouchingTally, member: Member) -> None:
         """Add a member to a tally, unless it was forgotten meanwhile."""
         if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
-            tally.add(member.writer, *self._known(member))
+            tally.add(member.writer, *self._find_standing(member))
 
-    def vouched(self, mark: Mark) -> VouchedBy | None:
+    def find_vouching(self, mark: Mark) -> VouchedBy | None:
         """Return who vouches for the lower of a mark, `None` if there are very many members."""
         members = self.members
         if len(members) > COUNTED_AT_ONCE:
@@ -67,11 +67,11 @@ class Roster:
         forgotten_lower = self._stream.aggregator.domains[self._domain].forgotten_lower
         return tally.results(names_known=forgotten_lower is None or lower > forgotten_lower)
 
-    def _known(self, member: Member) -> tuple[tuple[VouchingPeriod, ...], WriterStanding]:
+    def _find_standing(self, member: Member) -> tuple[tuple[VouchingPeriod, ...], WriterStanding]:
         standing: WriterStanding = "excluded" if member.exclusion else member.state
         return member.track(self._number).vouching, standing
 
-    def required_seq(
+    def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
     ) -> tuple[int, list[NotVouching]]:
         """Return the first mark from `first` on that has what is required, and what none has.
@@ -80,8 +80,8 @@ class Roster:
         """
         members = self._stream.aggregator.domains.members
         required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
-            name: self._known(members[name]) if name in members else NOBODY
+            name: self._find_standing(members[name]) if name in members else UNKNOWN_STANDING
             for name in (*writers, *(self.expected if every else ()))
         }
         missing = self._stream.missing[self._domain] if every or known else None
-        return required_seq(first, self.history.last_seq, time, required, missing)
+        return find_required_seq(first, self.history.last_seq, time, required, missing)

@@ -26,16 +26,16 @@ import msgspec
 import structlog
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.fleet.shared_secret import SharedSecret
 from controller.api.gate.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
-from controller.api.gate.admitted import FORWARDED, MARKED, Call, StreamRequest
-from controller.api.notes.route import answer_submitted, explained, submit_notes
-from controller.api.wire.problems import problem, problem_of
+from controller.api.gate.admitted import FORWARDED_HEADER, FORWARDED_MARK, Call, StreamRequest
+from controller.api.notes.route import answer_submitted, explain_faults, submit_notes
+from controller.api.replicas.shared_secret import SharedSecret
+from controller.api.wire.problems import build_problem, problem_of
 from controller.api.wire.responses import MISDIRECTED, NOT_MINE, Answer
 from controller.service.controller import Controller
-from controller.service.long_reads import in_slices
+from controller.service.long_reads import iterate_in_slices
 from controller.store.port import StoreUnavailable
-from noted_time.client import OWNER
+from noted_time.client import OWNER_HEADER
 
 if TYPE_CHECKING:
     from controller.api.notes.route import Results
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-PATH = FORWARDED_NOTES
+FORWARDED_PATH = FORWARDED_NOTES
 HOLD_S = 8.0
 """For how long a request waits for an owner that answers: two leases and a little."""
 
@@ -52,9 +52,9 @@ OWNER_S = 4.0
 """How long an owner may take to answer: one that takes longer has been replaced."""
 
 CONNECT_S = 1.0
-LOOK_AGAIN_S = 0.1
-REPEATABLE = frozenset(("GET", "PUT"))
-UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
+RETRY_INTERVAL_S = 0.1
+REPEATABLE_METHODS = frozenset(("GET", "PUT"))
+CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
 FORWARDED_BYTES = 64 * 1024 * 1024
 """Maximum size of the bodies that wait for other controllers: a million notes in large requests."""
@@ -66,8 +66,8 @@ FRAME_BYTES = 1024 * 1024
 
 MAX_FRAME = 3 * FRAME_BYTES
 
-SENT = (b"authorization", b"content-type", b"accept")
-RETURNED = (b"content-type", b"allow", b"retry-after", b"www-authenticate")
+FORWARDED_HEADERS = (b"authorization", b"content-type", b"accept")
+RETURNED_HEADERS = (b"content-type", b"allow", b"retry-after", b"www-authenticate")
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
@@ -112,11 +112,11 @@ class Forwarding:
             answer = await here(request)
             if answer.status != MISDIRECTED:
                 return answer
-        if request.header(FORWARDED):
+        if request.header(FORWARDED_HEADER):
             return NOT_MINE
         self._controller.check_serving()
-        with self._room(len(request.body)):
-            return await self._held(request, here)
+        with self._reserve_room(len(request.body)):
+            return await self._hold_until_answered(request, here)
 
     async def close(self) -> None:
         """Give up what is under way."""
@@ -125,7 +125,7 @@ class Forwarding:
         await self.http_client.aclose()
 
     @contextmanager
-    def _room(self, size: int) -> Iterator[None]:
+    def _reserve_room(self, size: int) -> Iterator[None]:
         """Take a place among those that wait for other controllers; raises `Overloaded`."""
         most = self._controller.limits.waiting_requests
         if self._waiting >= most or (self._waiting and self._bytes + size > FORWARDED_BYTES):
@@ -137,7 +137,7 @@ class Forwarding:
         finally:
             self._waiting, self._bytes = self._waiting - 1, self._bytes - size
 
-    async def _held(self, request: StreamRequest, here: AnswerHere) -> Answer:
+    async def _hold_until_answered(self, request: StreamRequest, here: AnswerHere) -> Answer:
         """Hold the request until the owner of its stream answers it, also when that changes."""
         loop, stream = asyncio.get_running_loop(), request.stream
         deadline = loop.time() + HOLD_S
@@ -152,7 +152,7 @@ class Forwarding:
             ends = request.waits_s > 0 and self._controller.stopping.is_set()
             if loop.time() >= deadline or self._ownership.is_last or ends:
                 return problem_of(NotOwner(stream))
-            await self._ownership.change(LOOK_AGAIN_S)
+            await self._ownership.wait_for_change(RETRY_INTERVAL_S)
 
     async def _ask_owner(self, request: StreamRequest) -> Answer:
         """Return the owner's answer; `NOT_MINE` if none came and to ask again is harmless."""
@@ -160,45 +160,48 @@ class Forwarding:
         if url is None:
             return NOT_MINE
         if request.is_of_notes:
-            made = _Peer(url, self.http_client, self.secret, self._failed)
+            made = _Peer(url, self.http_client, self.secret, self._record_failure)
             peer = self._peers.setdefault(url, made)
-            answer = explained(await peer.put(request), request.body)
+            answer = explain_faults(await peer.put(request), request.body)
         else:
             answer = await self._forward(url, request)
         if answer.status != MISDIRECTED:
             self._failing.discard(url)
-        return answer.with_headers([(OWNER.encode(), url.encode())] if url.isascii() else [])
+        return answer.with_headers([(OWNER_HEADER.encode(), url.encode())] if url.isascii() else [])
 
     async def _forward(self, url: str, request: StreamRequest) -> Answer:
         """Forward any other request, outside of frames."""
         try:
-            reply = await self._unless_moved(url, request)
+            reply = await self._send_unless_moved(url, request)
         except Exception as error:  # an advertised URL may be anything
-            self._failed(url, error)
-            if request.scope["method"] in REPEATABLE or isinstance(error, UNREACHED):
+            self._record_failure(url, error)
+            if request.scope["method"] in REPEATABLE_METHODS or isinstance(error, CONNECT_ERRORS):
                 return NOT_MINE
             message = f"the controller that owns the stream gave no answer: {error!r}; ask again"
             raise StoreUnavailable(message) from error
         if reply is None:
             return NOT_MINE
         headers = ((name.lower(), value) for name, value in reply.headers.raw)
-        returned = [each for each in headers if each[0] in RETURNED]
+        returned = [each for each in headers if each[0] in RETURNED_HEADERS]
         return Answer(reply.status_code, reply.content, returned)
 
-    async def _unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
+    async def _send_unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
         """Return the reply; `None` to a long poll if its stream moves or this controller stops."""
         sent = self.http_client.request(
             request.scope["method"],
             f"{url}{request.target}",
             content=request.body,
-            headers=[*(each for each in request.scope["headers"] if each[0] in SENT), MARKED],
+            headers=[
+                *(each for each in request.scope["headers"] if each[0] in FORWARDED_HEADERS),
+                FORWARDED_MARK,
+            ],
             timeout=httpx.Timeout(OWNER_S + request.waits_s, connect=CONNECT_S),
         )
         sent = asyncio.wait_for(sent, CONNECT_S + OWNER_S + request.waits_s)
         if not request.waits_s:
             return await sent
         reply = asyncio.create_task(sent)
-        moved = asyncio.create_task(self._moved(url, request.stream))
+        moved = asyncio.create_task(self._wait_for_move(url, request.stream))
         try:
             await asyncio.wait((reply, moved), return_when=asyncio.FIRST_COMPLETED)
             return reply.result() if reply.done() else None
@@ -206,12 +209,12 @@ class Forwarding:
             reply.cancel()
             moved.cancel()
 
-    async def _moved(self, url: str, stream: str) -> None:
+    async def _wait_for_move(self, url: str, stream: str) -> None:
         """Wait until the stream has another owner, or this controller is to stop."""
         while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
-            await self._ownership.change(1.0)
+            await self._ownership.wait_for_change(1.0)
 
-    def _failed(self, url: str, error: Exception) -> None:
+    def _record_failure(self, url: str, error: Exception) -> None:
         """Look for another owner; log once that this one failed, until it answers again."""
         if url not in self._failing:
             log.warning("forwarding_failed", url=url, error=repr(error))
@@ -277,7 +280,7 @@ class _Peer:
         try:
             async with asyncio.timeout(CONNECT_S + OWNER_S):
                 reply = await self.http_client.post(
-                    f"{self._url}{PATH}",
+                    f"{self._url}{FORWARDED_PATH}",
                     content=_encoder.encode(items),
                     headers=[await self._secret.header()],
                 )
@@ -298,17 +301,19 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
     try:
         items = _items.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return problem(400, "malformed_frame", f"body: {error}")
+        return build_problem(400, "malformed_frame", f"body: {error}")
     # all are submitted before the first is waited for, so that few commits take them
-    submitted = [_submitted(controller, gate, item, remote) async for item in in_slices(items)]
+    submitted = [
+        _submit_item(controller, gate, item, remote) async for item in iterate_in_slices(items)
+    ]
     answers = [
         await answer_submitted(controller, item.stream, each)
-        async for item, each in in_slices(zip(items, submitted, strict=True))
+        async for item, each in iterate_in_slices(zip(items, submitted, strict=True))
     ]
     return Answer.of(200, _encoder.encode(answers), "application/msgpack")
 
 
-def _submitted(
+def _submit_item(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
     """Judge a request of a frame as if it had come alone, and begin to take its notes."""

@@ -16,11 +16,11 @@ from typing import Any
 
 import httpx
 
-OPENED = ("connect_tcp.complete", "start_tls.complete")
+SOCKET_EVENTS = ("connect_tcp.complete", "start_tls.complete")
 """The ends of the events of httpx after which a connection has another socket."""
 
 
-class Line:
+class Connection:
     """At most one connection, which another thread may end; `is_late` once a call took too long."""
 
     def __init__(self, http: httpx.Client) -> None:
@@ -31,7 +31,7 @@ class Line:
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Remember the socket of a new connection; TLS replaces it with another."""
-        if event.endswith(OPENED):
+        if event.endswith(SOCKET_EVENTS):
             self._socket = info["return_value"].get_extra_info("socket")
             if self.is_over:
                 self.end()
@@ -47,7 +47,7 @@ class Line:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
-class Lines:
+class ConnectionPool:
     """As many lines as calls were ever made at once."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -55,24 +55,24 @@ class Lines:
         self._options = {**options, "limits": httpx.Limits(max_connections=1)}
         self._lock = threading.Lock()
         self._is_over = False
-        self._lines = [Line(httpx.Client(**self._options))]
+        self._lines = [Connection(httpx.Client(**self._options))]
         self._idle = [*self._lines]
 
     @contextmanager
-    def line(self, seconds: float) -> Iterator[Line]:
+    def acquire(self, seconds: float) -> Iterator[Connection]:
         """Give a line for one call, which ends after so many seconds."""
         with self._lock:
             if not self._idle:
-                self._idle.append(Line(httpx.Client(**self._options)))
+                self._idle.append(Connection(httpx.Client(**self._options)))
                 self._lines += self._idle
             line = self._idle.pop()
             line.is_over, line.is_late = self._is_over, False
         line.ends_at = monotonic() + seconds
-        _watch.add(line)
+        _deadline_watch.add(line)
         try:
             yield line
         finally:
-            _watch.remove(line)
+            _deadline_watch.remove(line)
             with self._lock:
                 self._idle.append(line)
 
@@ -89,16 +89,16 @@ class Lines:
             each.http.close()
 
 
-class _Watch:
+class _DeadlineWatch:
     """Ends the calls that are late: one thread for all of a process, started by the first call."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._lines: set[Line] = set()
+        self._lines: set[Connection] = set()
         self._thread: threading.Thread | None = None
         self._wakes_at = float("inf")
 
-    def add(self, line: Line) -> None:
+    def add(self, line: Connection) -> None:
         with self._changed:
             self._lines.add(line)
             if self._thread is None:
@@ -107,7 +107,7 @@ class _Watch:
             elif line.ends_at < self._wakes_at:
                 self._changed.notify()
 
-    def remove(self, line: Line) -> None:
+    def remove(self, line: Connection) -> None:
         with self._changed:
             self._lines.remove(line)
 
@@ -124,7 +124,7 @@ class _Watch:
                 self._changed.wait(self._wakes_at - now if waiting else None)
 
 
-_watch = _Watch()
+_deadline_watch = _DeadlineWatch()
 if hasattr(os, "register_at_fork"):
     # a forked child has neither the thread, nor whoever may have held the lock
-    os.register_at_fork(after_in_child=lambda: vars(_watch).update(vars(_Watch())))
+    os.register_at_fork(after_in_child=lambda: vars(_deadline_watch).update(vars(_DeadlineWatch())))

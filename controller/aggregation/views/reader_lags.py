@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from controller.aggregation.stream import StreamState
 from noted_time import ReaderGroup, SegmentTimes, TimeWindow
-from noted_time.progress import largest_of
+from noted_time.progress import find_largest_lag
 
 GROUPS_SHOWN = 1000
 """Maximum number of reader groups of all streams that a scrape measures."""
@@ -46,14 +46,14 @@ class GroupReadings(NamedTuple):
     not_shown: int
 
 
-def segment_times(
+def locate_position(
     stream: StreamState, position: Mapping[int, int], domain: str | None
 ) -> SegmentTimes:
     """Return where a position stands in each segment; raises `UnknownDomain`."""
     return SegmentTimes(stream.history(domain), stream.aggregator.succession, position)
 
 
-def behind(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
+def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
     """Return how far each window's lower is behind the watermark, `None` if one is unknown."""
     lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
     return {
@@ -62,16 +62,16 @@ def behind(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, 
     }
 
 
-def reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
+def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
     """Return how far the readers of a group that are online are behind in one domain."""
     position = stream.aggregator.succession.normalise(group.position)
-    lags = segment_times(stream, position, domain).lag().segments
+    lags = locate_position(stream, position, domain).lag().segments
     is_read, held = stream.aggregator.succession.is_read, group.segments_by_reader()
     left = {
         reader: [lags[s] for s in held.get(reader, ()) if not is_read(s, position)]
         for reader in sorted(group.readers)
     }
-    own = {reader: largest_of(segments) for reader, segments in left.items()}
+    own = {reader: find_largest_lag(segments) for reader, segments in left.items()}
     largest = max((each for each in own.values() if each is not None), default=0)
     if None in own.values():  # a reader before all marks is farther behind than any other can be
         last = stream.history(domain).last
@@ -94,7 +94,7 @@ def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
                 not_shown += 1
                 continue
             groups, segments = groups + 1, segments + len(position)
-            lags = behind(stream, stream.windows(position))
+            lags = find_lags(stream, stream.windows(position))
             known = ((domain, lag) for domain, lag in lags.items() if lag is not None)
             shown += [GroupReading(stream.record.name, name, *each) for each in known]
     return GroupReadings(shown, not_shown)

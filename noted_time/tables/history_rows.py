@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from noted_time.reading import Change, Commit, TableHistory
-from noted_time.values import LARGEST, Rejected, claims_in
+from noted_time.values import LARGEST_RECORD, Rejected, parse_claims
 
 Row = Mapping[str, Any]
 
-NOT_TOLD: Mapping[str, str] = {}
+NO_PROPERTIES: Mapping[str, str] = {}
 
-MAIN = "main"
+MAIN_BRANCH = "main"
 USER_METADATA = "userMetadata"
 
-SAME_ROWS = frozenset(
+SAME_ROWS_OPERATIONS = frozenset(
     """OPTIMIZE|COMPUTE STATS|VACUUM START|VACUUM END|ADD COLUMN|ADD COLUMNS|CHANGE COLUMN|
     REORG|ADD CONSTRAINT|DROP CONSTRAINT|ADD FEATURE|DROP FEATURE|
     SET TBLPROPERTIES|UNSET TBLPROPERTIES|UPDATE TABLE METADATA|UPDATE FIELD METADATA|
@@ -28,20 +28,20 @@ SAME_ROWS = frozenset(
 )
 """What Delta calls operations that neither add nor remove data."""
 
-RENAME = "RENAME COLUMN"
+RENAME_OPERATION = "RENAME COLUMN"
 """Ends the claims about the column, under its old and its new name; rows stay as they are."""
 
-APPENDS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
+APPEND_PARAMETERS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 """Operations that append under this parameter, and the parameter."""
 
-CUT_OFF = -1
+EXPIRED_PARENT = -1
 """The parent of a snapshot whose own is gone: pyiceberg names none when it expires snapshots."""
 
 NOT_A_HISTORY = (
     "these rows are no history of a table: expected are those of DESCRIBE HISTORY (version, "
     "operation) or of Iceberg's snapshots (snapshot_id, parent_id, operation, summary)"
 )
-WHERE = (
+WHICH_SNAPSHOT = (
     "which of these snapshots is the table at? After a roll back it need not be the newest: add "
     "the column `ref` of its table `refs`, or name the snapshot with at="
 )
@@ -49,7 +49,7 @@ WHERE = (
 
 def history_of(
     rows: Sequence[Row],
-    properties: Mapping[str, str] = NOT_TOLD,
+    properties: Mapping[str, str] = NO_PROPERTIES,
     *,
     at: int | str | None = None,
     table: str = "",
@@ -65,20 +65,20 @@ def history_of(
     50
     """
     if all("version" in row and "operation" in row for row in rows):
-        return _of_versions(rows, properties, at, table)
+        return _build_delta_history(rows, properties, at, table)
     if not all({"snapshot_id", "parent_id", "operation"} <= row.keys() for row in rows):
         raise Rejected(NOT_A_HISTORY)
-    head = _head(rows, at)
-    commits = {row["snapshot_id"]: iceberg_commit(row) for row in rows}
-    chain = list(_ancestors(head, commits))[::-1]
+    head = _find_head(rows, at)
+    commits = {row["snapshot_id"]: parse_iceberg_commit(row) for row in rows}
+    chain = list(_list_ancestors(head, commits))[::-1]
     return TableHistory(chain, properties, table)
 
 
-def _of_versions(
+def _build_delta_history(
     rows: Sequence[Row], properties: Mapping[str, str], at: int | str | None, table: str
 ) -> TableHistory:
     """Return the history of a table of Delta; raises `Rejected` for a version that it lacks."""
-    commits = sorted((delta_commit(row) for row in rows), key=lambda each: each.id)
+    commits = sorted((parse_delta_commit(row) for row in rows), key=lambda each: each.id)
     if at is not None and commits:
         newest = commits[-1].id
         if not str(at).isdecimal() or int(at) > newest:
@@ -87,7 +87,7 @@ def _of_versions(
     return TableHistory(commits, properties, table, is_numbered=True)
 
 
-def delta_commit(row: Row) -> Commit:
+def parse_delta_commit(row: Row) -> Commit:
     """Return the commit that a row of Delta's history is of."""
     try:
         version = int(row["version"])
@@ -96,21 +96,21 @@ def delta_commit(row: Row) -> Commit:
     operation = str(row["operation"] or "a commit that does not say what it does")
     given = row.get("operationParameters")
     given = given if isinstance(given, Mapping) else {}
-    change: Change = "none" if operation in SAME_ROWS else "other"
+    change: Change = "none" if operation in SAME_ROWS_OPERATIONS else "other"
     renamed: tuple[str, ...] = ()
-    if operation == RENAME:
+    if operation == RENAME_OPERATION:
         change = "none"
         renamed = tuple(str(given.get(key, "")) for key in ("oldColumnPath", "newColumnPath"))
-    mode = given.get(APPENDS.get(operation, ""), "")
+    mode = given.get(APPEND_PARAMETERS.get(operation, ""), "")
     if mode == "Append" or (change == "other" and version == 0):
         change = "append"
     elif mode:
         operation = f"{operation} ({mode})"
-    claims = claims_in(_metadata(row.get(USER_METADATA)))
+    claims = parse_claims(_parse_metadata(row.get(USER_METADATA)))
     return Commit(version, version - 1 if version else None, change, operation, claims, renamed)
 
 
-def iceberg_commit(row: Row) -> Commit:
+def parse_iceberg_commit(row: Row) -> Commit:
     """Return the commit that a row of Iceberg's snapshots is of."""
     operation, summary = str(row["operation"]), dict(row.get("summary") or {})
     changes: dict[str, Change] = {"append": "append", "replace": "none"}
@@ -118,33 +118,35 @@ def iceberg_commit(row: Row) -> Commit:
     parent = row["parent_id"]
     rows = {str(summary.get(key, 0)) for key in ("added-records", "total-records")}
     if parent is None and (change == "none" or len(rows) > 1):
-        parent = CUT_OFF
-    return Commit(int(row["snapshot_id"]), parent, change, operation, claims_in(summary))
+        parent = EXPIRED_PARENT
+    return Commit(int(row["snapshot_id"]), parent, change, operation, parse_claims(summary))
 
 
-def _metadata(text: object) -> Row:
+def _parse_metadata(text: object) -> Row:
     """Return the user's metadata of a commit of Delta, nothing if it is not a JSON object."""
     try:
-        found = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST else {}
+        found = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_RECORD else {}
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _head(rows: Iterable[Row], at: int | str | None) -> int | None:
+def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
     """Return the snapshot that the table is at, `None` for a table without one."""
-    wanted = MAIN if at is None else at
+    wanted = MAIN_BRANCH if at is None else at
     for row in rows:
         if row["snapshot_id"] == wanted or row.get("ref") == wanted:
             return int(row["snapshot_id"])
     if any("ref" in row for row in rows) and at is None:
         return None
     if any(True for _ in rows):
-        raise Rejected(WHERE if at is None else f"there is no snapshot, branch or tag {at!r}")
+        raise Rejected(
+            WHICH_SNAPSHOT if at is None else f"there is no snapshot, branch or tag {at!r}"
+        )
     return None
 
 
-def _ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
+def _list_ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
     """Yield the commits from the last one back; a circle, which is no history, is cut."""
     seen: set[int] = set()
     while head is not None and head not in seen and head in commits:

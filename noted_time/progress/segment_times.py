@@ -63,7 +63,7 @@ class SegmentTimes:
         if last is None:
             return Lag(None, dict.fromkeys(self._lowers))
         behind = {s: None if lower is None else last - lower for s, lower in self._lowers.items()}
-        return Lag(largest_of(behind.values()), behind)
+        return Lag(find_largest_lag(behind.values()), behind)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
         """Return the segments still to be read, in the order in which to read them.
@@ -94,10 +94,10 @@ class SegmentTimes:
         return next((s for s in self.order(among) if not unread_before(s, position)), None)
 
 
-def largest_of(behind: Collection[int | None]) -> int | None:
+def find_largest_lag(behind: Collection[int | None]) -> int | None:
     """Return the largest lag of some segments, 0 for no segments; an unknown lag is the largest.
 
-    >>> largest_of([3, 5]), largest_of([3, None]), largest_of([])
+    >>> find_largest_lag([3, 5]), find_largest_lag([3, None]), find_largest_lag([])
     (5, None, 0)
     """
     known = [each for each in behind if each is not None]

@@ -10,14 +10,14 @@ from operator import attrgetter, itemgetter, methodcaller
 from typing import NamedTuple, cast
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.idleness import resting
-from controller.aggregation.shown.sentences import sentences
-from controller.aggregation.shown.silence import Silence, silence_of
-from controller.aggregation.shown.suspect_notes import Hint, hints
-from controller.aggregation.shown.vouching import Roster
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.idleness import describe_idleness
+from controller.aggregation.views.sentences import sentences
+from controller.aggregation.views.silence import Silence, classify_silence
+from controller.aggregation.views.suspect_notes import Hint, find_hints
+from controller.aggregation.views.vouching import Roster
 from noted_time import Advance, Hold, Mark
-from noted_time.reading import ReaderPlace, reader_place
+from noted_time.reading import ReaderPlace, locate_reader
 from noted_time.rules import (
     HOLDERS_NAMED,
     Forecast,
@@ -44,7 +44,7 @@ HOLDERS_EXAMINED = 100
 Holders are kept in the order in which they began, so the longest are among them.
 """
 
-SORTED = 20_000
+MEMBERS_SORTED = 20_000
 """Maximum number of members that are listed by their times, which takes 10 ms."""
 
 HOLDERS_SCRAPED = 5
@@ -178,14 +178,14 @@ class DryRun:
         return bool(self.exclude) or self.writer_timeout_ms is not None
 
 
-NOTHING_SUPPOSED = DryRun()
+NO_DRY_RUN = DryRun()
 
 
 def explain(  # noqa: PLR0913 - what may be asked of it
     stream: StreamState,
     domain: str | None,
     now: Moment,
-    dry_run: DryRun = NOTHING_SUPPOSED,
+    dry_run: DryRun = NO_DRY_RUN,
     *,
     position: Mapping[int, int] | None = None,
     limit: int = HOLDERS_NAMED,
@@ -199,21 +199,21 @@ def explain(  # noqa: PLR0913 - what may be asked of it
     aggregator, service_ms = stream.aggregator, stream.service_ms(now)
     last = stream.history(name).last
     decision = aggregator.decide(name, service_ms)
-    would, found = None, hints(stream, name, now)
+    would, found = None, find_hints(stream, name, now)
     foreseen = forecast(aggregator.domains, aggregator.domains[name])
     if dry_run:
         would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
     reader = None
     if position is not None:
         whole = aggregator.succession.normalise(position)
-        reader = reader_place(stream.history(name), whole, limit)
+        reader = locate_reader(stream.history(name), whole, limit)
         named = (
             replace(each, writer=aggregator.who_noted(each.segment, each.needed))
             for each in reader.waiting_for
         )
         reader = replace(reader, waiting_for=tuple(named))
-    silence = silence_of(stream, now.wall)
-    by = None if last is None else Roster(stream, domain).vouched(last)
+    silence = classify_silence(stream, now.wall)
+    by = None if last is None else Roster(stream, domain).find_vouching(last)
     said = sentences(
         stream,
         name,
@@ -221,7 +221,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         now,
         last=last,
         hints=found,
-        resting=resting(stream, name, now, last),
+        resting=describe_idleness(stream, name, now, last),
         would=would,
         silence=silence,
         vouched=by,
@@ -256,7 +256,7 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
 
     A search scans all members, in C.
     """
-    names, total = _holders_first(stream, query.domain), len(stream.aggregator)
+    names, total = _list_holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
         is_meant = methodcaller("__contains__", query.search)
         names, total = filter(is_meant, names), sum(map(is_meant, stream.aggregator.writers()))
@@ -265,14 +265,15 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
         now=now.wall,
         total=total,
         writers=[
-            writer_row(stream, each, query.domain, now) for each in islice(names, query.start, end)
+            build_writer_row(stream, each, query.domain, now)
+            for each in islice(names, query.start, end)
         ],
         states=dict(stream.aggregator.domains.census.members),
         next=end if total > end else None,
     )
 
 
-def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
+def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """Return all members, holders first: the domain held longest, then the next, then the rest.
 
     If a domain is named, its holders come first and then the rest.
@@ -282,13 +283,13 @@ def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """
     aggregator = stream.aggregator
     if domain is not None:
-        held = [aggregator.domains[domain].waited_for()]
+        held = [aggregator.domains[domain].find_holders()]
     else:
         domains = [aggregator.domains[each] for each in stream.settings.domains]
         held = [each.holders for each in domains if each.holders]
         held.sort(key=lambda holders: next(iter(holders.values())).began)
     members: Iterator[str] = iter(())
-    for number, writers in enumerate([*held, _by_time(stream, domain)]):
+    for number, writers in enumerate([*held, _sort_by_time(stream, domain)]):
         fresh = iter(writers)
         for earlier in held[:number]:
             fresh = filterfalse(earlier.__contains__, fresh)
@@ -296,10 +297,10 @@ def _holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     return members
 
 
-def _by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
+def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
     """Return all members: live ones by their times, then the others; of many, as they joined."""
     members = stream.aggregator.domains.members
-    if len(members) > SORTED:
+    if len(members) > MEMBERS_SORTED:
         return members
     number = stream.aggregator.domains.numbers.get(stream.settings.domain_or_default(domain), 0)
     time = attrgetter("first.time") if not number else lambda each: each.track(number).time
@@ -308,7 +309,9 @@ def _by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
     return map(attrgetter("writer"), by_time)
 
 
-def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment) -> WriterRow:
+def build_writer_row(
+    stream: StreamState, writer: str, domain: str | None, now: Moment
+) -> WriterRow:
     """Return one member, and how it holds `domain`; raises `UnknownWriter`."""
     shift, running = stream.unix_shift(now), stream.aggregator.domains
     record, member = stream.aggregator.record(writer), running.members[writer]
@@ -318,8 +321,8 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
     if name in stream.histories:  # a stream of several domains may have no default
         track = member.track(running.numbers[name])
         out_at = track.out_at(timeout_ms)
-        if writer in running[name].waited_for():
-            left_ms = times_out_in_ms(stream, track, now)
+        if writer in running[name].find_holders():
+            left_ms = find_timeout_ms(stream, track, now)
             without = lower_without(running[name], writer)
     silent_ms = max(0, stream.service_ms(now) - member.noted_at) if member.vouches else None
     own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
@@ -361,7 +364,7 @@ def writer_row(stream: StreamState, writer: str, domain: str | None, now: Moment
     )
 
 
-def times_out_in_ms(stream: StreamState, track: Track, now: Moment) -> int:
+def find_timeout_ms(stream: StreamState, track: Track, now: Moment) -> int:
     """Return how long until a member times out if it stays silent."""
     return max(0, track.times_out_at(stream.settings.writer_timeout_ms) - stream.service_ms(now))
 
@@ -412,14 +415,14 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
         stream.excluded,
-        _out(stream),
+        _find_excluded(stream),
         stream.fences.notes,
         stream.lost_marks,
         tuple(_read_domain(stream, domain, service_ms) for domain in stream.histories),
     )
 
 
-def _out(stream: StreamState) -> dict[str, int]:
+def _find_excluded(stream: StreamState) -> dict[str, int]:
     # the ledger's missing writers, not the members: those are many
     newest = (
         islice(reversed(each.open.values()), EXCLUDED_NAMED) for each in stream.missing.values()

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Literal
 
 from controller.aggregation.draft import Moment
-from controller.aggregation.shown.inspection import HOLDERS_EXAMINED, times_out_in_ms
-from controller.aggregation.shown.silence import Silence, silence_of
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.inspection import HOLDERS_EXAMINED, find_timeout_ms
+from controller.aggregation.views.silence import Silence, classify_silence
 from controller.store.port import StreamSummary
 from noted_time import MarkHistory
 from noted_time.rules import Track
@@ -27,7 +27,7 @@ Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"
 STEP_MS = 10_000
 """Times of holding are compared in steps of this, or rows would move all the time."""
 
-LAGS = 30
+LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
 
 
@@ -77,12 +77,14 @@ class StreamRow:
     silence: Silence | None = None
 
 
-def standing_of(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
+def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
     """Return the place of a stream in memory, and how it is, in a few microseconds."""
-    began = [track.began for each in stream.histories if (track := _longest(stream, each))]
+    began = [
+        track.began for each in stream.histories if (track := _find_longest_holder(stream, each))
+    ]
     service_ms = stream.service_ms(now)
     held_ms = service_ms - min(began, default=service_ms)
-    name, silence = stream.record.name, silence_of(stream, now.wall)
+    name, silence = stream.record.name, classify_silence(stream, now.wall)
     number = stream.aggregator.domains.census.members["excluded"]
     rank = rank_by_name(name) if sort == "name" else _rank(name, held_ms, silence, number)
     condition: Condition = "quiet"
@@ -108,22 +110,22 @@ def _rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Ra
     return silence != "missing", -(held_ms // STEP_MS), group, name
 
 
-def row_of_stream(stream: StreamState, now: Moment) -> StreamRow:
+def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
     """Return the row of a stream in memory."""
-    domains = tuple(_domain_of_stream(stream, domain, now) for domain in stream.histories)
+    domains = tuple(_build_live_domain_row(stream, domain, now) for domain in stream.histories)
     members = Members(**stream.aggregator.domains.census.members)
-    silence, name = silence_of(stream, now.wall), stream.record.name
+    silence, name = classify_silence(stream, now.wall), stream.record.name
     return StreamRow(
         name, stream.id, answered=True, writers=members, domains=domains, silence=silence
     )
 
 
-def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
+def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
     """Return the row of a stream that only the database knows: it has its last marks."""
     record = summary.record
     lasts = {domain: summary.last_marks.get(domain) for domain in record.settings.domains}
     domains = (
-        _domain(domain, MarkHistory([last] if last else ()), wall_ms)
+        _build_domain_row(domain, MarkHistory([last] if last else ()), wall_ms)
         for domain, last in lasts.items()
     )
     if record.seal is not None:
@@ -131,7 +133,7 @@ def row_of_summary(summary: StreamSummary, wall_ms: int) -> StreamRow:
     return StreamRow(record.name, record.id, answered=False, writers=None, domains=tuple(domains))
 
 
-def _domain(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
+def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
     """Return the row of a domain as its marks show it."""
     last = history.last
     return DomainRow(
@@ -144,12 +146,15 @@ def _domain(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
         held_by=None,
         held_for_ms=None,
         times_out_in_ms=None,
-        lag=_lags(history, wall_ms),
+        lag=_sample_lags(history, wall_ms),
     )
 
 
-def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRow:
-    row, longest = _domain(domain, stream.histories[domain], now.wall), _longest(stream, domain)
+def _build_live_domain_row(stream: StreamState, domain: str, now: Moment) -> DomainRow:
+    row, longest = (
+        _build_domain_row(domain, stream.histories[domain], now.wall),
+        _find_longest_holder(stream, domain),
+    )
     decision: DecisionName = "hold"
     if longest is None:
         decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
@@ -158,19 +163,21 @@ def _domain_of_stream(stream: StreamState, domain: str, now: Moment) -> DomainRo
     return replace(
         row,
         decision=decision,
-        holders=len(stream.aggregator.domains[domain].waited_for()),
+        holders=len(stream.aggregator.domains[domain].find_holders()),
         held_by=longest.member.writer if longest else None,
         held_for_ms=stream.service_ms(now) - longest.began if longest else None,
-        times_out_in_ms=times_out_in_ms(stream, longest, now) if longest else None,
+        times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
     )
 
 
-def _longest(stream: StreamState, domain: str) -> Track | None:
+def _find_longest_holder(stream: StreamState, domain: str) -> Track | None:
     """Return the member that holds the domain longest, which `explain` names first."""
-    first = islice(stream.aggregator.domains[domain].waited_for().values(), HOLDERS_EXAMINED)
+    first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
     return min(first, key=lambda track: (track.began, track.member.writer), default=None)
 
 
-def _lags(history: MarkHistory, wall_ms: int) -> tuple[int | None, ...]:
-    moments: Sequence[int] = range(wall_ms - (LAGS - 1) * LAG_EVERY_MS, wall_ms + 1, LAG_EVERY_MS)
+def _sample_lags(history: MarkHistory, wall_ms: int) -> tuple[int | None, ...]:
+    moments: Sequence[int] = range(
+        wall_ms - (LAGS_SHOWN - 1) * LAG_EVERY_MS, wall_ms + 1, LAG_EVERY_MS
+    )
     return tuple(history.trend().lags(moments))
