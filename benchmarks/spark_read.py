@@ -26,7 +26,7 @@ from spark_integration import Columns, Noted, WatermarkPolicy, read_noted_log
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogSource
 from spark_integration.marks.watermark import MARK_TIME
-from spark_integration.session.sources import reader_for
+from spark_integration.session.sources import create_reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,7 @@ class Counted:
     def own(self) -> DataFrame:
         """Return the events of the same source under Spark's own watermark."""
         query = LogQuery(str(self.root), STREAM, self.url, "time", columns=Columns(["time"]))
-        rows = reader_for(self.spark, self.spark.readStream, LogSource, query).load()
+        rows = create_reader(self.spark, self.spark.readStream, LogSource, query).load()
         return rows.drop(MARK_TIME).withWatermark("time", "1 day")
 
     def built_in(self) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-OURS = {
+OWN_PACKAGES = {
     "controller",
     "noted_time",
     "noted_time_cli",
@@ -17,7 +17,7 @@ OURS = {
     "spark_integration",
     "writer_client",
 }
-CALLING = {"typer", "rich"}
+CLIENT_LIBRARIES = {"typer", "rich"}
 """What commands that call a controller need; those that run one need more."""
 
 
@@ -29,12 +29,12 @@ def main() -> None:
 
         app(prog_name="noted-time")
     except ImportError as error:
-        missing = _root(error)
-        if missing in OURS:
+        missing = _find_root_package(error)
+        if missing in OWN_PACKAGES:
             raise
         from noted_time.installation import install_command
 
-        extra = "cli" if missing in CALLING else "controller"
+        extra = "cli" if missing in CLIENT_LIBRARIES else "controller"
         needs = f"the extra {extra}" + (", or controller to serve" if extra == "cli" else "")
         says = f"the command line needs {needs} ({error}): {install_command(extra)}"
         sys.stderr.write(f"noted-time: {says}\n")
@@ -44,13 +44,13 @@ def main() -> None:
 def _is_of_others(entry: str) -> bool:
     """Return whether a directory of the path has packages with our names, and is not ours."""
     is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
-    return not is_ours and any(Path(entry, name).is_dir() for name in OURS)
+    return not is_ours and any(Path(entry, name).is_dir() for name in OWN_PACKAGES)
 
 
-def _root(error: ImportError) -> str:
+def _find_root_package(error: ImportError) -> str:
     """Return the top-level package that could not be imported.
 
-    >>> _root(ImportError(name="rich.table")), _root(ImportError())
+    >>> _find_root_package(ImportError(name="rich.table")), _find_root_package(ImportError())
     ('rich', '')
     """
     return (error.name or "").partition(".")[0]

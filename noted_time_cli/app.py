@@ -9,7 +9,7 @@ import typer
 
 from noted_time_cli import demos, relay
 from noted_time_cli.analyse import commands as analyse
-from noted_time_cli.calls import (
+from noted_time_cli.client import (
     completing,
     explaining,
     note,
@@ -36,11 +36,11 @@ observe = typer.Typer(
 )
 observe.add_typer(kafka.app)
 observe.add_typer(log.app)
-RUN, CALL, LOOK = "Run a controller", "Call a controller", "Look at examples"
-WRITE, READ = "Write to a stream", "Read a stream"
+RUN_PANEL, CALL_PANEL, EXAMPLES_PANEL = "Run a controller", "Call a controller", "Look at examples"
+WRITE_PANEL, READ_PANEL = "Write to a stream", "Read a stream"
 for panel, commands in {
-    RUN: (serving.serve, serving.migrate),
-    CALL: (
+    RUN_PANEL: (serving.serve, serving.migrate),
+    CALL_PANEL: (
         doctor,
         explaining.explain,
         explaining.watch,
@@ -55,17 +55,17 @@ for panel, commands in {
         completing.complete_to,
         completing.changed_since,
     ),
-    WRITE: (note.note,),
-    LOOK: (demos.demo_stream,),
+    WRITE_PANEL: (note.note,),
+    EXAMPLES_PANEL: (demos.demo_stream,),
 }.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 for panel, groups in {
-    RUN: (tokens.app,),
-    CALL: (streams.app,),
-    LOOK: (demos.app, analyse.app),
-    WRITE: (observe,),
-    READ: (relay.app, tables.app),
+    RUN_PANEL: (tokens.app,),
+    CALL_PANEL: (streams.app,),
+    EXAMPLES_PANEL: (demos.app, analyse.app),
+    WRITE_PANEL: (observe,),
+    READ_PANEL: (relay.app, tables.app),
 }.items():
     for group in groups:
         app.add_typer(group, rich_help_panel=panel)
@@ -78,7 +78,7 @@ def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
 
 
 @app.callback()
-def noted_time(
+def declare_options(
     *,
     _version: Annotated[
         bool,

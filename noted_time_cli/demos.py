@@ -18,32 +18,33 @@ from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration
-from noted_time_cli.terminal.output import ended_in_a_sentence, say
+from noted_time_cli.terminal.output import report_errors, say
 from writer_client import WriterClient
 
-FLEET = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
+WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 """How many rows each writer appends in a second, to a segment of its own."""
 
-STALLS, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
+STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
 SILENT_S, BACK_S = 5, 50
 """From and up to which second of a round the writer that stalls does not note."""
 
-SAYINGS = {
-    SILENT_S: f"{STALLS} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
-    SILENT_S + WRITER_TIMEOUT_S: f"{STALLS} has timed out: the watermark advances without it.",
-    BACK_S: f"{STALLS} is back, and counts again.",
+STALL_MESSAGES = {
+    SILENT_S: f"{STALLED_WRITER} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
+    SILENT_S
+    + WRITER_TIMEOUT_S: f"{STALLED_WRITER} has timed out: the watermark advances without it.",
+    BACK_S: f"{STALLED_WRITER} is back, and counts again.",
 }
 BEHIND_MS = 1000
 
 
-def noting(second: int) -> list[str]:
+def list_noting_writers(second: int) -> list[str]:
     """Return the writers that note in a second of the play.
 
-    >>> noting(4), noting(5)
+    >>> list_noting_writers(4), list_noting_writers(5)
     (['berlin', 'nairobi', 'osaka', 'lima'], ['berlin', 'nairobi', 'osaka'])
     """
     is_silent = SILENT_S <= second % ROUND_S < BACK_S
-    return [each for each in FLEET if each != STALLS or not is_silent]
+    return [each for each in WRITER_RATES if each != STALLED_WRITER or not is_silent]
 
 
 app = typer.Typer(
@@ -74,7 +75,8 @@ def demo_stream(
         say(f"Or:  noted-time watch {name}")
     with ExitStack() as stack:
         fleet = {
-            each: stack.enter_context(WriterClient(url, name, each, token=token)) for each in FLEET
+            each: stack.enter_context(WriterClient(url, name, each, token=token))
+            for each in WRITER_RATES
         }
         with suppress(KeyboardInterrupt):
             _play(fleet, lasting)
@@ -89,10 +91,13 @@ def _create(transport: Transport, name: str) -> None:
     try:
         found = transport.ask(Question("GET", stream_path(name)))
     except UnknownStream:
-        settings = {"writer_timeout_ms": WRITER_TIMEOUT_S * 1000, "expected_writers": list(FLEET)}
+        settings = {
+            "writer_timeout_ms": WRITER_TIMEOUT_S * 1000,
+            "expected_writers": list(WRITER_RATES),
+        }
         transport.ask(Question("PUT", stream_path(name), body=settings))
     else:
-        if found["expected_writers"] != list(FLEET):
+        if found["expected_writers"] != list(WRITER_RATES):
             raise Rejected(
                 f"there is a stream {name!r} already, which demo-stream did not create: use "
                 "another name"
@@ -107,11 +112,11 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
     began = clock.monotonic()
     for second in count() if lasting_ms is None else range(lasting_ms // 1000):
         clock.sleep(max(0.0, began + second - clock.monotonic()))
-        if second % ROUND_S in SAYINGS:
-            say(f"{second // 60}:{second % 60:02}  {SAYINGS[second % ROUND_S]}")
+        if second % ROUND_S in STALL_MESSAGES:
+            say(f"{second // 60}:{second % 60:02}  {STALL_MESSAGES[second % ROUND_S]}")
         now = int(clock.time() * 1000) - BEHIND_MS
-        for segment, (writer, rows) in enumerate(FLEET.items()):
-            if writer in noting(second):
+        for segment, (writer, rows) in enumerate(WRITER_RATES.items()):
+            if writer in list_noting_writers(second):
                 client = fleet[writer]
                 end = client.position.get(segment, 0) + rows
                 client.note_time(now, {segment: end}, max_time=now)
@@ -123,7 +128,7 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
 )
 def flights(context: typer.Context) -> None:
     """Replay a month of real flights: rows lost and latency, noted time against guessed delays."""
-    with ended_in_a_sentence():
+    with report_errors():
         try:
             from demo.cli import app as command
         except ModuleNotFoundError as missing:

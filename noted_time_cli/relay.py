@@ -12,9 +12,9 @@ from noted_time_cli.terminal.brokers import (
     Config,
     StreamOfTopic,
     TopicArgument,
-    kafka_config,
+    build_kafka_config,
 )
-from noted_time_cli.terminal.flags import command_of
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
 from noted_time_cli.terminal.output import echo
 from noted_time_cli.terminal.running import Lasting, run_for
@@ -22,7 +22,7 @@ from noted_time_cli.terminal.running import Lasting, run_for
 app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
 
 
-@command_of(app)
+@group_command(app)
 def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
     topic: TopicArgument,
@@ -45,7 +45,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     """
     from reader_client import KafkaRelay
 
-    connection = kafka_config(bootstrap, config)
+    connection = build_kafka_config(bootstrap, config)
     relay = KafkaRelay(connection, topic, url, stream=stream, domains=domain or (), token=token)
     with closing(relay):
         echo(f"relays the marks of stream {relay.stream} to {relay.noted.name}")

@@ -12,31 +12,31 @@ from noted_time.extras import import_lazily
 if TYPE_CHECKING:
     from noted_time.kafka.groups import committed_position as committed_position
     from noted_time.progress import ReadOffsets as ReadOffsets
-    from reader_client.asking.changes import ChangedWindows as ChangedWindows
-    from reader_client.asking.reached import CompleteTo as CompleteTo
-    from reader_client.asking.reached import complete_to as complete_to
     from reader_client.async_client import AsyncReaderClient as AsyncReaderClient
     from reader_client.client import ReaderClient as ReaderClient
     from reader_client.kafka.consumer import KafkaNotedConsumer as KafkaNotedConsumer
     from reader_client.kafka.relay import KafkaRelay as KafkaRelay
     from reader_client.marks.merging import merged as merged
+    from reader_client.protocol.changes import ChangedWindows as ChangedWindows
+    from reader_client.protocol.completeness import CompleteTo as CompleteTo
+    from reader_client.protocol.completeness import complete_to as complete_to
 
-NAMES = {
+LAZY_IMPORTS = {
     "AsyncReaderClient": ("reader_client.async_client", ""),
-    "ChangedWindows": ("reader_client.asking.changes", ""),
-    "CompleteTo": ("reader_client.asking.reached", ""),
+    "ChangedWindows": ("reader_client.protocol.changes", ""),
+    "CompleteTo": ("reader_client.protocol.completeness", ""),
     "KafkaNotedConsumer": ("reader_client.kafka.consumer", "kafka"),
     "KafkaRelay": ("reader_client.kafka.relay", "kafka"),
     "ReadOffsets": ("noted_time.progress", ""),
     "ReaderClient": ("reader_client.client", ""),
     "committed_position": ("noted_time.kafka.groups", "kafka"),
-    "complete_to": ("reader_client.asking.reached", ""),
+    "complete_to": ("reader_client.protocol.completeness", ""),
     "merged": ("reader_client.marks.merging", ""),
 }
 """The module of each name, and the extra that it needs beyond the base install."""
 
-__all__ = list(NAMES)
+__all__ = list(LAZY_IMPORTS)
 
 
 def __getattr__(name: str) -> object:
-    return import_lazily(__name__, NAMES, name)
+    return import_lazily(__name__, LAZY_IMPORTS, name)

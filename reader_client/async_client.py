@@ -11,13 +11,13 @@ from noted_time.client import Json, Question, run_async
 from noted_time.client.transport import AsyncTransport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Rejected, Time, convert_position, unix_ms_of
-from reader_client.asking.changes import ChangedWindows, changed
-from reader_client.asking.questions import Asking, Pause
+from reader_client.background.async_wakeup import AsyncWakeup
+from reader_client.background.repeating import BackOff, Health, Repeated
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
+from reader_client.protocol.changes import ChangedWindows, collect_changed_windows
+from reader_client.protocol.questions import Pause, Steps
 from reader_client.reader import Reader
-from reader_client.running.async_wakeup import AsyncWakeup
-from reader_client.running.repeating import BackOff, Health, Repeated
 
 if TYPE_CHECKING:
     import httpx
@@ -52,14 +52,14 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     ) -> None:
         """Leave the group's readers; see `ReaderClient.offline`."""
         put_back = convert_position(self._position if position is None else position)
-        await self._wait(self._waits.leaving(put_back), timeout)
+        await self._wait(self._waits.wait_for_leave(put_back), timeout)
 
     async def marks(
         self, after: int = 0, domain: str | None = None, *, wait: float | None = 0.0
     ) -> AsyncGenerator[Mark]:
         """Yield the marks with a seq above `after`; see `ReaderClient.marks`."""
         cursor = MarkCursor(self._following, after, domain)
-        while found := await self._page(cursor, domain, wait):
+        while found := await self._take_page(cursor, domain, wait):
             for mark in found:
                 yield mark
 
@@ -73,12 +73,12 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         wait: float | None = 0.0,
     ) -> AsyncGenerator[CompleteWindow]:
         """Yield the windows that are complete, in order; see `ReaderClient.windows`."""
-        cursor = self._windows(Tiling(size_ms, unix_ms_of(origin)), after, domain)
-        while found := await self._page(cursor, domain, wait):
+        cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        while found := await self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
-                answer = await self._transport.ask(cursor.about_missing(found))
-            for window in cursor.with_missing(found, answer):
+                answer = await self._transport.ask(cursor.ask_missing(found))
+            for window in cursor.add_missing(found, answer):
                 yield window
 
     async def changed_windows(
@@ -86,7 +86,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     ) -> ChangedWindows:
         """Return the windows into which rows came late; see `ReaderClient.changed_windows`."""
         tiling = Tiling(size_ms, unix_ms_of(origin))
-        steps = changed(self._stream, unix_ms_of(since), tiling, domain)
+        steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
         return await run_async(steps, self._transport.ask)
 
     async def wait_for(
@@ -96,12 +96,12 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         domain: str | None = None,
     ) -> Mark:
         """Return `cut_at(time)` as soon as it is known; raises as `ReaderClient.wait_for`."""
-        wait = self._waits.completeness(unix_ms_of(time, up=True), domain)
+        wait = self._waits.wait_for_time(unix_ms_of(time, up=True), domain)
         return await self._wait(wait, timeout)
 
     async def catch_up(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - likewise
         """Wait until the marks at the start are known; see `ReaderClient.catch_up`."""
-        await self._wait(self._waits.catching_up(), timeout)
+        await self._wait(self._waits.wait_for_marks(), timeout)
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - likewise
         """Report what is left to report, for at most `timeout` seconds, and end the tasks.
@@ -113,7 +113,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         self._closing = True
         try:
             with contextlib.suppress(NotedTimeError):  # logged, and no caller could act upon it
-                await self._wait(self._waits.reporting(), timeout)
+                await self._wait(self._waits.wait_for_reports(), timeout)
         finally:
             self._closed = True
             for task in self._tasks:
@@ -133,7 +133,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _begin(self, name: str, step: Callable[[], Asking]) -> AsyncRepeating:
+    def _begin(self, name: str, step: Callable[[], Steps]) -> AsyncRepeating:
         of = f"noted-time reader {self._stream} {name}"
         task = AsyncRepeating(of, step, self._transport.ask, self._health)
         self._tasks.append(task)
@@ -145,10 +145,10 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
             begin = f"async with AsyncReaderClient(…, {self._stream!r}) as reader:"
             raise Rejected(f"the reader of stream {self._stream!r} is not open: use {begin}")
 
-    async def _page(
+    async def _take_page(
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> list[Found]:
-        pages = self._pages(cursor, domain, wait)
+        pages = self._wait_for_page(cursor, domain, wait)
         return await run_async(pages, lambda each: self._wait(each, wait))
 
     async def _wait(self, wait: Wait[Found], seconds: float | None) -> Found:
@@ -162,13 +162,13 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
     def __init__(
         self,
         name: str,
-        step: Callable[[], Asking],
+        step: Callable[[], Steps],
         ask: Callable[[Question], Awaitable[Json]],
         health: Health,
     ) -> None:
         super().__init__(name, health, AsyncWakeup)
         self._ask = ask
-        rounds = run_async(self.attempts.rounds(step), self._perform)
+        rounds = run_async(self.attempts.repeat(step), self._perform)
         self._task = asyncio.create_task(rounds, name=name)
 
     async def stop(self) -> None:

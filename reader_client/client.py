@@ -13,13 +13,13 @@ from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark, NotedTimeError, Time, convert_position, unix_ms_of
-from reader_client.asking.changes import ChangedWindows, changed
-from reader_client.asking.questions import Asking
+from reader_client.background.repeating import Repeating
+from reader_client.background.wakeup import Wakeup
 from reader_client.group.waits import Wait, until_found
 from reader_client.marks.cursors import Cursor, MarkCursor
+from reader_client.protocol.changes import ChangedWindows, collect_changed_windows
+from reader_client.protocol.questions import Steps
 from reader_client.reader import Reader
-from reader_client.running.repeating import Repeating
-from reader_client.running.wakeup import Wakeup
 
 if TYPE_CHECKING:
     import httpx
@@ -67,7 +67,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         `Rejected` without a group. `advance` brings the reader back.
         """
         put_back = convert_position(self._position if position is None else position)
-        self._wait(self._waits.leaving(put_back), timeout)
+        self._wait(self._waits.wait_for_leave(put_back), timeout)
 
     def marks(
         self, after: int = 0, domain: str | None = None, *, wait: float | None = 0.0
@@ -79,7 +79,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         the controller, and `Unreachable` if the controller is unreachable when time is up.
         """
         cursor = MarkCursor(self._following, after, domain)
-        while found := self._page(cursor, domain, wait):
+        while found := self._take_page(cursor, domain, wait):
             yield from found
 
     def windows(
@@ -99,12 +99,12 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         writers are asked for, once per hundred windows; while the controller is unreachable they
         are not known.
         """
-        cursor = self._windows(Tiling(size_ms, unix_ms_of(origin)), after, domain)
-        while found := self._page(cursor, domain, wait):
+        cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
+        while found := self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
-                answer = self._transport.ask(cursor.about_missing(found))
-            yield from cursor.with_missing(found, answer)
+                answer = self._transport.ask(cursor.ask_missing(found))
+            yield from cursor.add_missing(found, answer)
 
     def changed_windows(
         self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
@@ -115,7 +115,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         controller, and raises its refusals, or `Unreachable`. One window begins at `origin`.
         """
         tiling = Tiling(size_ms, unix_ms_of(origin))
-        steps = changed(self._stream, unix_ms_of(since), tiling, domain)
+        steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
         return run(steps, self._transport.ask)
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
@@ -124,14 +124,14 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         Raises refusals of the controller at once. When time is up: `Unreachable` if the controller
         is unreachable, otherwise `NotCompleteYet`, and as `cut_at` for a time in seconds.
         """
-        return self._wait(self._waits.completeness(unix_ms_of(time, up=True), domain), timeout)
+        return self._wait(self._waits.wait_for_time(unix_ms_of(time, up=True), domain), timeout)
 
     def catch_up(self, timeout: float = 10.0) -> None:
         """Wait until the marks that existed when the client (or the stream) began are known.
 
         Raises refusals of the controller, or `Unreachable` after `timeout` seconds.
         """
-        self._wait(self._waits.catching_up(), timeout)
+        self._wait(self._waits.wait_for_marks(), timeout)
 
     def close(self, timeout: float = 5.0) -> None:
         """Report what is left to report, for at most `timeout` seconds, and end the threads.
@@ -144,7 +144,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         self._closing = True
         deadline = clocks.monotonic() + timeout
         with contextlib.suppress(NotedTimeError):  # logged, and no caller could act upon it
-            self._wait(self._waits.reporting(), timeout)
+            self._wait(self._waits.wait_for_reports(), timeout)
         self._closed = True
         for thread in self._threads:
             thread.stop()
@@ -154,15 +154,17 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
             thread.join(max(0.0, deadline - clocks.monotonic()))
         self._transport.close()
 
-    def _begin(self, name: str, step: Callable[[], Asking]) -> Repeating:
+    def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:
         of = f"noted-time reader {self._stream} {name}"
         thread = Repeating(of, step, self._transport.ask, self._health)
         self._threads.append(thread)
         thread.start()
         return thread
 
-    def _page(self, cursor: Cursor[Found], domain: str | None, wait: float | None) -> list[Found]:
-        return run(self._pages(cursor, domain, wait), lambda each: self._wait(each, wait))
+    def _take_page(
+        self, cursor: Cursor[Found], domain: str | None, wait: float | None
+    ) -> list[Found]:
+        return run(self._wait_for_page(cursor, domain, wait), lambda each: self._wait(each, wait))
 
     def _wait(self, wait: Wait[Found], timeout: float | None) -> Found:
         wakeup = Wakeup()

@@ -21,14 +21,14 @@ from noted_time.values import (
     unix_ms_of,
     validate_name,
 )
-from reader_client.asking.answers import StreamRead
+from reader_client.background.repeating import Begin, Health, Repeated
+from reader_client.background.wakeup import News
 from reader_client.group.reporting import ReaderName, Reporting
 from reader_client.group.waits import Wait, Waits
 from reader_client.marks.cursors import Cursor, WindowCursor
 from reader_client.marks.follower import NO_WINDOW, Follower
 from reader_client.marks.following import Following
-from reader_client.running.repeating import Begin, Health, Repeated
-from reader_client.running.wakeup import News
+from reader_client.protocol.answers import StreamAnswer
 
 Network = TypeVar("Network")
 Found = TypeVar("Found")
@@ -154,9 +154,9 @@ class Reader(ABC, Generic[Network]):
         `offline` withdraws it. Returns at once. Raises `Rejected` without a group, and once the
         client is closed.
         """
-        reporting = self._grouped()
+        reporting = self._get_reporting()
         self._check_usable()
-        reporting.backlog.say(backlog=backlog)
+        reporting.backlog.set_backlog(backlog=backlog)
         reporting.wake()
 
     def backlog(self) -> BacklogState:
@@ -167,7 +167,7 @@ class Reader(ABC, Generic[Network]):
         """
         if self._health.fault is not None:
             self._health.check()
-        return self._grouped().backlog.state
+        return self._get_reporting().backlog.state
 
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
         """Call `callback` with the state at each change of the flag, starting when it is true.
@@ -175,7 +175,7 @@ class Reader(ABC, Generic[Network]):
         It is called by the thread (or in the loop) that reports, so it has to return soon; what it
         raises is logged. Raises as `set_backlog`.
         """
-        reporting = self._grouped()
+        reporting = self._get_reporting()
         self._check_usable()
         reporting.backlog.listen(callback)
         reporting.wake()
@@ -190,12 +190,12 @@ class Reader(ABC, Generic[Network]):
         controller refused, raises its refusal: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or
         `Rejected` if the group takes no more readers.
         """
-        follower, position = self._follower(domain), self._position_read()
+        follower, position = self._get_follower(domain), self._get_read_position()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
 
     def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
         """Return the time window of any position; raises as `get_time_window`."""
-        follower = self._follower(domain)
+        follower = self._get_follower(domain)
         return NO_WINDOW if follower is None else follower.window(position)
 
     def cut_at(self, time: Time, domain: str | None = None) -> Mark:
@@ -206,14 +206,14 @@ class Reader(ABC, Generic[Network]):
         `get_time_window`.
         """
         wanted = unix_ms_of(time, up=True)
-        follower = self._follower(domain)
+        follower = self._get_follower(domain)
         if follower is None:
             raise NotCompleteYet(wanted, None)
         return follower.complete_to(wanted)
 
     def last_mark(self, domain: str | None = None) -> Mark | None:
         """Return the last mark known here; raises as `get_time_window`."""
-        follower = self._follower(domain)
+        follower = self._get_follower(domain)
         return None if follower is None else follower.last
 
     # Which segment to read next
@@ -224,7 +224,7 @@ class Reader(ABC, Generic[Network]):
         A segment before all marks has `None`. The least is the lower of `get_time_window`, and this
         raises as that does; empty until marks (and, in a group, its position) are known.
         """
-        times = self._times(domain)
+        times = self._find_times(domain)
         return {} if times is None else dict(times.lowers)
 
     def lag(self, domain: str | None = None) -> Lag:
@@ -233,7 +233,7 @@ class Reader(ABC, Generic[Network]):
         It has each segment as well. `None` if it is not known, as before all marks; raises as
         `get_time_window`. A reader that stopped falls further behind with each mark.
         """
-        times = self._times(domain)
+        times = self._find_times(domain)
         return Lag(None, {}) if times is None else times.lag()
 
     def next_segment(
@@ -246,43 +246,45 @@ class Reader(ABC, Generic[Network]):
         segments that were read are left out, and successors until their predecessors were read.
         `None` if no segment is left, and while no marks are known. Raises as `get_time_window`.
         """
-        times = self._times(domain)
+        times = self._find_times(domain)
         return None if times is None else times.next_segment(among)
 
     # For the clients
 
-    def _windows(self, tiling: Tiling, after: Time | None, domain: str | None) -> WindowCursor:
+    def _create_window_cursor(
+        self, tiling: Tiling, after: Time | None, domain: str | None
+    ) -> WindowCursor:
         begin = None if after is None else unix_ms_of(after)
         return WindowCursor(self._following, tiling, begin, domain)
 
-    def _pages(
+    def _wait_for_page(
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> Generator[Wait[bool], bool, list[Found]]:
         """Return the next page, waiting for it; empty when time is up."""
         while True:
             self._health.check()
-            found = cursor.page()
+            found = cursor.take_page()
             if found or self._closed or wait == 0:
                 return found
             try:
-                if not (yield self._waits.further(cursor, domain)):
+                if not (yield self._waits.wait_for_items(cursor, domain)):
                     return []
             except Rejected:
                 if self._closed:
                     return []
                 raise
 
-    def _times(self, domain: str | None) -> SegmentTimes | None:
-        follower, position = self._follower(domain), self._position_read()
+    def _find_times(self, domain: str | None) -> SegmentTimes | None:
+        follower, position = self._get_follower(domain), self._get_read_position()
         return None if follower is None or position is None else follower.times(position)
 
-    def _position_read(self) -> Mapping[int, int] | None:
+    def _get_read_position(self) -> Mapping[int, int] | None:
         """Return this reader's position or its group's; raises why it cannot be known."""
         if self._reporting is None:
             return self._position
         position = self._reporting.position
         if position is None:
-            _raise_refusal(self._reporting.steps())
+            _raise_refusal(self._reporting.get_steps())
         return position
 
     def _start(self, begin: Begin) -> None:
@@ -290,20 +292,20 @@ class Reader(ABC, Generic[Network]):
         if self._reporting is not None:
             self._reporting.start(begin)
 
-    def _grouped(self) -> Reporting:
+    def _get_reporting(self) -> Reporting:
         if self._reporting is None:
             raise Rejected(
                 "this reader does not belong to a group: create it with group= and reader="
             )
         return self._reporting
 
-    def _follower(self, domain: str | None) -> Follower | None:
+    def _get_follower(self, domain: str | None) -> Follower | None:
         """Return the follower of a domain; raises why it cannot exist."""
         if self._health.fault is not None:
             self._health.check()
-        follower = self._following.follower(domain)
+        follower = self._following.get_follower(domain)
         if follower is None or follower.stream_id is None:
-            _raise_refusal(self._following.steps(domain))
+            _raise_refusal(self._following.get_steps(domain))
         return follower
 
     def _check_usable(self) -> None:
@@ -317,7 +319,7 @@ class Reader(ABC, Generic[Network]):
             )
             raise Rejected(f"{message}: create one in the child")
 
-    def _learn(self, stream: StreamRead) -> None:
+    def _learn(self, stream: StreamAnswer) -> None:
         if self._reporting is not None:
             self._reporting.learn(stream)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from noted_time.extras import build_import_error, import_lazily
 
 if TYPE_CHECKING:
-    from spark_integration.beside.read import with_noted_watermark as with_noted_watermark
     from spark_integration.checkpoint.listener import PositionListener as PositionListener
     from spark_integration.checkpoint.source_positions import KafkaTopic as KafkaTopic
     from spark_integration.checkpoint.source_positions import NotedLog as NotedLog
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from spark_integration.log.read import read_noted_log as read_noted_log
     from spark_integration.marks.arguments import Noted as Noted
     from spark_integration.marks.arguments import WatermarkPolicy as WatermarkPolicy
+    from spark_integration.marks_source.read import with_noted_watermark as with_noted_watermark
     from spark_integration.session.connector import kafka_package as kafka_package
     from spark_integration.tables.claims import TableClaims as TableClaims
     from spark_integration.tables.table import NotedTable as NotedTable
@@ -44,7 +44,7 @@ try:
 except ModuleNotFoundError as error:
     raise build_import_error(__name__, "spark", error) from None
 
-MODULES = {
+LAZY_IMPORTS = {
     "BatchRead": "complete.window",
     "Batches": "log.options",
     "CatchUp": "log.options",
@@ -69,14 +69,14 @@ MODULES = {
     "read_noted_kafka": "kafka.read",
     "read_noted_log": "log.read",
     "split_late": "log.late_rows",
-    "with_noted_watermark": "beside.read",
+    "with_noted_watermark": "marks_source.read",
 }
 
-__all__ = list(MODULES)
+__all__ = list(LAZY_IMPORTS)
 
 
 def __getattr__(name: str) -> object:
-    if name in MODULES:
+    if name in LAZY_IMPORTS:
         require(name)
-    names = {each: (f"{__name__}.{module}", "spark") for each, module in MODULES.items()}
+    names = {each: (f"{__name__}.{module}", "spark") for each, module in LAZY_IMPORTS.items()}
     return import_lazily(__name__, names, name)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from writer_client.sending.outcome import Flushed as Flushed
     from writer_client.sending.posting import Pace as Pace
 
-NAMES = {
+LAZY_IMPORTS = {
     "AsyncWriterClient": ("writer_client.async_client", ""),
     "Batch": ("writer_client.files.batches", ""),
     "ClockNotes": ("writer_client.kafka.background", "kafka"),
@@ -61,8 +61,8 @@ NAMES = {
 }
 """The module of each name, and the extra that it needs beyond the base install."""
 
-__all__ = list(NAMES)
+__all__ = list(LAZY_IMPORTS)
 
 
 def __getattr__(name: str) -> object:
-    return import_lazily(__name__, NAMES, name)
+    return import_lazily(__name__, LAZY_IMPORTS, name)

@@ -14,10 +14,10 @@ import httpx
 from noted_time.client.transport import AsyncTransport
 from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
-from writer_client.sending.answers import Answered
+from writer_client.sending.answers import NotesAnswer
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.outcome import Flushed
-from writer_client.sending.vouched import NOWHERE
+from writer_client.sending.vouched import EMPTY_POSITION
 from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
@@ -71,13 +71,13 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
 
     async def finish(
         self,
-        position: Mapping[int, int] = NOWHERE,
+        position: Mapping[int, int] = EMPTY_POSITION,
         *,
         timeout: float = 10.0,  # noqa: ASYNC109 - as `WriterClient`
     ) -> Flushed:
         """Report that the writer is finished and its position is final, and flush."""
-        with self._noting():
-            self._outbox.finished(position)
+        with self._lock_for_note():
+            self._outbox.finish(position)
         return await self._flush(timeout)
 
     async def close(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - as `WriterClient`
@@ -100,8 +100,8 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         """Log what was not sent; the loop has ended."""
         if self._pid == os.getpid():
             self._closed = True
-            self._posting.closed()
-            self._notices.tell()
+            self._posting.report_unsent()
+            self._notices.emit()
 
     async def _end(self, deadline: float) -> None:
         if self._closed:  # by another task during the flush
@@ -115,8 +115,8 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        self._posting.closed()
-        self._notices.tell()
+        self._posting.report_unsent()
+        self._notices.emit()
         await self._transport.close()
 
     async def _flush(self, timeout_s: float) -> Flushed:
@@ -130,9 +130,9 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             while not self._is_settled(ticket) and clocks.monotonic() < deadline:
                 await self._wait(deadline - clocks.monotonic())
             with self._lock:
-                return self._posting.outcome(ticket, timeout_s)
+                return self._posting.get_outcome(ticket, timeout_s)
         finally:
-            self._notices.tell()
+            self._notices.emit()
 
     def _is_settled(self, ticket: int) -> bool:
         with self._lock:
@@ -167,8 +167,8 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
                 await self._send()
         except Exception as fault:  # noqa: BLE001 - every later call raises it
             with self._lock:
-                self._posting.died(fault)
-        self._notices.tell()
+                self._posting.record_fault(fault)
+        self._notices.emit()
         self._notify()
 
     async def _send(self) -> None:
@@ -176,15 +176,15 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         with self._lock:
             wait_s = self._posting.wait_s(clocks.monotonic())
             batch = self._outbox.take() if wait_s == 0 else ()
-        self._notices.tell()
+        self._notices.emit()
         if not batch:
             await self._wait(wait_s)
             return
-        outcome: Answered | Exception
+        outcome: NotesAnswer | Exception
         try:
             outcome = await self._transport.run(self._exchange.post(batch))
             if self._outbox.beginning:
-                outcome = await asyncio.to_thread(self._posting.looked_up, outcome)
+                outcome = await asyncio.to_thread(self._posting.look_up_ends, outcome)
         except asyncio.CancelledError:
             with self._lock:
                 self._outbox.put_back(batch)
@@ -194,7 +194,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         with self._lock:
             self._posting.settle(batch, outcome, clocks.monotonic())
         self._notify()
-        self._notices.tell()
+        self._notices.emit()
 
     async def __aenter__(self) -> Self:
         return self

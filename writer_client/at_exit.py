@@ -10,7 +10,7 @@ EXIT_WAIT_S = 2.0
 """How long all of them together may delay the end of the process."""
 
 
-class Open(Protocol):
+class OpenClient(Protocol):
     """A client that is open."""
 
     def end_soon(self) -> None:
@@ -20,7 +20,7 @@ class Open(Protocol):
         """Flush for at most that long, log what was not sent, and raise nothing."""
 
 
-open_clients: set[Open] = set()
+open_clients: set[OpenClient] = set()
 
 
 def end_all() -> None:

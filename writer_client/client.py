@@ -14,11 +14,11 @@ from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
-from writer_client.sending.answers import Answered
+from writer_client.sending.answers import NotesAnswer
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.outcome import Flushed
-from writer_client.sending.vouched import NOWHERE
-from writer_client.sending.waiting import Batch
+from writer_client.sending.pending_notes import Batch
+from writer_client.sending.vouched import EMPTY_POSITION
 from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
@@ -83,14 +83,16 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         self.check()
         return self._flush(timeout)
 
-    def finish(self, position: Mapping[int, int] = NOWHERE, *, timeout: float = 10.0) -> Flushed:
+    def finish(
+        self, position: Mapping[int, int] = EMPTY_POSITION, *, timeout: float = 10.0
+    ) -> Flushed:
         """Report that the writer is finished and its position is final, and flush.
 
         The watermark no longer waits for it. Raises what `flush` raises. The client stays open: a
         later note brings the writer back.
         """
-        with self._noting():
-            self._outbox.finished(position)
+        with self._lock_for_note():
+            self._outbox.finish(position)
         return self._flush(timeout)
 
     def seal(self) -> bool:
@@ -140,10 +142,10 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         with self._lock:
             self._changed.notify_all()
             ended = self._changed.wait_for(lambda: self._ended, wait_s)
-            self._posting.closed()
+            self._posting.report_unsent()
         if ended:
             self._thread.join()
-        self._notices.tell()
+        self._notices.emit()
         self._transport.close()
 
     def _flush(self, timeout_s: float) -> Flushed:
@@ -157,9 +159,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
                     lambda: self._posting.is_settled(ticket) or self._ended,
                     max(0.0, deadline - clocks.monotonic()),
                 )
-                return self._posting.outcome(ticket, timeout_s)
+                return self._posting.get_outcome(ticket, timeout_s)
         finally:
-            self._notices.tell()
+            self._notices.emit()
 
     def _hurry(self) -> None:
         with self._lock:
@@ -179,8 +181,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
                 self._send(self._next_batch())
         except BaseException as fault:  # noqa: BLE001 - every later call raises it
             with self._lock:
-                self._posting.died(fault)
-        self._notices.tell()
+                self._posting.record_fault(fault)
+        self._notices.emit()
         with self._lock:
             self._ended = True
             self._changed.notify_all()
@@ -199,13 +201,13 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
 
     def _send(self, batch: Batch) -> None:
         if batch:
-            outcome: Answered | Exception
+            outcome: NotesAnswer | Exception
             try:
                 answer = self._transport.run(self._exchange.post(batch))
-                outcome = self._posting.looked_up(answer)
+                outcome = self._posting.look_up_ends(answer)
             except Exception as error:  # noqa: BLE001 - it outlives whatever a transport does
                 outcome = error
             with self._lock:
                 self._posting.settle(batch, outcome, clocks.monotonic())
                 self._changed.notify_all()
-        self._notices.tell()
+        self._notices.emit()

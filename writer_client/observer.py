@@ -168,7 +168,7 @@ class IngestionNoter(Observer):
 
     def _look(self) -> None:
         now = self._clock()
-        seen = _reached(self._looks)
+        seen = _call_look(self._looks)
         self.client.report_facts(seen.because)
         note = self._step.due(now, seen.ends)
         if note is not None and note.time is not None:
@@ -214,7 +214,7 @@ class EventTimeNoter(Observer):
         client.join()
 
     def _look(self) -> None:
-        seen = _reached(self._looks)
+        seen = _call_look(self._looks)
         self.client.report_facts(seen.because)
         ends, now = self._ends.take(seen.ends), self._clock()
         for segment in seen.ends:
@@ -222,13 +222,13 @@ class EventTimeNoter(Observer):
         if seen.largest is not None:
             largest = min(seen.largest, LARGEST_TIME)
             self._largest = max(largest, self._largest or largest)
-        self._say(self._clocks.events(seen.newest, now=now), ends, now)
+        self._report_outcomes(self._clocks.events(seen.newest, now=now), ends, now)
 
-    def _say(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
+    def _report_outcomes(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
         client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
         was_idle, is_idle = client.state == "idle", self._clocks.is_idle
         is_silent = now - self._said_at >= SIGN_OF_LIFE_MS
-        self._name_empty(now)
+        self._report_empty(now)
         if rose or (is_silent and not is_idle):
             self._note(ends, now)
         elif was_idle and not is_idle:
@@ -237,7 +237,7 @@ class EventTimeNoter(Observer):
             self._said_at = now
             client.idle(ends)
 
-    def _name_empty(self, now: int) -> None:
+    def _report_empty(self, now: int) -> None:
         """Have `explain` name the segments whose first time is waited for."""
         empty = self._clocks.find_without_time(now=now)
         if empty != self._without_time:
@@ -255,7 +255,7 @@ class EventTimeNoter(Observer):
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 
-def _reached(look: Callable[[], Seen]) -> Seen:
+def _call_look(look: Callable[[], Seen]) -> Seen:
     """Return what is seen; raises what ends the observer, `Unreachable` for any other failure."""
     try:
         return look()

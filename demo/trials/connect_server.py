@@ -18,7 +18,7 @@ from demo.trials.maven import Jar, fetch
 from demo.trials.ports import LOOPBACK, listens
 from demo.trials.spark_programs import environment
 from demo.trials.waiting import wait_until
-from spark_integration.session.versions import release_of
+from spark_integration.session.versions import parse_release
 
 OF_3_5 = Jar(
     "org.apache.spark",
@@ -28,7 +28,7 @@ OF_3_5 = Jar(
 )
 """The server of PySpark 3.5, which does not contain it as later releases do."""
 
-JARS = (OF_3_5,) if release_of(pyspark.__version__) < (4, 0) else ()
+JARS = (OF_3_5,) if parse_release(pyspark.__version__) < (4, 0) else ()
 
 
 def install(repository: str | None = None) -> None:
@@ -53,7 +53,7 @@ def connect_server(directory: Path) -> Iterator[str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.connect.grpc.binding.port": str(port),
     }
-    if release_of(pyspark.__version__) >= (4, 0):
+    if parse_release(pyspark.__version__) >= (4, 0):
         settings["spark.connect.grpc.binding.address"] = LOOPBACK
     words = [*submit_words(settings, "--master", "local[2]"), *CONNECT]
     python = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), plain_python())

@@ -8,9 +8,9 @@ import pyspark
 
 from demo.trials.kafka import HOME
 from demo.trials.maven import fetch, installed_in, listed_by_release
-from spark_integration.session.versions import release_of
+from spark_integration.session.versions import parse_release
 
-RUNNING = ".".join(map(str, release_of(pyspark.__version__)))
+RUNNING = ".".join(map(str, parse_release(pyspark.__version__)))
 LISTED = listed_by_release(Path(__file__).with_name("table_jars.txt"))
 """The jars by the one release of Spark that they fit. Delta 4.2.0 fits no Spark 4.1 from 4.1.2 on:
 it calls a constructor that Spark has changed. Delta's other jars are for Unity Catalog.

@@ -22,7 +22,7 @@ class FileColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedStream:
+class StreamToJudge:
     """The stream whose marks are judged beside the delays, if any."""
 
     noted: Annotated[

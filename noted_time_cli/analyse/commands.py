@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time.extras import build_import_error
-from noted_time_cli.analyse.columns import FileColumns, JudgedStream
+from noted_time_cli.analyse.columns import FileColumns, StreamToJudge
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
-    Described,
+    SchemaOptions,
     TopicArgument,
-    kafka_config,
+    build_kafka_config,
 )
-from noted_time_cli.terminal.flags import command_of
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import AsJson, Stream, WrittenTimes, duration, option
 from noted_time_cli.terminal.output import echo, say
 
@@ -65,17 +65,17 @@ class Judging:
     ] = None
     as_json: AsJson = False
 
-    def show(self, rows: Rows, observe: str, by: JudgedStream | None = None) -> None:
+    def print_judged(self, rows: Rows, observe: str, by: StreamToJudge | None = None) -> None:
         """Judge rows and print the costs; `observe` is an observer's command, without a delay."""
-        from noted_time_cli.analyse.costs import costs_of, print_costs
+        from noted_time_cli.analyse.costs import compute_costs, print_costs
 
-        costs, found = costs_of(
+        costs, found = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
         )
         if by is not None and by.noted is not None:
-            from noted_time_cli.analyse.noted import noted_costs
+            from noted_time_cli.analyse.noted_costs import compute_noted_costs
 
-            costs = replace(costs, noted=noted_costs(rows, self.window, by, by.noted))
+            costs = replace(costs, noted=compute_noted_costs(rows, self.window, by, by.noted))
         if self.picture is not None:
             from noted_time_cli.analyse.drawing import draw
 
@@ -86,7 +86,7 @@ class Judging:
         else:
             print_costs(costs, observe)
         if costs.noted is not None and by is not None:
-            from noted_time_cli.analyse.noted import check_words, print_lost
+            from noted_time_cli.analyse.noted_costs import check_words, print_lost
 
             if not self.as_json:
                 print_lost(costs.noted, costs.who or "writer")
@@ -94,7 +94,7 @@ class Judging:
                 check_words(costs.noted)
 
 
-@command_of(app)
+@group_command(app)
 def files(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="The files, quoted.")],
     columns: FileColumns,
@@ -110,12 +110,12 @@ def files(
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
     with _extra("files", "analyse"):
-        from noted_time_cli.analyse.in_files import of_files
-    rows = of_files(pattern, columns, written.form, partition, how.records)
-    how.show(rows, "noted-time observe kafka …")
+        from noted_time_cli.analyse.file_rows import read_files
+    rows = read_files(pattern, columns, written.form, partition, how.records)
+    how.print_judged(rows, "noted-time observe kafka …")
 
 
-@command_of(app)
+@group_command(app)
 def log(  # noqa: PLR0913 - one parameter for each kind of flag
     root: Annotated[Path, typer.Argument(metavar="ROOT", help="The directory of the file log.")],
     stream: Stream,
@@ -123,28 +123,28 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
     written: WrittenTimes,
     how: Judging,
     *,
-    by: JudgedStream,
+    by: StreamToJudge,
 ) -> None:
     """Judge a file log, each segment in the order of its offsets.
 
     Try it:  noted-time analyse log /data/log flights --time departure
     """
     with _extra("log", "analyse"):
-        from noted_time_cli.analyse.in_files import of_log
-    rows = of_log(root, stream, columns, written.form, how.records)
+        from noted_time_cli.analyse.file_rows import read_log
+    rows = read_log(root, stream, columns, written.form, how.records)
     observe = f"noted-time observe log event-time {root} {stream} --field {columns.time}"
-    how.show(rows, observe, by)
+    how.print_judged(rows, observe, by)
 
 
-@command_of(app)
+@group_command(app)
 def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
     topic: TopicArgument,
     how: Judging,
-    described: Described,
+    described: SchemaOptions,
     written: WrittenTimes,
     *,
-    by: JudgedStream,
+    by: StreamToJudge,
     field: Annotated[
         str | None,
         option(
@@ -172,14 +172,14 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     Try it:  noted-time analyse kafka 127.0.0.1:9092 flights --field departure --who key
     """
     with _extra("kafka", "analyse,kafka"):
-        from noted_time_cli.analyse.in_topic import of_topic
-    settings, form = kafka_config(bootstrap, config), written.form
-    time = None if field is None else described.time_in(field)
-    rows = of_topic(
+        from noted_time_cli.analyse.topic_rows import read_topic
+    settings, form = build_kafka_config(bootstrap, config), written.form
+    time = None if field is None else described.resolve_field(field)
+    rows = read_topic(
         settings, topic, field, time, form, who=who, since_ms=since, most=how.records, live_ms=live
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
-    how.show(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}", by)
+    how.print_judged(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}", by)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 
 from noted_time.analysis import Analysis, RowsBehind, analyse, find_rows_ahead, summarize_by_name
 from noted_time.values import UNITS_MS, format_duration, format_time, pluralize
-from noted_time_cli.analyse.rows import AS_REPLAY, ASSUMED, Rows
+from noted_time_cli.analyse.rows import ASSUMED_ARRIVALS, REPLAY_NOTICE, Rows
 from noted_time_cli.terminal.output import print_table, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from noted_time.analysis import LostRows, WindowWaits
     from noted_time_cli.terminal.output import Columns
 
-SHARES = (0.01, 0.001, 0.0001, 0.0)
+LOST_SHARES = (0.01, 0.001, 0.0001, 0.0)
 """The shares of rows that the delays of the table lose at most."""
 
 SECOND_MS = 1000
@@ -89,12 +89,12 @@ class Costs:
     noted: NotedCosts | None = None
 
 
-def figures_of(waits: WindowWaits) -> tuple[float | None, int | None, int | None, int]:
+def compute_waits(waits: WindowWaits) -> tuple[float | None, int | None, int | None, int]:
     """Return the waits as `Figures` has them."""
     return waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open
 
 
-def costs_of(
+def compute_costs(
     rows: Rows, window_ms: int, delays: Sequence[int], *, ahead_ms: int, as_replay: bool
 ) -> tuple[Costs, Analysis]:
     """Judge rows, at least one; `delays` are in the table beside the least ones.
@@ -103,21 +103,21 @@ def costs_of(
     """
     every, left_out = rows, np.empty(0, np.int64)
     if as_replay:
-        arrivals, assumed = rows.replayed(), AS_REPLAY
+        arrivals, assumed = rows.order_as_replay(), REPLAY_NOTICE
     elif rows.arrivals is None:
-        arrivals, assumed = rows.assumed_arrivals(), ASSUMED
+        arrivals, assumed = rows.assume_arrivals(), ASSUMED_ARRIVALS
     else:
         left_out = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
         arrivals, assumed = np.delete(rows.arrivals, left_out), None
-        rows = rows.without(left_out)
+        rows = rows.remove_rows(left_out)
     found = analyse(arrivals, rows.times, rows.partitions, window_ms)
     spark, total = found.spark, len(rows.times)
 
-    def figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
-        waited = () if assumed else figures_of(waits)
+    def build_figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
+        waited = () if assumed else compute_waits(waits)
         return Figures(delay, lost, 100 * lost / total, by_flink, *waited)
 
-    shown = sorted({*delays, *(spark.least_delay_ms(share) for share in SHARES)})
+    shown = sorted({*delays, *(spark.least_delay_ms(share) for share in LOST_SHARES)})
     costs = Costs(
         rows.event_time,
         total,
@@ -130,12 +130,12 @@ def costs_of(
         rows.said,
         spark.least_delay_ms(),
         found.flink.least_delay_ms(),
-        *_owed(every, left_out, found, window_ms, ahead_ms),
+        *_find_owed_delay(every, left_out, found, window_ms, ahead_ms),
         [
-            figures(d, spark.count_lost(d), found.flink.count_lost(d), spark.measure_waits(d))
+            build_figures(d, spark.count_lost(d), found.flink.count_lost(d), spark.measure_waits(d))
             for d in shown
         ],
-        None if assumed else figures(None, 0, 0, found.perfect),
+        None if assumed else build_figures(None, 0, 0, found.perfect),
         found.find_behind(rows.partitions),
         rows.who,
         [] if rows.whose is None else found.find_behind(rows.whose),
@@ -143,7 +143,7 @@ def costs_of(
     return costs, found
 
 
-def _owed(
+def _find_owed_delay(
     rows: Rows, left_out: NDArray[np.int64], found: Analysis, window_ms: int, ahead_ms: int
 ) -> tuple[int, int, list[RowsBehind]]:
     """Return the least delay with and without the rows that it is owed to, and whose these are."""
@@ -154,8 +154,8 @@ def _owed(
         return every, least, summarize_by_name(rows.names[left_out], by_ms)
     if rows.arrivals is None and found.owed_to is not None:
         row = np.array([found.owed_to])
-        others = rows.without(row)
-        found = analyse(others.assumed_arrivals(), others.times, window_ms=window_ms)
+        others = rows.remove_rows(row)
+        found = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
         owed = least - found.spark.least_delay_ms()
         if owed > ahead_ms:
             return least, least - owed, summarize_by_name(rows.names[row], np.array([owed]))
@@ -169,11 +169,11 @@ def print_costs(costs: Costs, observe: str) -> None:
     say(
         f"{pluralize(costs.rows, 'row')} of {pluralize(costs.partitions, 'partition')}, "
         f"{costs.event_time} from {format_time(costs.first_ms)} to {format_time(costs.last_ms)}; "
-        f"{shown_window(costs.window_ms)}."
+        f"{format_window(costs.window_ms)}."
     )
     if costs.without_time:
         say(f"{pluralize(costs.without_time, 'row')} without {costs.event_time} passed over.")
-    print_table(_columns(costs), _figures(costs))
+    print_table(_build_columns(costs), _list_figures(costs))
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     ahead = [] if costs.assumed else costs.owed_to
     late, by = "behind the largest time so far", costs.who or "partition"
@@ -184,24 +184,24 @@ def print_costs(costs: Costs, observe: str) -> None:
     ):
         if found:
             say(f"Rows {which}, by {title}:")
-            print_table(_whose(title), (each._asdict() for each in found))
-    for sentence in _next(costs, observe):
+            print_table(_build_name_columns(title), (each._asdict() for each in found))
+    for sentence in _suggest_next(costs, observe):
         say(sentence)
 
 
-def shown_window(ms: int) -> str:
+def format_window(ms: int) -> str:
     """Return by what rows are judged.
 
-    >>> shown_window(3_600_000), shown_window(0)
+    >>> format_window(3_600_000), format_window(0)
     ('windows of 1h', 'each row by itself')
     """
     return f"windows of {format_duration(ms)}" if ms else "each row by itself"
 
 
-def shown_delay(ms: int) -> str:
+def format_delay(ms: int) -> str:
     """Return a delay in the next full second: never shorter than it has to be.
 
-    >>> shown_delay(39_360_001), shown_delay(0), shown_delay(5000)
+    >>> format_delay(39_360_001), format_delay(0), format_delay(5000)
     ('10h 56m 1s', '0s', '5s')
     """
     rest, parts = -(-ms // SECOND_MS) * SECOND_MS, []
@@ -211,16 +211,16 @@ def shown_delay(ms: int) -> str:
     return " ".join(filter(None, parts)) or "0s"
 
 
-def _figures(costs: Costs) -> Iterator[dict[str, object]]:
+def _list_figures(costs: Costs) -> Iterator[dict[str, object]]:
     for each in costs.delays:
-        yield _row(shown_delay(each.delay_ms or 0), each)
+        yield _build_row(format_delay(each.delay_ms or 0), each)
     if costs.perfect is not None:
-        yield _row("perfect", costs.perfect)
+        yield _build_row("perfect", costs.perfect)
     if costs.noted is not None:
-        yield _row("noted", costs.noted.figures)
+        yield _build_row("noted", costs.noted.figures)
 
 
-def _row(name: str, each: Figures) -> dict[str, object]:
+def _build_row(name: str, each: Figures) -> dict[str, object]:
     waits = (each.wait_median_ms, each.wait_p99_ms, each.wait_longest_ms)
     median, p99, longest = (None if ms is None else format_duration(int(ms)) for ms in waits)
     return {
@@ -235,7 +235,7 @@ def _row(name: str, each: Figures) -> dict[str, object]:
     }
 
 
-def _columns(costs: Costs) -> Columns:
+def _build_columns(costs: Costs) -> Columns:
     lost: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
     by_flink: Columns = {"lost by Flink": "by_flink"} if costs.partitions > 1 else {}
     waits: Columns = {
@@ -247,7 +247,7 @@ def _columns(costs: Costs) -> Columns:
     return {**lost, **by_flink, **({} if costs.assumed else waits)}
 
 
-def _whose(title: str) -> Columns:
+def _build_name_columns(title: str) -> Columns:
     return {
         title: "name",
         "rows": lambda row: f"{row['rows']:,}",
@@ -256,11 +256,11 @@ def _whose(title: str) -> Columns:
     }
 
 
-def _least(costs: Costs) -> str:
+def _describe_least(costs: Costs) -> str:
     """Return the least delay; with what it is owed to, and what it is without that."""
     with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
     if with_ms == without_ms:
-        return shown_delay(with_ms)
+        return format_delay(with_ms)
     whose, rows = costs.owed_to[0], sum(each.rows for each in costs.owed_to)
     name = whose.name if costs.who else f"partition {whose.name}"
     more = f" and {len(costs.owed_to) - 1} more" if len(costs.owed_to) > 1 else ""
@@ -270,21 +270,22 @@ def _least(costs: Costs) -> str:
     if costs.assumed:
         how = ", or to those behind it: only arrivals tell which are wrong; without it"
     return (
-        f"{shown_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
+        f"{format_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
         "owed to "
-        f"{pluralize(rows, 'row')} of {name}{more}{how} {shown_delay(without_ms)}"
+        f"{pluralize(rows, 'row')} of {name}{more}{how} {format_delay(without_ms)}"
     )
 
 
-def _next(costs: Costs, observe: str) -> Iterator[str]:
+def _suggest_next(costs: Costs, observe: str) -> Iterator[str]:
     least = costs.least_delay_without_loss_ms
-    if costs.assumed == AS_REPLAY:
+    if costs.assumed == REPLAY_NOTICE:
         return
     name = costs.event_time
     seconds = -(-least // SECOND_MS)
     days, rest = divmod(seconds, 86_400)
     clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    yield f"The least delay that would have lost no row is {_least(costs)}. What to do with it:"
+    described = _describe_least(costs)
+    yield f"The least delay that would have lost no row is {described}. What to do with it:"
     yield f"  Spark           .withWatermark({name!r}, '{seconds} seconds')"
     yield (
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "

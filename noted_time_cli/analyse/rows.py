@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     Times = NDArray[np.int64]
 
-ASSUMED = (
+ASSUMED_ARRIVALS = (
     "When rows came in is not known. Each is taken to have come when the newest time before it in "
     "its partition was made: a delay on the way is not seen, and no waits are shown."
 )
-AS_REPLAY = (
+REPLAY_NOTICE = (
     "Rows are taken in the order of a backfill, equal shares of each partition at a time: what it "
     "loses says nothing about live reading."
 )
@@ -54,7 +54,7 @@ class Rows:
         """Whose each row is, by what was asked for; the partition, if nothing was."""
         return self.partitions if self.whose is None else self.whose
 
-    def without(self, rows: NDArray[np.int64]) -> Rows:
+    def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
         """Return the other rows."""
         kept: dict[str, Any] = {}
         for name in ("times", "partitions", "arrivals", "whose", "offsets"):
@@ -62,14 +62,14 @@ class Rows:
             kept[name] = None if column is None else np.delete(column, rows)
         return replace(self, **kept)
 
-    def assumed_arrivals(self) -> Times:
+    def assume_arrivals(self) -> Times:
         """Return the largest time so far in the partition of each row."""
         found = np.empty(len(self.times), np.int64)
         for of_it in group_rows(self.partitions):
             found[of_it] = np.maximum.accumulate(self.times[of_it])
         return found
 
-    def replayed(self) -> Times:
+    def order_as_replay(self) -> Times:
         """Return how much of its partition is read with each row, in billionths."""
         found = np.empty(len(self.times), np.int64)
         for of_it in group_rows(self.partitions):

@@ -18,11 +18,11 @@ from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, U
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
 from noted_time.values import MOST_DOMAINS
-from noted_time_cli.calls.calling import MOST_ROWS, Caller
+from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, Outcome, Report
-from noted_time_cli.terminal.brokers import Config, kafka_config
+from noted_time_cli.terminal.brokers import Config, build_kafka_config
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, Token, Url, option
 from writer_client.sending.clock import unix_ms
@@ -31,7 +31,7 @@ CHECK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedParts:
     """What to look at beside the controller; what is not named is not looked at."""
 
     stream: StreamOrNone = None
@@ -44,7 +44,7 @@ class Examined:
 @command
 def doctor(
     context: typer.Context,
-    examined: Examined,
+    examined: ExaminedParts,
     *,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -59,8 +59,8 @@ def doctor(
 
     Try it:  noted-time doctor flights --kafka 127.0.0.1:9092 --checkpoint checkpoints/hourly
     """
-    taken = _taken(context, "url")
-    shown = _taken(context, "token") if token else ""
+    taken = _describe_origin(context, "url")
+    shown = _describe_origin(context, "token") if token else ""
     report = Report(as_json)
     connect = partial(Transport, url, token=token, timeout_s=CHECK_S)
     _examine(report, examined, connect, taken, shown)
@@ -68,14 +68,14 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _taken(context: typer.Context, name: str) -> str:
+def _describe_origin(context: typer.Context, name: str) -> str:
     source, variable = context.get_parameter_source(name), f"from NOTED_TIME_{name.upper()}"
     named = {"COMMANDLINE": f"from --{name}", "ENVIRONMENT": variable}
     return named.get(source.name if source else "", "the default")
 
 
 def _examine(
-    report: Report, examined: Examined, connect: partial[Transport], taken: str, shown: str
+    report: Report, examined: ExaminedParts, connect: partial[Transport], taken: str, shown: str
 ) -> None:
     stream = examined.stream or examined.topic
     call: Caller | None = None
@@ -84,61 +84,63 @@ def _examine(
         with report.attempting("controller", f"correct it; this URL is {taken}"):
             transport = stack.enter_context(closing(connect()))
             for url in transport.controllers.urls:
-                with report.attempting("controller", partial(_unreached, url, taken)):
-                    report.add(_controller(url, taken))
+                with report.attempting("controller", partial(_find_url_remedy, url, taken)):
+                    report.add(_check_controller(url, taken))
                     call = Caller(transport)
         if call:
             answering, call = call, None
-            with report.attempting("token", _unanswered):
+            with report.attempting("token", _find_answer_remedy):
                 call = answering if _is_allowed(report, answering, stream, shown) else None
         if call and stream:
-            with report.attempting("stream", _unanswered):
-                seen = _stream(report, call, stream)
+            with report.attempting("stream", _find_answer_remedy):
+                seen = _check_stream(report, call, stream)
         elif stream:
             unasked = f"no controller answered for {stream}"
             report.add([Finding("stream", "not checked", unasked)])
         is_mistyped = bool(stream) and not seen and report.found[-1].outcome == "wrong"
         if examined.kafka:
-            with report.attempting("broker", topic_rules.unreached):
+            with report.attempting("broker", topic_rules.find_remedy):
                 is_told = is_mistyped and not examined.topic  # it is the stream's name
-                report.add(_topic(examined, stream, seen, "not checked" if is_told else "wrong"))
+                report.add(
+                    _check_topic(examined, stream, seen, "not checked" if is_told else "wrong")
+                )
         if examined.checkpoint:
             remedy = "name the query's checkpointLocation, or install what it takes"
             with report.attempting("checkpoint", remedy):
                 wanted = () if is_mistyped else (examined.stream, examined.topic)
-                report.add(_checkpoint(examined.checkpoint, call, wanted))
+                report.add(_check_checkpoint(examined.checkpoint, call, wanted))
     with report.attempting("spark", "page 'Versions'"):
-        report.add(_spark())
-        report.add(_java())
+        report.add(_check_spark())
+        report.add(_check_java())
 
 
-def _controller(url: str, taken: str) -> list[Finding]:
+def _check_controller(url: str, taken: str) -> list[Finding]:
     sent = unix_ms()
-    reply, received = _answer(url), unix_ms()
+    reply, received = _fetch_ready(url), unix_ms()
     reply.read_body("")
     is_ready = Finding("controller", "ok", f"{url} ({taken}) is ready")
-    return [is_ready, *controller_rules.clock(reply.headers.get("date"), sent, received)]
+    return [is_ready, *controller_rules.judge_clock(reply.headers.get("date"), sent, received)]
 
 
-def _answer(url: str) -> Reply:
+def _fetch_ready(url: str) -> Reply:
     with closing(Transport(url, timeout_s=CHECK_S)) as transport:
         question = Question("GET", "/readyz")
         asked = ask_in_turn(transport.controllers, lambda: question, lambda reply: reply)
         return transport.run(asked)
 
 
-def _unreached(url: str, taken: str, error: NotedTimeError) -> str:
+def _find_url_remedy(url: str, taken: str, error: NotedTimeError) -> str:
     """Return the remedy for a URL without an answer, after asking by the other scheme."""
     scheme, _, rest = url.partition("://")
     other: str | None = f"{'http' if scheme == 'https' else 'https'}://{rest}"
     try:
-        _answer(str(other))
+        _fetch_ready(str(other))
     except NotedTimeError as refused:
-        other = other if controller_rules.UNTRUSTED in str(refused) else None
-    return controller_rules.unreached(str(error), other, taken)
+        other = other if controller_rules.UNTRUSTED_ERROR in str(refused) else None
+    return controller_rules.find_remedy(str(error), other, taken)
 
 
-def _unanswered(error: NotedTimeError) -> str:
+def _find_answer_remedy(error: NotedTimeError) -> str:
     return "" if isinstance(error, Rejected) else "see the log of the controller"
 
 
@@ -150,15 +152,15 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, shown: str) ->
         make = "noted-time token create --scope read, and show it by --token or NOTED_TIME_TOKEN"
         report.add([Finding("token", "wrong", f"{error}{given}", make)])
         return False
-    report.add(controller_rules.versions(access["version"], version("noted-time")))
-    report.add(controller_rules.token(access, stream))
-    if controller_rules.grant_of(access).may_read_all():
+    report.add(controller_rules.judge_versions(access["version"], version("noted-time")))
+    report.add(controller_rules.judge_token(access, stream))
+    if controller_rules.parse_grant(access).may_read_all():
         found = call.ask("GET", "/v1/controllers", query={"check": "true"})
-        report.add(controller_rules.database(found["risk"]))
+        report.add(controller_rules.judge_database(found["risk"]))
     return True
 
 
-def _stream(report: Report, call: Caller, name: str) -> StreamFacts | None:
+def _check_stream(report: Report, call: Caller, name: str) -> StreamFacts | None:
     try:
         stream = call.ask("GET", stream_path(name))
     except NotAllowed as error:
@@ -171,66 +173,70 @@ def _stream(report: Report, call: Caller, name: str) -> StreamFacts | None:
         raise UnexpectedAnswer(f"the controller answered oddly: {len(domains)} domains")
     explained = {each: call.ask("GET", path, query={"domain": each}) for each in domains}
     facts = StreamFacts(stream, page, explained)
-    report.add(stream_rules.stream(facts))
+    report.add(stream_rules.judge_stream(facts))
     return facts
 
 
-def _topic(
-    examined: Examined, stream: str | None, seen: StreamFacts | None, if_missing: Outcome
+def _check_topic(
+    examined: ExaminedParts, stream: str | None, seen: StreamFacts | None, if_missing: Outcome
 ) -> list[Finding]:
     from noted_time.kafka import Topic
 
     name = examined.topic or stream
     if name is None:
         raise Rejected("no topic is named: use --topic, or name a stream")
-    topic = Topic(kafka_config(examined.kafka or "", examined.config), name)
+    topic = Topic(build_kafka_config(examined.kafka or "", examined.config), name)
     try:
         look, allowed = topic.look(newest=True), topic.operations()
     except Rejected as error:
         if "Kafka topic" not in str(error):  # the broker refuses the client
             raise
-        return [_refused("topic", if_missing, error)]
+        return [_build_refusal("topic", if_missing, error)]
     answers = Finding("broker", "ok", f"{examined.kafka} answers, and has topic {name}")
     try:
-        settings = topic_rules.settings_of(topic.settings(), look, seen, unix_ms())
+        settings = topic_rules.judge_topic(topic.settings(), look, seen, unix_ms())
     except Rejected as error:
-        settings = [_refused("topic settings", "not checked", error)]
-    fits = topic_rules.log_of(look, seen) if seen else []
+        settings = [_build_refusal("topic settings", "not checked", error)]
+    fits = topic_rules.judge_log(look, seen) if seen else []
     if seen and all(each.outcome == "ok" for each in fits):  # offsets of another log tell nothing
-        fits += topic_rules.segments_of(look, seen)
-    return [answers, *topic_rules.rights(allowed), *settings, *fits]
+        fits += topic_rules.judge_segments(look, seen)
+    return [answers, *topic_rules.judge_rights(allowed), *settings, *fits]
 
 
-def _refused(check: str, outcome: Outcome, error: Rejected) -> Finding:
+def _build_refusal(check: str, outcome: Outcome, error: Rejected) -> Finding:
     """Return a finding whose remedy is the end of the error's sentence."""
     fact, _, remedy = str(error).rpartition(": ")
     return Finding(check, outcome, fact, remedy)
 
 
-def _checkpoint(place: str, call: Caller | None, wanted: Iterable[str | None]) -> list[Finding]:
-    from spark_integration.checkpoint.files import checkpoint_files
+def _check_checkpoint(
+    place: str, call: Caller | None, wanted: Iterable[str | None]
+) -> list[Finding]:
+    from spark_integration.checkpoint.files import open_checkpoint
     from spark_integration.checkpoint.query_progress import QueryProgress
 
-    batches = [int(name) for name in checkpoint_files(place).names("offsets") if name.isdigit()]
+    batches = [int(name) for name in open_checkpoint(place).list_names("offsets") if name.isdigit()]
     if not batches:
         raise Rejected(f"{place} has no micro-batch of a query")
     try:
-        found = list(spark_rules.read_streams(QueryProgress(place).planned(max(batches)).offsets))
+        found = list(
+            spark_rules.find_streams(QueryProgress(place).read_batch(max(batches)).offsets)
+        )
     except (ValueError, LookupError) as error:
         raise Rejected(f"{place} has no offset log of Spark: {error!r}") from error
     names = {stream for stream, _, own in found if own}
-    ids = {name: _id_of(call, name) for name in names} if call else {}
-    return list(spark_rules.checkpoint(place, found, ids, [each for each in wanted if each]))
+    ids = {name: _find_stream_id(call, name) for name in names} if call else {}
+    return list(spark_rules.judge_checkpoint(place, found, ids, [each for each in wanted if each]))
 
 
-def _id_of(call: Caller, stream: str) -> str | None:
+def _find_stream_id(call: Caller, stream: str) -> str | None:
     try:
         return str(call.ask("GET", stream_path(stream))["id"])
     except UnknownStream:
         return None
 
 
-def _spark() -> list[Finding]:
+def _check_spark() -> list[Finding]:
     from spark_integration.session import connector, versions
 
     pyspark, needs = distribution("pyspark"), (versions.OLDEST, versions.PYTHON_SOURCES)
@@ -239,17 +245,19 @@ def _spark() -> list[Finding]:
     found = [jar.name for jar in jars]
     package = connector.kafka_package(), connector.PACKAGE_EXCLUDES
     return [
-        *spark_rules.spark_release(running, versions.release_of(running), *needs),
-        *spark_rules.connector(package, found, connector.unfit_connectors(f"{found}", running)),
+        *spark_rules.judge_spark(running, versions.parse_release(running), *needs),
+        *spark_rules.judge_connector(
+            package, found, connector.find_unfit_connectors(f"{found}", running)
+        ),
     ]
 
 
-def _java() -> list[Finding]:
+def _check_java() -> list[Finding]:
     home = os.environ.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else "java"
     words = [program, "-version"]
     try:
         said = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - Java
     except OSError as error:
-        return spark_rules.java_release(program, str(error))
-    return spark_rules.java_release(program, said.stderr + said.stdout)
+        return spark_rules.judge_java(program, str(error))
+    return spark_rules.judge_java(program, said.stderr + said.stdout)

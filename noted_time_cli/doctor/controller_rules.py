@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from controller.service.permissions import Grant
 from noted_time.client import Json
 from noted_time.values import format_duration
-from noted_time_cli.doctor.verdict import Finding, judged
+from noted_time_cli.doctor.verdict import Finding, judge
 
 DATE_MS = 2000
 """How far a clock is ahead of its HTTP date at most: that has full seconds, made once a second."""
@@ -16,38 +16,43 @@ DATE_MS = 2000
 CLOCK_MS = 5000
 """How far clocks may be apart: those that are set by NTP differ by less."""
 
-UPGRADE = "upgrade, the controllers first: page 'Versions'"
+UPGRADE_REMEDY = "upgrade, the controllers first: page 'Versions'"
 
-UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+UNTRUSTED_ERROR = "CERTIFICATE_VERIFY_FAILED"
 """What OpenSSL says of a certificate that no authority signed that is known here."""
 
-TRUST = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
-START = "start it (noted-time serve), or name another by --url"
-STRANGE = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
+TRUST_REMEDY = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
+START_REMEDY = "start it (noted-time serve), or name another by --url"
+URL_REMEDY = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
 
 
-def unreached(why: str, other: str | None, taken: str) -> str:
+def find_remedy(why: str, other: str | None, taken: str) -> str:
     """Return what to do about a URL, by why it has no answer, and the URL that has one, if any.
 
-    >>> unreached("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
+    >>> find_remedy("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
     'use http://ct:7464; this URL is from --url'
-    >>> unreached("Server disconnected without sending a response.", None, "from --url")
+    >>> find_remedy("Server disconnected without sending a response.", None, "from --url")
     'no controller listens there: correct --url; a Kafka broker is named by --kafka; this URL is ...
     """
-    remedies = ((UNTRUSTED, TRUST), ("SSL", STRANGE), ("disconnected", STRANGE), ("", START))
+    remedies = (
+        (UNTRUSTED_ERROR, TRUST_REMEDY),
+        ("SSL", URL_REMEDY),
+        ("disconnected", URL_REMEDY),
+        ("", START_REMEDY),
+    )
     remedy = next(remedy for words, remedy in remedies if words in why)
     return f"{f'use {other}' if other else remedy}; this URL is {taken}"
 
 
-def clock(date: str | None, sent: int, received: int) -> list[Finding]:
+def judge_clock(date: str | None, sent: int, received: int) -> list[Finding]:
     """Judge a controller's clock by the date of its answer to a request sent and received then.
 
     Times are Unix ms of this machine. The round trip bounds what is known of the difference.
 
     >>> noon = "Tue, 01 Jan 2013 12:00:00 GMT"
-    >>> [each.fact for each in clock(noon, 1357041600100, 1357041600140)]
+    >>> [each.fact for each in judge_clock(noon, 1357041600100, 1357041600140)]
     ["it differs from the controller's by at most 1s 900ms (round trip 40ms)"]
-    >>> [each.fact for each in clock(noon, 1357041660000, 1357041660040)]
+    >>> [each.fact for each in judge_clock(noon, 1357041660000, 1357041660040)]
     ["the controller's clock is 58s behind this one or more (round trip 40ms)"]
     """
     if date is None:
@@ -59,53 +64,53 @@ def clock(date: str | None, sent: int, received: int) -> list[Finding]:
     far = f"the controller's clock is {apart} {where} this one or more (round trip {trip})"
     is_far = least > CLOCK_MS or most < -CLOCK_MS
     near = f"it differs from the controller's by at most {at_most} (round trip {trip})"
-    return judged("clock", [(is_far, far, "set both by NTP: writers note by theirs")], near)
+    return judge("clock", [(is_far, far, "set both by NTP: writers note by theirs")], near)
 
 
-def versions(theirs: str, ours: str) -> list[Finding]:
+def judge_versions(theirs: str, ours: str) -> list[Finding]:
     """Judge whether a client works with a controller of that version.
 
-    >>> [versions(theirs, "1.2.0")[0].outcome for theirs in ("1.2.1", "1.3.0", "1.4.0")]
+    >>> [judge_versions(theirs, "1.2.0")[0].outcome for theirs in ("1.2.1", "1.3.0", "1.4.0")]
     ['ok', 'ok', 'wrong']
     """
     (major, minor), (own, own_minor) = (map(int, re.findall(r"\d+", v)[:2]) for v in (theirs, ours))
     pair = f"controller {theirs}, this client {ours}"
     is_apart = major != own or abs(minor - own_minor) > 1
-    faults = [(is_apart, f"{pair}: they are not made to work together", UPGRADE)]
-    return judged("version", faults, pair)
+    faults = [(is_apart, f"{pair}: they are not made to work together", UPGRADE_REMEDY)]
+    return judge("version", faults, pair)
 
 
-def database(risk: str | None) -> list[Finding]:
+def judge_database(risk: str | None) -> list[Finding]:
     """Judge what a controller says of its database; the remedy is the end of the sentence.
 
-    >>> [(each.fact, each.remedy) for each in database("fsync is off: set it to on")]
+    >>> [(each.fact, each.remedy) for each in judge_database("fsync is off: set it to on")]
     [('fsync is off', 'set it to on')]
     """
     fact, _, remedy = (risk or "").rpartition(": ")
     fine = "no damage, and no setting lets a power cut lose notes"
-    return judged("database", [(risk, fact, remedy)], fine)
+    return judge("database", [(risk, fact, remedy)], fine)
 
 
-def grant_of(access: Json) -> Grant:
+def parse_grant(access: Json) -> Grant:
     """Return what the answer of `/v1/access` permits."""
     return Grant.from_json({**access, "admin": access["administer"]})
 
 
-def token(access: Json, stream: str | None) -> list[Finding]:
+def judge_token(access: Json, stream: str | None) -> list[Finding]:
     """Judge what a token permits, on a stream if one is named.
 
     >>> own = {"tokens": True, "token": "5b", "administer": False, "write": [], "writers": ["*"]}
-    >>> [each.fact for each in token(own | {"read": ["eu.*"]}, "eu.west")]
+    >>> [each.fact for each in judge_token(own | {"read": ["eu.*"]}, "eu.west")]
     ['token 5b permits: read eu.*']
-    >>> [each.fact for each in token(own | {"read": ["eu.*"]}, "us.west")]
+    >>> [each.fact for each in judge_token(own | {"read": ["eu.*"]}, "us.west")]
     ['token 5b permits: read eu.*; nothing on us.west']
     """
     if not access["tokens"]:
         free = "none is required: who reaches the controller may do everything"
-        return judged("token", (), free)
-    grant = grant_of(access)
+        return judge("token", (), free)
+    grant = parse_grant(access)
     fact = f"token {access['token']} permits: {grant}"
     is_shut = stream and not (grant.may_read(stream) or grant.may_write(stream))
     remedy = f"noted-time token create --scope read --stream {stream}"
     faults = [(is_shut, f"{fact}; nothing on {stream}", remedy)]
-    return judged("token", faults, fact)
+    return judge("token", faults, fact)

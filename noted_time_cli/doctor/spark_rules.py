@@ -6,32 +6,32 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from noted_time_cli.doctor.verdict import Finding, judged
+from noted_time_cli.doctor.verdict import Finding, judge
 
 OLDEST_JAVA = 17
-READ = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
-ANEW = "begin with a new checkpoint; start_at= leaves out what is written already"
+READ_REMEDY = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
+NEW_CHECKPOINT_REMEDY = "begin with a new checkpoint; start_at= leaves out what is written already"
 Release = tuple[int, int]
 
 
-def spark_release(running: str, release: Release, oldest: Release, whole: Release) -> list[Finding]:
+def judge_spark(running: str, release: Release, oldest: Release, whole: Release) -> list[Finding]:
     """Judge a PySpark: all works from the release `whole` on.
 
-    >>> [each.fact for each in spark_release("4.0.1", (4, 0), (3, 5), (4, 2))]
+    >>> [each.fact for each in judge_spark("4.0.1", (4, 0), (3, 5), (4, 2))]
     ['PySpark 4.0.1: only marks="topic", all else needs 4.2']
     """
     fact, needed = f"PySpark {running}", "{}.{}".format(*whole)
     part = f'{fact}: only marks="topic", all else needs {needed}' if release < whole else fact
     faults = [(release < oldest, f"{fact} is too old", f"install {needed} or newer")]
-    return judged("spark", faults, part)
+    return judge("spark", faults, part)
 
 
-def connector(
+def judge_connector(
     package: tuple[str, str], found: Sequence[str], unfit: Sequence[str]
 ) -> list[Finding]:
     """Judge the Kafka connectors that PySpark has, and name the package that fits, if need be.
 
-    >>> connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [])[0].remedy
+    >>> judge_connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [])[0].remedy
     'start Spark with --packages org.apache.spark:kafka:4.2.0 --conf spark.jars.excludes=a:hadoop'
     """
     start = "start Spark with --packages {} --conf spark.jars.excludes={}".format(*package)
@@ -40,29 +40,29 @@ def connector(
         return [Finding("connector", "not checked", fact, start)]
     misfit = f"{', '.join(unfit)} of PySpark's jars does not fit it"
     faults = [(unfit, misfit, f"remove it, and {start}")]
-    return judged("connector", faults, f"PySpark has {found[0]}")
+    return judge("connector", faults, f"PySpark has {found[0]}")
 
 
-def java_release(program: str, printed: str) -> list[Finding]:
+def judge_java(program: str, printed: str) -> list[Finding]:
     """Judge a Java by what `java -version` prints.
 
-    >>> java_release("java", 'openjdk version "17.0.9" 2023-10-17')[0].fact
+    >>> judge_java("java", 'openjdk version "17.0.9" 2023-10-17')[0].fact
     'java is Java 17'
-    >>> java_release("java", 'java version "1.8.0_402"')[0].outcome
+    >>> judge_java("java", 'java version "1.8.0_402"')[0].outcome
     'wrong'
     """
     found = re.search(r'version "(?:1\.)?(\d+)', printed)
     fact = f"{program} is Java {found[1]}" if found else f"{program} does not run: {printed:.200}"
     is_old = found is None or int(found[1]) < OLDEST_JAVA
-    return judged("java", [(is_old, fact, f"set JAVA_HOME to a Java {OLDEST_JAVA} or newer")], fact)
+    return judge("java", [(is_old, fact, f"set JAVA_HOME to a Java {OLDEST_JAVA} or newer")], fact)
 
 
-def read_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
+def find_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
     """Yield stream, domain and stream id of what the offsets of a query read; the rest is unknown.
 
     >>> log = {"noted_log": "flights", "marks": {"ship": {"stream_id": "9b"}}}
     >>> marks = {"noted_marks": "a", "streams": {"a": {"mark": {"stream_id": "5c"}}}}
-    >>> list(read_streams([log, marks, {"t": {}}]))
+    >>> list(find_streams([log, marks, {"t": {}}]))
     [('flights', 'ship', '9b'), ('a', '', '5c')]
     """
     for each in (offset for offset in offsets if isinstance(offset, dict)):
@@ -77,7 +77,7 @@ def read_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
                 yield topic, "", ""
 
 
-def checkpoint(
+def judge_checkpoint(
     place: str,
     found: Sequence[tuple[str, str, str]],
     ids: Mapping[str, str | None],
@@ -89,7 +89,7 @@ def checkpoint(
     """
     if not found:
         fact = f"{place} is of a query that reads no marks of noted-time"
-        yield Finding("checkpoint", "wrong", fact, READ)
+        yield Finding("checkpoint", "wrong", fact, READ_REMEDY)
     names = sorted({name.removesuffix(".noted") for name, _, _ in found})
     if names and wanted and not set(names).intersection(wanted):
         fact = f"{place} is of a query that reads {' and '.join(names)}, not {next(iter(wanted))}"
@@ -105,4 +105,4 @@ def checkpoint(
         now = ids.get(stream, own)
         is_other, same = own not in ("", now), ", with the same id" if own else ", no mark yet"
         other = f"{fact}, id {own}; that stream {f'has the id {now} now' if now else 'is gone'}"
-        yield from judged("checkpoint", [(is_other, other, ANEW)], f"{fact}{same}")
+        yield from judge("checkpoint", [(is_other, other, NEW_CHECKPOINT_REMEDY)], f"{fact}{same}")

@@ -22,7 +22,7 @@ from noted_time.values import (
     format_seconds,
     format_time,
 )
-from noted_time_cli.doctor.verdict import Finding, judged
+from noted_time_cli.doctor.verdict import Finding, judge
 
 MOST_HINTS = 100
 """Maximum number of hints that are shown."""
@@ -30,9 +30,9 @@ MOST_HINTS = 100
 SHORT_MS = 5000
 """A timeout below this excludes writers that are merely restarted, or paused by their runtime."""
 
-PAGE = "page 'Symptoms and remedies'"
-SILENT = frozenset(("missing", "silent"))
-FAULTS = {
+TROUBLE_PAGE = "page 'Symptoms and remedies'"
+SILENT_STATES = frozenset(("missing", "silent"))
+FAULT_REMEDIES = {
     "never came": "start it, or end it: noted-time note {} WRITER --join --state finished",
     "excluded": "start it again, unless it is gone for good; noted-time ledger {}",
     "alive, but not noting": "see the log of its process; noted-time writers {}",
@@ -42,13 +42,13 @@ FAULTS = {
 }
 """What may be wrong with a writer, and the remedy, with a place for the name of the stream."""
 
-HINTS = {
-    "seconds": f"note Unix milliseconds: {PAGE}",
+HINT_REMEDIES = {
+    "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
     "no_position": "name the position with each note, or no cut covers what it writes",
-    "late": f"note only what is complete, join and flush before the first write: {PAGE}",
+    "late": f"note only what is complete, join and flush before the first write: {TROUBLE_PAGE}",
 }
-LATE_RECORDS = "give the observer a longer --delay, or correct the clocks that are ahead"
-SEVERAL = f"give each process a writer's name of its own: {PAGE}"
+LATE_RECORDS_REMEDY = "give the observer a longer --delay, or correct the clocks that are ahead"
+SHARED_NAME_REMEDY = f"give each process a writer's name of its own: {TROUBLE_PAGE}"
 
 
 class StreamFacts(NamedTuple):
@@ -59,27 +59,27 @@ class StreamFacts(NamedTuple):
     explained: Mapping[str, Json]
 
 
-def stream(facts: StreamFacts) -> list[Finding]:
+def judge_stream(facts: StreamFacts) -> list[Finding]:
     """Judge a stream, its domains and its writers; what a writer's fault explains is said once."""
     name, rows, now = facts.stream["name"], facts.page["writers"], facts.page["now"]
-    at_fault = {row["writer"] for row in rows for _ in faults_of(row, facts.stream, now)}
+    at_fault = {row["writer"] for row in rows for _ in find_faults(row, facts.stream, now)}
     domains = (
-        time_domain(name, each, why)
+        judge_domain(name, each, why)
         for each, why in islice(facts.explained.items(), None if rows else 1)
         if not is_explained_by(at_fault, why)
     )
-    settings = [*stream_settings(facts.stream), *expected_writers(facts.stream)]
-    return [*settings, *chain.from_iterable(domains), *writers_of(facts)]
+    settings = [*judge_settings(facts.stream), *judge_expected_writers(facts.stream)]
+    return [*settings, *chain.from_iterable(domains), *judge_writers(facts)]
 
 
-def stream_settings(stream: Json) -> list[Finding]:
+def judge_settings(stream: Json) -> list[Finding]:
     """Judge the settings of a stream.
 
     >>> made = {"name": "s", "seal": None, "writer_timeout_ms": 60000, "marks": {"default": None}}
     >>> kept = {"mark_retention_ms": 604800000, "max_time_ahead_ms": 3600000, "id": "9b"}
-    >>> [each.fact for each in stream_settings(made | kept)]
+    >>> [each.fact for each in judge_settings(made | kept)]
     ['s has the id 9b, and waits for a silent writer for 1m']
-    >>> [each.remedy for each in stream_settings(made | kept | {"writer_timeout_ms": 1000})]
+    >>> [each.remedy for each in judge_settings(made | kept | {"writer_timeout_ms": 1000})]
     ['noted-time stream create s --writer-timeout 60s']
     """
     timeout_ms, kept_ms = stream["writer_timeout_ms"], stream["mark_retention_ms"]
@@ -95,15 +95,15 @@ def stream_settings(stream: Json) -> list[Finding]:
     change = f"noted-time stream create {name}"
     found = ((is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults)
     says = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
-    return judged("stream", found, f"{says}{at or ''}")
+    return judge("stream", found, f"{says}{at or ''}")
 
 
-def expected_writers(stream: Json) -> list[Finding]:
+def judge_expected_writers(stream: Json) -> list[Finding]:
     """Say of an open stream that nobody can check whether all its writers are there.
 
-    >>> [each.fact for each in expected_writers({"name": "s", "expected_writers": []})]
+    >>> [each.fact for each in judge_expected_writers({"name": "s", "expected_writers": []})]
     ['s expects no writers, so who should be there is not known']
-    >>> expected_writers({"name": "s", "expected_writers": ["UA"]})
+    >>> judge_expected_writers({"name": "s", "expected_writers": ["UA"]})
     []
     """
     if stream["expected_writers"]:
@@ -120,24 +120,24 @@ def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
     >>> is_explained_by({"UA"}, waits), is_explained_by({"DL"}, waits)
     (True, False)
     """
-    if explained["silence"] in SILENT:
+    if explained["silence"] in SILENT_STATES:
         return bool(at_fault)
     holders = (each["writer"] for each in explained["waiting_for"])
     return explained["lower"] is None and any(each in at_fault for each in holders)
 
 
-def time_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
+def judge_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
     """Judge a domain by its explanation."""
     fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
-    is_silent = explained["silence"] in SILENT
+    is_silent = explained["silence"] in SILENT_STATES
     faults = (
         (is_silent, fact, f"start the writers again; {more}"),
         (explained["lower"] is None, fact, f"start the writers; {more}"),
     )
-    return judged(f"domain {domain}", faults, fact)
+    return judge(f"domain {domain}", faults, fact)
 
 
-def writers_of(facts: StreamFacts) -> list[Finding]:
+def judge_writers(facts: StreamFacts) -> list[Finding]:
     """Judge the writers, those with the same fault together, and what looks wrong in their notes.
 
     Both are what the controller says: in the row of each writer, and in the explanations.
@@ -146,14 +146,14 @@ def writers_of(facts: StreamFacts) -> list[Finding]:
     name: str = stream["name"]
     found = defaultdict[str, list[str]](list)
     for row in page["writers"]:
-        for fault, detail in faults_of(row, stream, page["now"]):
+        for fault, detail in find_faults(row, stream, page["now"]):
             found[fault].append(f"{row['writer']} ({detail})")
     counts = ", ".join(f"{number:,} {state}" for state, number in page["states"].items())
     faults = [
         (
             True,
             f"{fault}: {join_names(named[:NAMES_PER_SENTENCE], len(named))}",
-            FAULTS[fault].format(name),
+            FAULT_REMEDIES[fault].format(name),
         )
         for fault, named in found.items()
     ]
@@ -165,13 +165,17 @@ def writers_of(facts: StreamFacts) -> list[Finding]:
     for hint in islice(hints.values(), MOST_HINTS):
         fact = f"{hint['writer']} {hint['detail']}"
         is_observed = hint["hint"] == "late" and hint["writer"] in observers
-        remedy = LATE_RECORDS if is_observed else HINTS.get(hint["hint"], SEVERAL)
+        remedy = (
+            LATE_RECORDS_REMEDY
+            if is_observed
+            else HINT_REMEDIES.get(hint["hint"], SHARED_NAME_REMEDY)
+        )
         faults.append((True, fact, remedy))
-    return judged("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
+    return judge("writers", faults, f"{counts}; looked at {len(page['writers']):,}")
 
 
-def faults_of(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a writer, at most one of `FAULTS`, with the detail."""
+def find_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a writer, at most one of `FAULT_REMEDIES`, with the detail."""
     timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]

@@ -7,55 +7,57 @@ from typing import TYPE_CHECKING
 
 from noted_time.values import MAX_INT64, Unreachable, format_duration, pluralize
 from noted_time_cli.doctor.stream_rules import StreamFacts
-from noted_time_cli.doctor.verdict import Finding, judged
+from noted_time_cli.doctor.verdict import Finding, judge
 
 if TYPE_CHECKING:
     from noted_time.kafka import TopicLook
 
 
-TYPE = "message.timestamp.type"
-SECURED = "page 'Secured brokers'"
-RIGHTS = f"grant READ to a reader, WRITE to a producer: {SECURED}"
+TIMESTAMP_TYPE = "message.timestamp.type"
+SECURED_PAGE = "page 'Secured brokers'"
+RIGHTS_REMEDY = f"grant READ to a reader, WRITE to a producer: {SECURED_PAGE}"
 
 
-def unreached(error: Exception) -> str:
+def find_remedy(error: Exception) -> str:
     """Return what to do about a topic that could not be looked at, by the error.
 
-    >>> unreached(Unreachable("no Kafka broker answers at h:9: it hangs up; if the broker wants …"))
+    >>> find_remedy(Unreachable("no Kafka broker answers at h:9: it hangs up; if the broker …"))
     "correct --kafka, or name the broker's security settings by --config: page 'Secured brokers'"
     """
     if not isinstance(error, Unreachable):
         return ""
     if "refused" in str(error) or "resolve" in str(error):
         return "start the broker, or correct --kafka"
-    return f"correct --kafka, or name the broker's security settings by --config: {SECURED}"
+    return f"correct --kafka, or name the broker's security settings by --config: {SECURED_PAGE}"
 
 
-def rights(allowed: Collection[str]) -> list[Finding]:
+def judge_rights(allowed: Collection[str]) -> list[Finding]:
     """Judge which operations a client may do on a topic.
 
-    >>> [rights(may)[0].outcome for may in ({"READ", "DESCRIBE"}, {"WRITE"}, {"DESCRIBE"})]
+    >>> [judge_rights(may)[0].outcome for may in ({"READ", "DESCRIBE"}, {"WRITE"}, {"DESCRIBE"})]
     ['ok', 'ok', 'wrong']
     """
     fact = f"this client may {', '.join(sorted(allowed))}"
-    faults = [({"READ", "WRITE"}.isdisjoint(allowed), f"{fact}: neither READ nor WRITE", RIGHTS)]
+    faults = [
+        ({"READ", "WRITE"}.isdisjoint(allowed), f"{fact}: neither READ nor WRITE", RIGHTS_REMEDY)
+    ]
     only = "" if "READ" in allowed else ": not READ, which readers and observers need"
-    return judged("rights", faults, f"{fact}{only}")
+    return judge("rights", faults, f"{fact}{only}")
 
 
-def settings_of(
+def judge_topic(
     settings: Mapping[str, str], look: TopicLook, seen: StreamFacts | None, now: int
 ) -> list[Finding]:
     """Judge the settings of a topic at `now` (Unix ms) by the stream, if that was seen."""
-    age = age_ms(look, seen, now)
+    age = find_age_ms(look, seen, now)
     if seen is None:
-        return topic_settings(settings, age, 0, is_observed=False)
+        return judge_settings(settings, age, 0, is_observed=False)
     rows = seen.page["writers"]
     is_observed = bool(rows) and all(each["observes"] for each in rows)
-    return topic_settings(settings, age, seen.stream["max_time_ahead_ms"], is_observed=is_observed)
+    return judge_settings(settings, age, seen.stream["max_time_ahead_ms"], is_observed=is_observed)
 
 
-def age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
+def find_age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
     """Return how old events were when a mark was made; without marks, how old the newest is."""
     marks = seen.stream["marks"].values() if seen else ()
     ages: list[int] = [mark["written_at"] - mark["lower"] for mark in marks if mark]
@@ -63,7 +65,7 @@ def age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
     return max(0, *(ages or [now - newest]))
 
 
-def topic_settings(
+def judge_settings(
     settings: Mapping[str, str], age_ms: int, ahead_ms: int | None, *, is_observed: bool
 ) -> list[Finding]:
     """Judge the settings of a topic, by how old events are when they are noted.
@@ -72,10 +74,10 @@ def topic_settings(
     none but observers note.
 
     >>> stamped = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1000"}
-    >>> [each.fact for each in topic_settings(stamped, 5000, 0, is_observed=False)]
+    >>> [each.fact for each in judge_settings(stamped, 5000, 0, is_observed=False)]
     ['message.timestamp.type=LogAppendTime: the broker overwrites the event times']
     """
-    is_stamped = settings.get(TYPE) == "LogAppendTime"
+    is_stamped = settings.get(TIMESTAMP_TYPE) == "LogAppendTime"
     names = "retention.ms", *(f"message.timestamp.{each}.max.ms" for each in ("before", "after"))
     # of a record with the broker's stamp, none concerns the event time
     limits = (MAX_INT64 if is_stamped else int(settings.get(n, MAX_INT64)) for n in names)
@@ -85,7 +87,12 @@ def topic_settings(
     ahead = "any time" if ahead_ms is None else f"{format_duration(ahead_ms)} ahead"
     is_compacted = "compact" in settings.get("cleanup.policy", "")
     faults = (
-        (is_stamped and not is_observed, TYPE, "the broker overwrites the event times", STAMPS),
+        (
+            is_stamped and not is_observed,
+            TIMESTAMP_TYPE,
+            "the broker overwrites the event times",
+            STAMPS_REMEDY,
+        ),
         (is_compacted, "cleanup.policy", "records of a key are deleted, maybe unread", "delete"),
         (0 <= kept_ms < age_ms, names[0], f"records are deleted by their times, {old}", "-1"),
         (before_ms < age_ms, names[1], f"older events are refused, {old}", MAX_INT64),
@@ -95,23 +102,25 @@ def topic_settings(
         (is_so, f"{name}={settings.get(name)}: {fact}", f"set {name}={value}")
         for is_so, name, fact, value in faults
     )
-    shown = (f"{each}={settings.get(each)}" for each in (TYPE, names[0], "cleanup.policy"))
-    return judged("topic settings", named, ", ".join(shown))
+    shown = (
+        f"{each}={settings.get(each)}" for each in (TIMESTAMP_TYPE, names[0], "cleanup.policy")
+    )
+    return judge("topic settings", named, ", ".join(shown))
 
 
-STAMPS = "CreateTime, or have its stamps noted: noted-time observe kafka broker-time"
+STAMPS_REMEDY = "CreateTime, or have its stamps noted: noted-time observe kafka broker-time"
 
 
-def log_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
+def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     """Judge whether a topic is the log of which the stream's positions are."""
     logs, name = seen.stream["logs"], seen.stream["name"]
     link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
-    return judged("log", [(is_other, fact, f"{link} (page 'Mirrors and several clusters')")], fact)
+    return judge("log", [(is_other, fact, f"{link} (page 'Mirrors and several clusters')")], fact)
 
 
-def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
+def judge_segments(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     """Judge the positions of the writers by the partitions and the ends of a topic.
 
     The topic was looked at after the writers: its ends are not below what they had written.
@@ -132,4 +141,4 @@ def segments_of(look: TopicLook, seen: StreamFacts) -> list[Finding]:
         (strange, f"segments that are noted and no partition: {strange}", "name another topic"),
         (bare, f"partitions with records and no position: {bare}", "have each producer note"),
     )
-    return judged("segments", faults, f"{pluralize(len(known), 'partition')}, {len(noted)} noted")
+    return judge("segments", faults, f"{pluralize(len(known), 'partition')}, {len(noted)} noted")

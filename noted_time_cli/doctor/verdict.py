@@ -12,16 +12,16 @@ from rich.text import Text
 
 from noted_time import NotedTimeError, UnexpectedAnswer
 from noted_time.values import pluralize
-from noted_time_cli.terminal.output import console, echo, escaped
+from noted_time_cli.terminal.output import create_console, echo, escape_controls
 
 FACT_SHOWN = 500
-LOOK = "see what answers there: a controller, or another service or proxy"
-ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+LOOK_REMEDY = "see what answers there: a controller, or another service or proxy"
+MISREAD_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """What an answer of another shape raises where it is judged."""
 
 Outcome = Literal["ok", "wrong", "not checked"]
 Remedy = Callable[[NotedTimeError], str]
-COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
+OUTCOME_COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Finding:
     remedy: str = ""
 
 
-def judged(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
+def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
     """Return the faults that are there, each whether it is, the fact and the remedy; or else ok.
 
-    >>> [each.outcome for each in judged("java", [(False, "it is old", "a newer one")], "17")]
+    >>> [each.outcome for each in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
     """
     found = [Finding(check, "wrong", fact, remedy) for is_so, fact, remedy in faults if is_so]
@@ -56,11 +56,11 @@ class Report:
         for each in findings:
             self.found.append(each)
             if not self.as_json:
-                outcome = f"{each.outcome:<13}", COLOURS[each.outcome]
-                remedy = f"\n{'':13}→ {escaped(each.remedy)}" if each.remedy else ""
-                check, fact = escaped(each.check), escaped(each.fact)
+                outcome = f"{each.outcome:<13}", OUTCOME_COLOURS[each.outcome]
+                remedy = f"\n{'':13}→ {escape_controls(each.remedy)}" if each.remedy else ""
+                check, fact = escape_controls(each.check), escape_controls(each.fact)
                 line = Text.assemble(outcome, (check, "bold"), f": {fact}{remedy}")
-                console().print(line, soft_wrap=True)
+                create_console().print(line, soft_wrap=True)
 
     @contextmanager
     def attempting(self, check: str, remedy: str | Remedy) -> Iterator[None]:
@@ -84,23 +84,23 @@ class Report:
         except NotedTimeError as error:
             cure = remedy if isinstance(remedy, str) else remedy(error)
             is_odd = isinstance(error, UnexpectedAnswer)
-            self.add([Finding(check, "wrong", str(error), LOOK if is_odd else cure)])
-        except ODD as error:
+            self.add([Finding(check, "wrong", str(error), LOOK_REMEDY if is_odd else cure)])
+        except MISREAD_ERRORS as error:
             fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
-            self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK)])
+            self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
         """Print the number of faults, or all as JSON; returns whether anything is wrong."""
         count = sum(each.outcome == "wrong" for each in self.found)
         answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
-        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summary(count))
+        echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))
         return bool(count)
 
-    def _summary(self, count: int) -> str:
+    def _summarize(self, count: int) -> str:
         """Return how many faults there are, and what was not checked, why.
 
         >>> seen = [Finding("java", "ok", "17"), Finding("spark", "not checked", "it needs it")]
-        >>> Report(as_json=False, found=seen)._summary(0)
+        >>> Report(as_json=False, found=seen)._summarize(0)
         'nothing wrong in 1 check, 1 not checked: spark (it needs it)'
         """
         bare = [each for each in self.found if each.outcome == "not checked"]

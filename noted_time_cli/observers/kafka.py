@@ -26,12 +26,12 @@ from noted_time_cli.observers.noting import (
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
-    Described,
+    SchemaOptions,
     StreamOfTopic,
     TopicArgument,
-    kafka_config,
+    build_kafka_config,
 )
-from noted_time_cli.terminal.flags import command_of
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import WrittenTimes, duration, option
 from noted_time_cli.terminal.output import say
 
@@ -57,7 +57,7 @@ Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedTopic:
     """A topic, and who observes it."""
 
     bootstrap: Bootstrap
@@ -67,7 +67,7 @@ class Observed:
 
     def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
         """Note what is seen of the topic."""
-        config = kafka_config(self.bootstrap, self.config)
+        config = build_kafka_config(self.bootstrap, self.config)
         from noted_time.kafka import Topic as KafkaTopic
 
         try:
@@ -91,9 +91,9 @@ AheadOption = Annotated[
 ]
 
 
-@command_of(app)
+@group_command(app)
 def ingestion(
-    of: Observed, noting: NotingIngestion, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS
+    of: ObservedTopic, noting: NotingIngestion, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS
 ) -> None:
     """Note when records became visible, by this machine's clock.
 
@@ -105,13 +105,13 @@ def ingestion(
     of.observe(
         noting,
         lambda config, topic, _: writer_client.KafkaEnds(config, topic),
-        noting.ingestion(skew, max_lag),
+        noting.make_clock_noter(skew, max_lag),
     )
 
 
-@command_of(app)
+@group_command(app)
 def timestamp(
-    of: Observed,
+    of: ObservedTopic,
     noting: Noting,
     *,
     delay: Delay,
@@ -135,13 +135,13 @@ def timestamp(
         lambda config, topic, _: writer_client.KafkaTimes(
             config, topic, partitions=partition or None
         ),
-        noting.event_time(delay, idle),
+        noting.make_times_noter(delay, idle),
     )
 
 
-@command_of(app)
+@group_command(app)
 def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
-    of: Observed,
+    of: ObservedTopic,
     noting: Noting,
     *,
     delay: Delay,
@@ -153,22 +153,22 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka read-timestamp 127.0.0.1:9092 flights --delay 5m
     """
-    from writer_client.kafka.event_times import timestamp
+    from writer_client.kafka.event_times import get_timestamp
 
-    look = _reading(timestamp, start, ahead, lambda _: IN_MS)
-    of.observe(noting, look, noting.event_time(delay, idle))
+    look = _make_look(get_timestamp, start, ahead, lambda _: IN_MS)
+    of.observe(noting, look, noting.make_times_noter(delay, idle))
 
 
-@command_of(app)
+@group_command(app)
 def field(  # noqa: PLR0913 - one parameter for each flag
-    of: Observed,
+    of: ObservedTopic,
     noting: Noting,
     *,
     field: Annotated[
         str, option("FIELD", "The JSON field of the event time, or `module:function`.", "--field")
     ],
     delay: Delay,
-    described: Described,
+    described: SchemaOptions,
     written: WrittenTimes,
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
@@ -182,15 +182,18 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
-    look = _reading(
-        described.time_in(field), start, ahead, lambda client: noting.form(client, written.form)
+    look = _make_look(
+        described.resolve_field(field),
+        start,
+        ahead,
+        lambda client: noting.choose_form(client, written.form),
     )
-    of.observe(noting, look, noting.event_time(delay, idle))
+    of.observe(noting, look, noting.make_times_noter(delay, idle))
 
 
-@command_of(app)
+@group_command(app)
 def broker_time(
-    of: Observed,
+    of: ObservedTopic,
     noting: Noting,
     *,
     skew: Annotated[
@@ -215,12 +218,12 @@ def broker_time(
         lambda config, topic, client: writer_client.KafkaBrokerTimes(
             config, topic, skew_ms=skew, lag_ms=lag, client=client
         ),
-        noting.event_time(),
+        noting.make_times_noter(),
     )
 
 
-@command_of(app)
-def resolved(of: Observed, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> None:
+@group_command(app)
+def resolved(of: ObservedTopic, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> None:
     """Note what a changefeed of CockroachDB has resolved, exactly. All records are read.
 
     Try it:  noted-time observe kafka resolved 127.0.0.1:9092 accounts
@@ -230,11 +233,11 @@ def resolved(of: Observed, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> 
         lambda config, topic, client: writer_client.KafkaResolved(
             config, topic, known=lambda: client.position, ahead_ms=ahead
         ),
-        noting.event_time(),
+        noting.make_times_noter(),
     )
 
 
-def _reading(
+def _make_look(
     field: str | TimeOf,
     start: Literal["earliest", "latest"],
     ahead_ms: int | None,

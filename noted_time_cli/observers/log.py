@@ -17,7 +17,7 @@ from noted_time_cli.observers.noting import (
     NotingIngestion,
     Skew,
 )
-from noted_time_cli.terminal.flags import command_of
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import Stream, WrittenTimes, option
 
 Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")]
@@ -36,7 +36,7 @@ app = typer.Typer(
 )
 
 
-@command_of(app)
+@group_command(app)
 def ingestion(
     root: Root,
     stream: Stream,
@@ -52,11 +52,13 @@ def ingestion(
     Try it:  noted-time observe log ingestion /data/log flights
     """
     noting.observe(
-        stream, lambda _: writer_client.LogEnds(root, stream), noting.ingestion(skew, max_lag)
+        stream,
+        lambda _: writer_client.LogEnds(root, stream),
+        noting.make_clock_noter(skew, max_lag),
     )
 
 
-@command_of(app)
+@group_command(app)
 def event_time(  # noqa: PLR0913 - one parameter for each flag
     root: Root,
     stream: Stream,
@@ -74,7 +76,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     noting.observe(
         stream,
         lambda client: writer_client.LogTimes(
-            root, stream, field, form=noting.form(client, written.form)
+            root, stream, field, form=noting.choose_form(client, written.form)
         ),
-        noting.event_time(delay, idle),
+        noting.make_times_noter(delay, idle),
     )

@@ -91,7 +91,7 @@ class Noting:
             say(f"  noted-time stream create {client.stream} {domains}")
             raise typer.Exit(1) from error
 
-    def form(self, client: WriterClient, given: TimeForm) -> TimeForm:
+    def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
         """Return how times are written; those of a stream with another clock are not doubted."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
@@ -99,7 +99,7 @@ class Noting:
                 return replace(given, unit="ms")
         return given
 
-    def ingestion(self, skew_ms: int, max_lag_ms: int) -> Noter:
+    def make_clock_noter(self, skew_ms: int, max_lag_ms: int) -> Noter:
         """Return what notes the clock."""
         return lambda client, ends: IngestionNoter(
             client,
@@ -110,7 +110,7 @@ class Noting:
             skew_ms=skew_ms,
         )
 
-    def event_time(self, delay_ms: int = 0, idle_ms: int = 0) -> Noter:
+    def make_times_noter(self, delay_ms: int = 0, idle_ms: int = 0) -> Noter:
         """Return what notes the newest times; as they are, and waiting for all, unless given."""
         return lambda client, times: EventTimeNoter(
             client,

@@ -19,10 +19,10 @@ from noted_time import Rejected
 from noted_time_cli.server.tokens import (
     DEFAULT_DATABASE,
     Database,
-    named_database,
-    tokens_of,
-    with_database,
-    without_password,
+    add_database_option,
+    describe_database,
+    hide_password,
+    open_tokens,
 )
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_PORT
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from controller.api.gate.access import Gate
     from controller.api.sockets.server import ListenAddress
 
-LIMITS = Limits()
+DEFAULT_LIMITS = Limits()
 
-OPEN = "read, note, seal and remove every stream"
+OPEN_RIGHTS = "read, note, seal and remove every stream"
 
 
 def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's
@@ -44,15 +44,15 @@ def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as 
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class ServeLimits:
     """How much one controller takes on: what it has of `Limits`."""
 
     max_streams: Annotated[int, _option("MAX_STREAMS", "More are refused.", metavar="N", min=1)] = (
-        LIMITS.streams
+        DEFAULT_LIMITS.streams
     )
     max_writers: Annotated[
         int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", metavar="N", min=1)
-    ] = LIMITS.writers
+    ] = DEFAULT_LIMITS.writers
     max_waiting_notes: Annotated[
         int,
         _option(
@@ -61,7 +61,7 @@ class Most:
             metavar="N",
             min=1000,
         ),
-    ] = LIMITS.waiting_notes
+    ] = DEFAULT_LIMITS.waiting_notes
     max_long_polls: Annotated[
         int,
         _option(
@@ -70,7 +70,7 @@ class Most:
             metavar="N",
             min=0,
         ),
-    ] = LIMITS.long_polls
+    ] = DEFAULT_LIMITS.long_polls
 
     @property
     def limits(self) -> Limits:
@@ -118,7 +118,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
             metavar="NAME,…",
         ),
     ] = "",
-    most: Most,
+    most: ServeLimits,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         _option(
@@ -162,11 +162,11 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     place = ListenAddress(host, port, tls_cert, tls_key)
     place.check_certificate()
     created = create_if_new(database)
-    log.info("starting", database=named_database(database), created=created)
-    with tokens_of(database) as kept, exclusive_lock(database):
+    log.info("starting", database=describe_database(database), created=created)
+    with open_tokens(database) as kept, exclusive_lock(database):
         cache = TokenCache(kept)
         cache.refresh()
-        names = _names(place, advertise, host_name) if insecure else None
+        names = _list_names(place, advertise, host_name) if insecure else None
         gate = Gate(cache, require=require_token, names=names)
         _check_address(gate, place, database, names)
         controller = Controller(open_store(database), limits=most.limits)
@@ -190,10 +190,10 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
     found = read_revision(database)
     later = f"{found}, later than {SCHEMA_REVISION}, with which this version works: nothing to do"
     at = "the current schema" if found == SCHEMA_REVISION else later
-    echo(f"{without_password(database)} is at {at}.")
+    echo(f"{hide_password(database)} is at {at}.")
 
 
-def _names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
+def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
     """Return the names by which others call an open controller; raises `Rejected`."""
     from controller.api.sockets.server import normalize_url
 
@@ -216,10 +216,10 @@ def _check_address(
     if not gate.is_token_required() and names is None:
         raise Rejected(
             f"{place.host} can be reached by others, and there is no token: create one with "
-            f"{with_database('noted-time token create --scope admin', database)}, or pass "
+            f"{add_database_option('noted-time token create --scope admin', database)}, or pass "
             "--insecure to admit every call"
         )
     if not gate.is_token_required():
-        log.warning("open_to_everybody", host=place.host, may=OPEN, names=names)
+        log.warning("open_to_everybody", host=place.host, may=OPEN_RIGHTS, names=names)
     elif place.tls_cert is None:
         log.warning("tokens_in_clear", host=place.host, remedy="--tls-cert and --tls-key")

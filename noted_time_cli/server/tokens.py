@@ -17,8 +17,8 @@ import typer
 from controller.service.permissions import Grant
 from noted_time import Rejected
 from noted_time.values import format_time, parse_duration
-from noted_time_cli.terminal.flags import command_of
-from noted_time_cli.terminal.options import NONE, AsJson
+from noted_time_cli.terminal.flags import group_command
+from noted_time_cli.terminal.options import NO_VALUES, AsJson
 from noted_time_cli.terminal.output import echo, print_table, say
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ Database = Annotated[
 app = typer.Typer(name="token", help="Who may note, read and administer.", no_args_is_help=True)
 
 
-@command_of(app)
+@group_command(app)
 def create(  # noqa: PLR0913 - one parameter for each flag
     *,
     scope: Annotated[list[str], typer.Option(help="admin, write or read; several may be given.")],
     stream: Annotated[
         list[str], typer.Option(help="Stream to write or read; * stands for anything. All if none.")
-    ] = NONE,
+    ] = NO_VALUES,
     writer: Annotated[
         list[str], typer.Option(help="Writer it may note for; * stands for anything. All if none.")
-    ] = NONE,
+    ] = NO_VALUES,
     expires_in: Annotated[
         str | None, typer.Option(help="90d, 12h, 30m or 45s; by default the token never expires.")
     ] = None,
@@ -67,30 +67,30 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     lifetime_ms = None if expires_in is None else parse_duration(expires_in)
     if lifetime_ms == 0:
         raise Rejected("the lifetime must be positive, for example 90d")
-    shown, record = mint(grant, label=label, now_ms=_now(), lifetime_ms=lifetime_ms)
+    shown, record = mint(grant, label=label, now_ms=_read_clock(), lifetime_ms=lifetime_ms)
     create_if_new(database)
-    with tokens_of(database) as kept:
+    with open_tokens(database) as kept:
         kept.add(record)
-    say(f"Token {record.id}, kept in {without_password(database)}; it is shown only now:")
+    say(f"Token {record.id}, kept in {hide_password(database)}; it is shown only now:")
     echo(shown)
 
 
-@command_of(app, "list")
+@group_command(app, "list")
 def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
     """List the tokens: what each lets its holder do, never the token itself.
 
     Try it:  noted-time token list
     """
-    with tokens_of(database) as kept:
-        say(f"Tokens kept in {without_password(database)}:")
-        rows = [_row(record, _now()) for record in kept.all()]
+    with open_tokens(database) as kept:
+        say(f"Tokens kept in {hide_password(database)}:")
+        rows = [_build_row(record, _read_clock()) for record in kept.all()]
     if as_json:
         echo(json.dumps(rows, ensure_ascii=False))
     else:
         print_table({name: name for name in ("id", "state", "made", "rights", "label")}, rows)
 
 
-@command_of(app)
+@group_command(app)
 def revoke(
     token_id: Annotated[
         str, typer.Argument(metavar="ID", help="As `noted-time token list` shows it.")
@@ -101,19 +101,19 @@ def revoke(
 
     Try it:  noted-time token revoke 5b1f0c2d9e7a
     """
-    with tokens_of(database) as kept:
+    with open_tokens(database) as kept:
         if token_id not in {record.id for record in kept.all()}:
             raise Rejected(
-                f"there is no token {token_id[:40]!r} in {without_password(database)}: "
-                f"see {with_database('noted-time token list', database)}"
+                f"there is no token {token_id[:40]!r} in {hide_password(database)}: "
+                f"see {add_database_option('noted-time token list', database)}"
             )
-        done = kept.revoke(token_id, _now())
+        done = kept.revoke(token_id, _read_clock())
     already = "" if done else " already"
-    echo(f"Token {token_id} is revoked{already}, in {without_password(database)}.")
+    echo(f"Token {token_id} is revoked{already}, in {hide_password(database)}.")
 
 
 @contextmanager
-def tokens_of(database: str) -> Iterator[Tokens]:
+def open_tokens(database: str) -> Iterator[Tokens]:
     """Open the tokens of a database, which must exist."""
     from controller.store.open import open_tokens
 
@@ -121,18 +121,18 @@ def tokens_of(database: str) -> Iterator[Tokens]:
         yield kept
 
 
-def _row(record: TokenRecord, now_ms: int) -> dict[str, str]:
+def _build_row(record: TokenRecord, now_ms: int) -> dict[str, str]:
     """Return a token's row in the list."""
     return {
         "id": record.id,
-        "state": _state(record, now_ms),
+        "state": _describe_state(record, now_ms),
         "made": format_time(record.created_at // 1000 * 1000),
         "rights": str(Grant.from_json(record.scopes)),
         "label": record.label,
     }
 
 
-def _state(record: TokenRecord, now_ms: int) -> str:
+def _describe_state(record: TokenRecord, now_ms: int) -> str:
     if record.revoked_at is not None:
         return f"revoked {format_time(record.revoked_at // 1000 * 1000)}"
     if record.expires_at is None:
@@ -141,33 +141,33 @@ def _state(record: TokenRecord, now_ms: int) -> str:
     return f"{word} {format_time(record.expires_at // 1000 * 1000)}"
 
 
-def _now() -> int:
+def _read_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-def named_database(url: str) -> str:
+def describe_database(url: str) -> str:
     """Return the URL of a database without its password, and a file by its absolute path.
 
-    >>> named_database("sqlite:////tmp/../a.db"), named_database("postgresql://u:secret@h/db")
+    >>> describe_database("sqlite:////tmp/../a.db"), describe_database("postgresql://u:secret@h/db")
     ('sqlite:////a.db', 'postgresql://***@h/db')
     """
     file = url.removeprefix("sqlite:///")
-    return without_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
+    return hide_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"
 
 
-def with_database(command: str, url: str) -> str:
+def add_database_option(command: str, url: str) -> str:
     """Return a command to type that uses this database.
 
-    >>> with_database("noted-time token list", "sqlite:///a.db")
+    >>> add_database_option("noted-time token list", "sqlite:///a.db")
     '`noted-time token list --database sqlite:///a.db`'
     """
-    return f"`{command} --database {quote(without_password(url))}`"
+    return f"`{command} --database {quote(hide_password(url))}`"
 
 
-def without_password(url: str) -> str:
+def hide_password(url: str) -> str:
     """Return the URL of a database as it may be shown.
 
-    >>> without_password("postgresql://u:secret@h/db"), without_password("sqlite:///a.db")
+    >>> hide_password("postgresql://u:secret@h/db"), hide_password("sqlite:///a.db")
     ('postgresql://***@h/db', 'sqlite:///a.db')
     """
     scheme, separator, rest = url.partition("://")

@@ -36,7 +36,7 @@ Config = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class SchemaOptions:
     """Where values are described that are not plain JSON."""
 
     schema_registry: Annotated[
@@ -51,7 +51,7 @@ class Described:
         str | None, option("CLASS", "The Protobuf class of the values, `module:Class`.")
     ] = None
 
-    def time_in(self, field: str) -> str | TimeOf:
+    def resolve_field(self, field: str) -> str | TimeOf:
         """Return what `KafkaFields` takes for a field; raises `Rejected`."""
         if self.schema_registry is None:
             if self.message is not None:
@@ -62,11 +62,11 @@ class Described:
         except ModuleNotFoundError as error:
             raise build_import_error("--schema-registry", "registry", error) from None
         given = self.schema_registry
-        registry = given if "://" in given else properties(Path(given))
+        registry = given if "://" in given else read_properties(Path(given))
         return registered_time(field, registry, message=self.message)
 
 
-def properties(file: Path) -> dict[str, str]:
+def read_properties(file: Path) -> dict[str, str]:
     """Return what a file has as `name=value`, a line each, with comments that begin with #.
 
     Raises `Rejected` naming the line that is neither.
@@ -86,7 +86,7 @@ def properties(file: Path) -> dict[str, str]:
     return found
 
 
-def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
+def build_kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
     """Return the configuration of a client of librdkafka, with the properties that are `given`.
 
     They are `properties` of a file, or what a function returns, `module:function`. Raises
@@ -103,7 +103,7 @@ def kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
     file = Path(given)
     if ":" in given and not file.exists():
         return {**resolve_config({FUNCTION_SETTING: given}), "bootstrap.servers": bootstrap}
-    found = properties(file)
+    found = read_properties(file)
     try:
         AdminClient({"log_level": 2, **found})
     except KafkaException as error:

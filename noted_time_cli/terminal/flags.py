@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from noted_time_cli.terminal.output import ended_in_a_sentence
+from noted_time_cli.terminal.output import report_errors
 
 Command = Callable[..., None]
 
@@ -21,48 +21,48 @@ def command(run: Command) -> Command:
 
     An error is printed as a sentence.
     """
-    flags, gathered = unfolded(run)
+    flags, gathered = unfold_flags(run)
 
-    def called(**given: Any) -> None:  # noqa: ANN401 - as the command's
-        with ended_in_a_sentence():
+    def run_command(**given: Any) -> None:  # noqa: ANN401 - as the command's
+        with report_errors():
             run(**gathered(given))
 
-    return with_flags(called, flags, run)
+    return set_flags(run_command, flags, run)
 
 
-def unfolded(
+def unfold_flags(
     run: Callable[..., object], *hidden: str
 ) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
     """Return the flags of a function, with the fields of each dataclass that it takes.
 
     And what makes its arguments of their values. `hidden` parameters are no flags.
     """
-    own = {name: each for name, each in flags_of(run).items() if name not in hidden}
+    own = {name: each for name, each in list_flags(run).items() if name not in hidden}
     values: dict[str, Any] = {
         name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)
     }
-    fields = {name: flags_of(of) for name, of in values.items()}
+    fields = {name: list_flags(of) for name, of in values.items()}
     plain = {name: each for name, each in own.items() if name not in values}
 
-    def gathered(given: dict[str, Any]) -> dict[str, Any]:
+    def gather_arguments(given: dict[str, Any]) -> dict[str, Any]:
         for name, of in values.items():
             given[name] = of(**{field: given.pop(field) for field in fields[name]})
         return given
 
-    return list(chain(*(each.values() for each in (plain, *fields.values())))), gathered
+    return list(chain(*(each.values() for each in (plain, *fields.values())))), gather_arguments
 
 
-def command_of(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+def group_command(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
     """Make a function a command of a group, as `command` does."""
     return lambda run: group.command(name=name)(command(run))
 
 
-def flags_of(run: Callable[..., object]) -> dict[str, Parameter]:
+def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
     """Return the parameters of a function or class, with the types that they have."""
     return dict(signature(run, eval_str=True).parameters)
 
 
-def with_flags(called: Command, flags: Iterable[Parameter], run: Command) -> Command:
+def set_flags(called: Command, flags: Iterable[Parameter], run: Command) -> Command:
     """Return what is called, with these parameters, and the name and help of what it runs."""
     update_wrapper(called, run)
     parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flags]

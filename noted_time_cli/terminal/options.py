@@ -17,7 +17,7 @@ from noted_time.values import Unreadable, parse_duration
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
-NONE: list[str] = []
+NO_VALUES: list[str] = []
 
 
 def option(metavar: str, text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
@@ -28,11 +28,11 @@ def option(metavar: str, text: str, *names: str, default: str | bool = False) ->
 def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
     """Return an option whose value is a duration, in ms."""
     return typer.Option(
-        *names, metavar="DURATION", parser=_milliseconds, show_default=default, help=text
+        *names, metavar="DURATION", parser=_parse_duration, show_default=default, help=text
     )
 
 
-def _milliseconds(given: str | int) -> int:
+def _parse_duration(given: str | int) -> int:
     """Return the ms of what was typed, or of a default."""
     try:
         return given if isinstance(given, int) else parse_duration(given)
@@ -40,7 +40,7 @@ def _milliseconds(given: str | int) -> int:
         raise typer.BadParameter(str(error)) from error
 
 
-def zone_named(name: str | tzinfo) -> tzinfo:
+def parse_zone(name: str | tzinfo) -> tzinfo:
     """Return a zone of the time zone database, `UTC` itself for UTC."""
     if isinstance(name, tzinfo):
         return name
@@ -52,7 +52,7 @@ def zone_named(name: str | tzinfo) -> tzinfo:
 
 def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
     """Return an option whose value is a time zone."""
-    return typer.Option(metavar="ZONE", parser=zone_named, show_default=default, help=text)
+    return typer.Option(metavar="ZONE", parser=parse_zone, show_default=default, help=text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ DomainOption = Annotated[
 ]
 
 
-def pairs(
+def parse_pairs(
     given: list[str], form: str, is_legal: Callable[[str], bool] = bool
 ) -> list[tuple[str, str]]:
     """Return (name, value) of each, written like `form`; `is_legal` judges the value."""
@@ -119,11 +119,13 @@ def pairs(
     return found_pairs
 
 
-def offsets(given: list[str]) -> dict[str, int]:
+def parse_offsets(given: list[str]) -> dict[str, int]:
     """Return a position given by its segments, as positions are printed or with `=`.
 
-    >>> offsets(["0:20", "3=7"])
+    >>> parse_offsets(["0:20", "3=7"])
     {'0': 20, '3': 7}
     """
-    written = pairs([each.replace("=", ":") for each in given], "SEGMENT:OFFSET", str.isdecimal)
+    written = parse_pairs(
+        [each.replace("=", ":") for each in given], "SEGMENT:OFFSET", str.isdecimal
+    )
     return {segment: int(offset) for segment, offset in written}

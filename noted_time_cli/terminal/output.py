@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def ended_in_a_sentence() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Print an error as a sentence and exit with status 1.
 
     The status is 2 if a time cannot be read or an extra is missing.
@@ -43,26 +43,30 @@ def fail(sentence: str, *, status: int) -> NoReturn:
     raise typer.Exit(status)
 
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_CONTROL_CHARACTERS = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]"
+)
 
 
-def escaped(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Return a text with its control characters as escapes, also those that turn its direction.
 
     Texts of commits and controllers would move the cursor, or forge lines. What is JSON stays so.
 
-    >>> print(escaped("late\n\x1b[2Jok"))
+    >>> print(escape_controls("late\n\x1b[2Jok"))
     late\n\u001b[2Jok
     """
-    return _CONTROLS.sub(lambda found: _SHORT.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+    return _CONTROL_CHARACTERS.sub(
+        lambda found: _SHORT_ESCAPES.get(found[0], f"\\u{ord(found[0]):04x}"), text
+    )
 
 
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def echo(line: str, *, err: bool = False) -> None:
     """Print one line, to standard error if `err`; all output passes here or through a table."""
-    typer.echo(escaped(line), err=err)
+    typer.echo(escape_controls(line), err=err)
 
 
 def say(sentence: str) -> None:
@@ -73,30 +77,32 @@ def say(sentence: str) -> None:
 def print_table(columns: Columns, rows: Iterable[Json]) -> None:
     """Print a table on a terminal; elsewhere lines with tabs between, the first with the names."""
     if sys.stdout.isatty():
-        console().print(table(columns, rows))
+        create_console().print(build_table(columns, rows))
         return
     typer.echo("\t".join(columns))
     for row in rows:
-        typer.echo("\t".join(cells(columns, row)))
+        typer.echo("\t".join(format_cells(columns, row)))
 
 
-def table(columns: Columns, rows: Iterable[Json]) -> Table:
+def build_table(columns: Columns, rows: Iterable[Json]) -> Table:
     """Return a table for a terminal; if that is too narrow, times break between date and clock.
 
     If it is narrower even than the longest words, each cell has a line of its own.
     """
-    found, screen = [[*cells(columns, row)] for row in rows], console()
+    found, screen = [[*format_cells(columns, row)] for row in rows], create_console()
     wide = screen.options.update(max_width=MAX_WIDTH)
-    shown = _of_cells(columns, found)
+    shown = _build_cells_table(columns, found)
     if screen.measure(shown, options=wide).maximum > screen.width:
-        shown = _of_cells(columns, ([_DATE.sub(" ", cell) for cell in row] for row in found))
+        shown = _build_cells_table(
+            columns, ([_DATE_SEPARATOR.sub(" ", cell) for cell in row] for row in found)
+        )
     if screen.measure(shown, options=wide).minimum > screen.width:
         lines = ((*zip(columns, row, strict=True), ("", "")) for row in found)
-        shown = _of_cells(("", ""), chain.from_iterable(lines))
+        shown = _build_cells_table(("", ""), chain.from_iterable(lines))
     return shown
 
 
-def _of_cells(names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
+def _build_cells_table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(names))
     for name in names:
         shown.add_column(name, overflow="fold")
@@ -106,31 +112,31 @@ def _of_cells(names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
 
 
 MAX_WIDTH = 10_000
-_DATE = re.compile(r"(?<=\d\d-\d\d)T(?=\d\d:)")
+_DATE_SEPARATOR = re.compile(r"(?<=\d\d-\d\d)T(?=\d\d:)")
 """What stands between the date and the clock of a time."""
 
 
-def cells(columns: Columns, row: Json) -> Iterator[str]:
+def format_cells(columns: Columns, row: Json) -> Iterator[str]:
     """Yield the cells of a row: a column is a key of it, or a function of it.
 
-    >>> list(cells({"writer": "name", "at": lambda row: row["x"] + 1, "by": "by"},
+    >>> list(format_cells({"writer": "name", "at": lambda row: row["x"] + 1, "by": "by"},
     ...            {"name": "UA", "x": 4, "by": None}))
     ['UA', '5', '-']
     """
     for column in columns.values():
         value = row[column] if isinstance(column, str) else column(row)
-        yield "-" if value is None or value == "" else escaped(str(value))
+        yield "-" if value is None or value == "" else escape_controls(str(value))
 
 
-def console() -> Console:
+def create_console() -> Console:
     """Return a console that parses no markup in what it prints."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
-def shown_position(position: Mapping[str, int] | None) -> str:
+def format_position(position: Mapping[str, int] | None) -> str:
     """Return a position or a cut by its segments.
 
-    >>> shown_position({"3": 7, "0": 120}), shown_position({})
+    >>> format_position({"3": 7, "0": 120}), format_position({})
     ('0:120 3:7', '-')
     """
     offsets = sorted((position or {}).items(), key=lambda each: int(each[0]))
@@ -143,4 +149,4 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         fail("there is no terminal to ask on: add --yes", status=2)
-    typer.confirm(escaped(question), abort=True, err=True)
+    typer.confirm(escape_controls(question), abort=True, err=True)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from noted_time.progress import UNKNOWN_BACKLOG, BacklogState, add_reported
 from noted_time.values import UnknownReader
-from reader_client.asking import questions
-from reader_client.asking.answers import StreamRead, group_answer
-from reader_client.asking.questions import Asking, Pause
-from reader_client.group.reports import Leaving, Reports
-from reader_client.running.repeating import Begin, Repeated
-from reader_client.running.wakeup import News
+from reader_client.background.repeating import Begin, Repeated
+from reader_client.background.wakeup import News
+from reader_client.group.reports import LeaveRequest, Reports
+from reader_client.protocol import questions
+from reader_client.protocol.answers import StreamAnswer, decode_group
+from reader_client.protocol.questions import Pause, Steps
 
 logger = logging.getLogger("noted_time.reader")
 
@@ -23,7 +23,7 @@ Callback = Callable[[BacklogState], object]
 
 
 @dataclass(slots=True, eq=False)
-class Said:
+class BacklogReport:
     """A report of the reader's backlog; compared by identity, not by value."""
 
     backlog: bool | None
@@ -42,26 +42,26 @@ class ReportedBacklog:
     each replaces what it owns as a whole.
 
     >>> backlog = ReportedBacklog()
-    >>> backlog.say(backlog=True)
+    >>> backlog.set_backlog(backlog=True)
     >>> backlog.state.backlog, backlog.due, backlog.take()
     (True, True, {'backlog': True})
-    >>> backlog.answered(BacklogState(backlog=True, because=("reported",), since=7))
+    >>> backlog.record_answer(BacklogState(backlog=True, because=("reported",), since=7))
     >>> backlog.due, backlog.take()
     (False, {})
     """
 
     def __init__(self) -> None:
-        self._said: Said | None = None
-        self._acknowledged: Said | None = None
-        self._under_way: Said | None = None
+        self._said: BacklogReport | None = None
+        self._acknowledged: BacklogReport | None = None
+        self._under_way: BacklogReport | None = None
         self._answered = UNKNOWN_BACKLOG
         self._listeners: list[_Listener] = []
 
     # The caller
 
-    def say(self, *, backlog: bool | None) -> None:
+    def set_backlog(self, *, backlog: bool | None) -> None:
         """Set whether the reader has a backlog; `None` withdraws it."""
-        self._said = Said(backlog)
+        self._said = BacklogReport(backlog)
 
     @property
     def state(self) -> BacklogState:
@@ -85,12 +85,12 @@ class ReportedBacklog:
         self._under_way = said = self._said
         return {} if said is None or said is self._acknowledged else {"backlog": said.backlog}
 
-    def answered(self, state: BacklogState) -> None:
+    def record_answer(self, state: BacklogState) -> None:
         """Record the state of the group, which includes the report under way."""
         self._acknowledged = self._under_way
         self._answered = state
 
-    def refreshed(self, state: BacklogState) -> None:
+    def record_refresh(self, state: BacklogState) -> None:
         """Record the state of the group, with nothing under way."""
         self._answered = state
 
@@ -98,11 +98,11 @@ class ReportedBacklog:
         """Report it again: the controller does not know the reader."""
         self._acknowledged = None
 
-    def left(self) -> None:
+    def record_offline(self) -> None:
         """Withdraw what was set, as the controller does for a reader that goes offline."""
         self._said = self._acknowledged = None
 
-    def tell(self) -> None:
+    def call_listeners(self) -> None:
         """Call the callbacks for which the flag changed; what they raise is logged."""
         state = self.state
         for listener in tuple(self._listeners):
@@ -162,7 +162,7 @@ class Reporting:
         """Whether the controller knows all that the reader reported."""
         return not self._is_due and self._reports.leaving is None
 
-    def steps(self) -> list[Repeated[Any]]:
+    def get_steps(self) -> list[Repeated[Any]]:
         """Return what has to succeed for the controller to know it."""
         return [] if self._thread is None else [self._thread]
 
@@ -175,25 +175,25 @@ class Reporting:
         """Report nothing more of these segments."""
         self._reports.release(segments)
 
-    def leave(self, position: Mapping[int, int]) -> Leaving:
+    def leave(self, position: Mapping[int, int]) -> LeaveRequest:
         """Start to go offline with the reader's segments reset to `position`."""
         leaving = self._reports.leave(position)
         self.wake()
         return leaving
 
-    def learn(self, stream: StreamRead) -> None:
+    def learn(self, stream: StreamAnswer) -> None:
         """Record after how long a silence a reader goes offline."""
         timeout_s = stream.reader_timeout_ms / 1000
         self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
 
     def wake(self) -> None:
         """Report now what is due."""
-        for step in self.steps():
+        for step in self.get_steps():
             step.wake()
 
     # The steps
 
-    def _step(self) -> Asking:
+    def _step(self) -> Steps:
         reports, leaving = self._reports, self._reports.leaving
         if self._is_due or (reports.is_online and self._is_silent()):
             yield from self._report()
@@ -201,7 +201,7 @@ class Reporting:
             yield from self._refresh()
         if leaving is not None:
             yield from self._go_offline(leaving)
-        self.backlog.tell()
+        self.backlog.call_listeners()
         self._news.notify()
         if not self._is_due and reports.leaving is None:
             yield Pause(min(self._refresh_s, self._silence_s))
@@ -214,40 +214,40 @@ class Reporting:
     def _is_silent(self) -> bool:
         return time.monotonic() - self._reported_at >= self._silence_s
 
-    def _report(self) -> Asking:
+    def _report(self) -> Steps:
         position, own = self._reports.take(), self.backlog.take()
-        question = questions.report(*self.reader, position, dict(own))
+        question = questions.report_position(*self.reader, position, dict(own))
         try:
-            answer = group_answer((yield question))
+            answer = decode_group((yield question))
         except BaseException:
             self._reports.put_back()
             raise
-        self._reports.answered(answer.position)
-        self.backlog.answered(answer.backlog)
+        self._reports.record_answer(answer.position)
+        self.backlog.record_answer(answer.backlog)
         self._reported_at = time.monotonic()
         return True
 
-    def _go_offline(self, leaving: Leaving) -> Asking:
-        question = questions.offline(*self.reader, leaving.position)
+    def _go_offline(self, leaving: LeaveRequest) -> Steps:
+        question = questions.report_offline(*self.reader, leaving.position)
         try:
-            answer = group_answer((yield question))
+            answer = decode_group((yield question))
         except UnknownReader:
-            self._reports.left(leaving)  # the reader is offline already, as requested
+            self._reports.record_offline(leaving)  # the reader is offline already, as requested
         else:
-            self._reports.left(leaving, answer.position)
-            self.backlog.refreshed(answer.backlog)
-        self.backlog.left()
+            self._reports.record_offline(leaving, answer.position)
+            self.backlog.record_refresh(answer.backlog)
+        self.backlog.record_offline()
         return True
 
-    def _refresh(self) -> Asking:
+    def _refresh(self) -> Steps:
         try:
-            answer = group_answer((yield questions.about_group(*self.reader[:2])))
+            answer = decode_group((yield questions.ask_group(*self.reader[:2])))
         except UnknownReader:
             # The group was deleted, or the stream recreated.
             self._announce()
             return True
-        self._reports.refreshed(answer.position)
-        self.backlog.refreshed(answer.backlog)
+        self._reports.record_refresh(answer.position)
+        self.backlog.record_refresh(answer.backlog)
         if self.reader.name not in answer.readers:
             # It was silent for too long, as a paused machine is.
             self._announce()

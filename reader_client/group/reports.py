@@ -15,25 +15,25 @@ from typing import NamedTuple
 
 
 @dataclass(slots=True, eq=False)
-class Leaving:
+class LeaveRequest:
     """A request to go offline with the segments at `position`; `is_done` once it succeeded."""
 
     position: Mapping[int, int]
     is_done: bool = False
 
 
-class _Said(NamedTuple):
+class _Reported(NamedTuple):
     """How far the reader has read since it is online, or its request to leave.
 
     `turn` counts how often it released segments.
     """
 
     own: Mapping[int, int]
-    leaving: Leaving | None
+    leaving: LeaveRequest | None
     turn: int = 0
 
 
-class _Known(NamedTuple):
+class _Acknowledged(NamedTuple):
     """The group's position as of the last answer, and which of the reader's offsets it has.
 
     `acknowledged` is `None` if the controller does not know the reader. What was acknowledged in an
@@ -51,7 +51,7 @@ class Reports:
     >>> reports = Reports()
     >>> reports.position is None, reports.take()
     (True, {})
-    >>> reports.answered({1: 7})
+    >>> reports.record_answer({1: 7})
     >>> reports.report({0: 10}); reports.report({0: 12})
     >>> reports.position
     {1: 7, 0: 12}
@@ -66,7 +66,7 @@ class Reports:
 
     All of it is reported again if the controller no longer knows the reader:
 
-    >>> reports.answered({0: 12, 1: 7, 2: 5}); reports.take()
+    >>> reports.record_answer({0: 12, 1: 7, 2: 5}); reports.take()
     {}
     >>> reports.announce(); reports.take()
     {0: 12, 2: 5}
@@ -74,17 +74,17 @@ class Reports:
     A segment that was released is not among it. Once it is this reader's again it is reported,
     also at the same offset, because another reader may have reported it meanwhile:
 
-    >>> reports.answered({0: 12, 1: 7, 2: 5}); reports.release({0}); reports.take()
+    >>> reports.record_answer({0: 12, 1: 7, 2: 5}); reports.release({0}); reports.take()
     {2: 5}
-    >>> reports.answered({0: 14, 1: 7, 2: 5}); reports.report({0: 12}); reports.take()
+    >>> reports.record_answer({0: 14, 1: 7, 2: 5}); reports.report({0: 12}); reports.take()
     {0: 12}
     """
 
     def __init__(self) -> None:
-        self._said = _Said({}, None)
-        self._known = _Known(None, None)
+        self._said = _Reported({}, None)
+        self._known = _Acknowledged(None, None)
         self._under_way: Mapping[int, int] = {}
-        self._combined: tuple[_Said, _Known, Mapping[int, int] | None] | None = None
+        self._combined: tuple[_Reported, _Acknowledged, Mapping[int, int] | None] | None = None
 
     # The caller
 
@@ -95,9 +95,9 @@ class Reports:
         own = {**({} if left else said.own), **position}
         self._said = said._replace(own=own, leaving=None)
 
-    def leave(self, position: Mapping[int, int]) -> Leaving:
+    def leave(self, position: Mapping[int, int]) -> LeaveRequest:
         """Request to go offline with the segments reset to `position`."""
-        leaving = Leaving(position)
+        leaving = LeaveRequest(position)
         self._said = self._said._replace(leaving=leaving)
         return leaving
 
@@ -119,7 +119,7 @@ class Reports:
     # The thread or task that reports
 
     @property
-    def leaving(self) -> Leaving | None:
+    def leaving(self) -> LeaveRequest | None:
         """The request to go offline, if it is the reader's latest and not done yet."""
         leaving = self._said.leaving
         return None if leaving is None or leaving.is_done else leaving
@@ -135,7 +135,7 @@ class Reports:
         said, known = self._said, self._known
         if said.leaving is not None and said.leaving.is_done:
             return False
-        return known.acknowledged is None or bool(_unknown(said, known))
+        return known.acknowledged is None or bool(_find_unreported(said, known))
 
     def announce(self) -> None:
         """Report all of it again: the controller does not know the reader."""
@@ -147,16 +147,16 @@ class Reports:
         if known.turn != said.turn:
             forgotten: Mapping[int, int] | None = None if known.acknowledged is None else {}
             self._known = known = known._replace(acknowledged=forgotten, turn=said.turn)
-        self._under_way = _unknown(said, known)
+        self._under_way = _find_unreported(said, known)
         return self._under_way
 
-    def answered(self, position: Mapping[int, int]) -> None:
+    def record_answer(self, position: Mapping[int, int]) -> None:
         """Record the position of the group, which includes the report under way."""
         acknowledged = {**(self._known.acknowledged or {}), **self._under_way}
         self._known = self._known._replace(answered=dict(position), acknowledged=acknowledged)
         self._under_way = {}
 
-    def refreshed(self, position: Mapping[int, int]) -> None:
+    def record_refresh(self, position: Mapping[int, int]) -> None:
         """Record the position of the group, with nothing under way."""
         self._known = self._known._replace(answered=dict(position))
 
@@ -168,19 +168,21 @@ class Reports:
             self._known = self._known._replace(acknowledged=kept)
         self._under_way = {}
 
-    def left(self, leaving: Leaving, position: Mapping[int, int] | None = None) -> None:
+    def record_offline(
+        self, leaving: LeaveRequest, position: Mapping[int, int] | None = None
+    ) -> None:
         """Record that the reader is offline, and the position of the group if it is known."""
         answered = self._known.answered if position is None else dict(position)
         self._known = self._known._replace(answered=answered, acknowledged=None)
         leaving.is_done = True
 
 
-def _unknown(said: _Said, known: _Known) -> Mapping[int, int]:
+def _find_unreported(said: _Reported, known: _Acknowledged) -> Mapping[int, int]:
     acknowledged = (known.acknowledged or {}) if known.turn == said.turn else {}
     return {s: offset for s, offset in said.own.items() if acknowledged.get(s) != offset}
 
 
-def _combine(said: _Said, known: _Known) -> Mapping[int, int] | None:
+def _combine(said: _Reported, known: _Acknowledged) -> Mapping[int, int] | None:
     if known.answered is None:
         return None
-    return {**known.answered, **({} if said.leaving else _unknown(said, known))}
+    return {**known.answered, **({} if said.leaving else _find_unreported(said, known))}

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from noted_time.values import Mark, NotCompleteYet, Rejected, Unreachable, format_time
+from reader_client.background.repeating import Repeated
+from reader_client.background.wakeup import News
 from reader_client.group.reporting import Reporting
 from reader_client.marks.cursors import Cursor
 from reader_client.marks.following import Following
-from reader_client.running.repeating import Repeated
-from reader_client.running.wakeup import News
 
 Found = TypeVar("Found")
 
@@ -68,12 +68,12 @@ class Waits:
         self._where = where
         self._check = check
 
-    def completeness(self, time: int, domain: str | None) -> Wait[Mark]:
+    def wait_for_time(self, time: int, domain: str | None) -> Wait[Mark]:
         """Wait for the first mark with lower >= `time`."""
-        patience = self._patience(lambda: self._following.steps(domain))
+        patience = self._create_patience(lambda: self._following.get_steps(domain))
 
         def look() -> Mark | None:
-            follower = self._following.follower(domain)
+            follower = self._following.get_follower(domain)
             last = None if follower is None else follower.last
             if follower is None or (last is None and not follower.is_sealed):
                 return patience.look(None)
@@ -83,35 +83,35 @@ class Waits:
 
         def give_up(timeout_s: float) -> Mark:
             patience.end(f"time {format_time(time)} is not known to be complete", timeout_s)
-            follower = self._following.follower(domain)
+            follower = self._following.get_follower(domain)
             last = None if follower is None else follower.last
             raise NotCompleteYet(time, None if last is None else last.lower)
 
         return Wait(look, give_up)
 
-    def catching_up(self) -> Wait[bool]:
+    def wait_for_marks(self) -> Wait[bool]:
         """Wait until the marks are known that existed when the reader first asked."""
-        patience = self._patience(self._following.all_steps)
+        patience = self._create_patience(self._following.get_all_steps)
         return Wait(
             lambda: patience.look(self._following.is_caught_up or None),
             lambda timeout_s: patience.end("the marks are not known", timeout_s, must_answer=True),
         )
 
-    def further(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
+    def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
         """Wait for items after the cursor; false if none came, or none can come."""
-        patience = self._patience(lambda: self._following.steps(domain))
+        patience = self._create_patience(lambda: self._following.get_steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
             lambda timeout_s: patience.end(f"no further {cursor.what} is known", timeout_s),
         )
 
-    def leaving(self, position: Mapping[int, int]) -> Wait[bool]:
+    def wait_for_leave(self, position: Mapping[int, int]) -> Wait[bool]:
         """Start to go offline, and wait until the controller knows."""
         reporting = self._reporting
         if reporting is None:
             raise Rejected("this reader does not belong to a group, so it cannot go offline")
         self._check()
-        patience = self._patience(reporting.steps)
+        patience = self._create_patience(reporting.get_steps)
         leaving = reporting.leave(position)
         what = f"{reporting.reader} may still be online"
         return Wait(
@@ -119,16 +119,16 @@ class Waits:
             lambda timeout_s: patience.end(what, timeout_s, must_answer=True),
         )
 
-    def reporting(self) -> Wait[bool]:
+    def wait_for_reports(self) -> Wait[bool]:
         """Wait until everything is reported, if the reader has a group."""
         reporting = self._reporting
-        patience = self._patience(lambda: [] if reporting is None else reporting.steps())
+        patience = self._create_patience(lambda: [] if reporting is None else reporting.get_steps())
         return Wait(
             lambda: patience.look(reporting is None or reporting.is_reported or None),
             lambda timeout_s: patience.end("not all is reported", timeout_s, must_answer=True),
         )
 
-    def _patience(self, steps: Callable[[], Sequence[Repeated[Any]]]) -> _Patience:
+    def _create_patience(self, steps: Callable[[], Sequence[Repeated[Any]]]) -> _Patience:
         return _Patience(steps, self._where, self._check)
 
 

@@ -21,10 +21,10 @@ kafka_log = logging.getLogger("noted_time.reader.kafka")
 """What librdkafka reports."""
 
 TIMEOUT_S = 10.0
-LOOK_EVERY_S = 10.0
+CHECK_INTERVAL_S = 10.0
 """How often the topic's id is looked at, unless the consumer was created elsewhere."""
 
-EARLIEST, LATEST = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
+EARLIEST_RESETS, LATEST_RESETS = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
 """What `auto.offset.reset` may say of where a partition without a valid commit begins."""
 
 
@@ -71,7 +71,7 @@ class KafkaNotedConsumer(Closing):
         self._kafka: Topic | None = None
         self._reset = ""
         if isinstance(consumer, Mapping):
-            consumer = self._created(consumer)
+            consumer = self._create_consumer(consumer)
         self.consumer, self.reader = consumer, reader
         self._assigned: dict[int, int | None] = {}
         self._handed: dict[int, int] = {}
@@ -99,7 +99,7 @@ class KafkaNotedConsumer(Closing):
         self.processed()
         self._check_same()
         if self._failure is None:
-            handed = list(self._passed_on(self.consumer.consume(num_messages, timeout)))
+            handed = list(self._pass_on(self.consumer.consume(num_messages, timeout)))
             if handed or self._failure is None:
                 return handed
         failure, self._failure = self._failure, None
@@ -119,7 +119,7 @@ class KafkaNotedConsumer(Closing):
         `ReaderClient.advance` raises.
         """
         handed, self._handed = self._handed, {}
-        if handed and self._stores(handed):
+        if handed and self._store_offsets(handed):
             self.reader.advance(handed)
 
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
@@ -141,10 +141,10 @@ class KafkaNotedConsumer(Closing):
             except NotedTimeError as error:
                 log.warning("the reader of topic %r did not go offline: %s", self._topic, error)
 
-    def _created(self, config: Mapping[str, Any]) -> Consumer:
+    def _create_consumer(self, config: Mapping[str, Any]) -> Consumer:
         self._kafka = Topic(config, self._topic)
         self._kafka.look_again()
-        self._look_at = clocks.monotonic() + LOOK_EVERY_S
+        self._look_at = clocks.monotonic() + CHECK_INTERVAL_S
         settings = {**config.get("default.topic.config", {}), **config}
         self._reset = str(settings.get("auto.offset.reset", "latest")).lower()
         return create_client(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
@@ -161,9 +161,9 @@ class KafkaNotedConsumer(Closing):
             return
         with suppress(Unreachable):
             self._kafka.look_again()
-        self._look_at = clocks.monotonic() + LOOK_EVERY_S
+        self._look_at = clocks.monotonic() + CHECK_INTERVAL_S
 
-    def _passed_on(self, messages: Iterable[Message]) -> Iterator[Message]:
+    def _pass_on(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield the messages that are none of the end of a partition or an error."""
         for message in messages:
             error, partition, offset = message.error(), message.partition(), message.offset()
@@ -181,7 +181,7 @@ class KafkaNotedConsumer(Closing):
         if begin not in (None, offset):
             self.reader.advance({partition: offset})
 
-    def _stores(self, offsets: Mapping[int, int]) -> bool:
+    def _store_offsets(self, offsets: Mapping[int, int]) -> bool:
         """Store offsets for the next commit; returns whether the partitions are still assigned."""
         stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
         try:
@@ -210,11 +210,11 @@ class KafkaNotedConsumer(Closing):
             return
         found = consumer.committed(partitions, timeout=TIMEOUT_S)
         until = clocks.monotonic() + TIMEOUT_S
-        begun = {at.partition: self._begin_of(at, until - clocks.monotonic()) for at in found}
+        begun = {at.partition: self._find_begin(at, until - clocks.monotonic()) for at in found}
         self._assigned.update(begun)
         self.reader.advance(begun)
 
-    def _begin_of(self, committed: TopicPartition, timeout_s: float) -> int:
+    def _find_begin(self, committed: TopicPartition, timeout_s: float) -> int:
         """Return where Kafka will begin to read a partition, 0 if that is not known yet."""
         partition, offset = committed.partition, committed.offset
         # None if that takes too long, which its type does not say
@@ -238,7 +238,9 @@ class KafkaNotedConsumer(Closing):
                 "had processed them",
                 *(self._topic, partition, offset, first),
             )
-        return {**dict.fromkeys(EARLIEST, first), **dict.fromkeys(LATEST, end)}.get(self._reset, 0)
+        return {**dict.fromkeys(EARLIEST_RESETS, first), **dict.fromkeys(LATEST_RESETS, end)}.get(
+            self._reset, 0
+        )
 
     def _end(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         """Say nothing more of partitions that are another consumer's from here on."""

@@ -18,8 +18,8 @@ from noted_time.kafka.records import TopicReader
 from noted_time.kafka.topic import Topic
 from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, describe_difference
 from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable, validate_name
-from reader_client.asking.answers import StreamRead, marks_answer, stream_answer
-from reader_client.asking.questions import MARKS_PER_PAGE, about_stream, marks_after
+from reader_client.protocol.answers import StreamAnswer, decode_marks, decode_stream
+from reader_client.protocol.questions import MARKS_PER_PAGE, ask_marks, ask_stream
 
 POLL_MS, LOOK_MS = 100, 1000
 """The pause between two looks, and how long a look waits for a mark."""
@@ -27,8 +27,8 @@ POLL_MS, LOOK_MS = 100, 1000
 LONG_MS = 30_000
 """After how long it is logged what marks wait for."""
 
-SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
-PRODUCER = {
+TOPIC_SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+PRODUCER_SETTINGS = {
     "enable.idempotence": True,
     "message.timeout.ms": 10_000,
     "queue.buffering.max.messages": 1_000_000,
@@ -67,7 +67,7 @@ class KafkaRelay(PollingLoop):
         self._domains = domains
         self._transport = Transport(url, token=token)
         self._queue = RelayQueue(new_partition_ms)
-        self._known: StreamRead | None = None
+        self._known: StreamAnswer | None = None
         self._reader: TopicReader | None = None
         self._producer: Producer | None = None
         self._named_at = MAX_INT64
@@ -93,7 +93,7 @@ class KafkaRelay(PollingLoop):
         due = self._queue.due(now)
         few = ((d, replace(mark, excluded=mark.excluded[:MOST_EXCLUDED])) for d, mark in due)
         self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in few)
-        self._name_what_waits(now)
+        self._warn_of_waiting(now)
         last = map(self._queue.last.get, domains)
         if not due and all(mark is not None and mark.final for mark in last):
             self.is_over = True
@@ -107,32 +107,32 @@ class KafkaRelay(PollingLoop):
         with closing(self._transport), closing(self._reader or self._transport):
             super().close()
 
-    def _ask_about_stream(self) -> StreamRead:
+    def _ask_about_stream(self) -> StreamAnswer:
         """Return the stream, if its marks continue those that were relayed."""
-        stream = stream_answer(self._transport.ask(about_stream(self.stream)))
+        stream = decode_stream(self._transport.ask(ask_stream(self.stream)))
         before, self._known = self._known or stream, stream
         if before.id != stream.id:
-            raise self._outdated(f"stream {self.stream!r} was deleted and created again")
+            raise self._build_outdated(f"stream {self.stream!r} was deleted and created again")
         for domain, last in self._queue.last.items():
             if last.seq > (known := stream.last_seqs.get(domain, 0)):
-                raise self._outdated(
+                raise self._build_outdated(
                     f"stream {self.stream!r}, domain {domain!r}, went back to mark {known}, as "
                     f"after a restored backup: mark {last.seq} was relayed"
                 )
         return stream
 
-    def _ask_for_marks(self, stream: StreamRead, domain: str, wait_ms: int) -> None:
+    def _ask_for_marks(self, stream: StreamAnswer, domain: str, wait_ms: int) -> None:
         """Take the next marks of a domain, and wait for one if there is none."""
         if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
             newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
-            question = marks_after(self.stream, after, domain, wait_ms)
-            answer = marks_answer(self._transport.ask(question))
+            question = ask_marks(self.stream, after, domain, wait_ms)
+            answer = decode_marks(self._transport.ask(question))
             if answer.stream_id == stream.id:
                 is_all = answer.final_cut is not None and not answer.marks
                 self._queue.add(domain, answer.marks, is_all=is_all)
 
-    def _read_noted(self, stream: StreamRead, topic_id: str | None) -> bool:
+    def _read_noted(self, stream: StreamAnswer, topic_id: str | None) -> bool:
         """Read what was written to the noted topic; returns false if it was created just now.
 
         Raises `AnotherLog` if the stream is not of this topic.
@@ -143,12 +143,12 @@ class KafkaRelay(PollingLoop):
             look = self.noted.look_again()
         except Rejected as error:
             if self._reader is not None:
-                raise self._outdated(f"{name} was deleted: {error}") from error
-            self.noted.create(SETTINGS)
+                raise self._build_outdated(f"{name} was deleted: {error}") from error
+            self.noted.create(TOPIC_SETTINGS)
             self._log.warning("created %s: one partition, compacted", name)
             return False
         if len(look.partitions) > 1:
-            raise self._outdated(
+            raise self._build_outdated(
                 f"{name} has {len(look.partitions)} partitions, and marks need one"
             )
         self.noted.check_leaders(look.unknown)
@@ -162,7 +162,10 @@ class KafkaRelay(PollingLoop):
         return True
 
     def _take_records(
-        self, records: Iterable[tuple[int, int, Message]], stream: StreamRead, topic_id: str | None
+        self,
+        records: Iterable[tuple[int, int, Message]],
+        stream: StreamAnswer,
+        topic_id: str | None,
     ) -> None:
         """Continue after these; raises `Rejected` if one is no mark of the stream."""
         name = f"Kafka topic {self.noted.name!r}"
@@ -172,12 +175,12 @@ class KafkaRelay(PollingLoop):
             try:
                 record = NotedRecord.read(message.value())
             except Rejected as error:
-                raise self._outdated(f"{name}, offset {offset}: {error}") from error
+                raise self._build_outdated(f"{name}, offset {offset}: {error}") from error
             log = topic_id if record.topic_id in stream.logs else record.topic_id
             of = record.stream, record.stream_id, log
             if of != ours:
                 two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (of, ours)]
-                raise self._outdated(
+                raise self._build_outdated(
                     f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
                     f"{two[1]}. If another relay writes it, end that one"
                 )
@@ -190,19 +193,19 @@ class KafkaRelay(PollingLoop):
             for offset, mark in judged.items():
                 self._compare(stream, domain, mark, f"{name}, offset {offset}")
 
-    def _compare(self, stream: StreamRead, domain: str, mark: Mark, where: str) -> None:
+    def _compare(self, stream: StreamAnswer, domain: str, mark: Mark, where: str) -> None:
         """Raise `Rejected` if a record is not the controller's mark of its seq."""
-        question = marks_after(self.stream, mark.seq - 1, domain, 0, 1)
-        answer = marks_answer(self._transport.ask(question))
+        question = ask_marks(self.stream, mark.seq - 1, domain, 0, 1)
+        answer = decode_marks(self._transport.ask(question))
         if answer.marks and answer.stream_id == stream.id:
             differs = describe_difference(mark, answer.marks[0])
             if differs:
-                raise self._outdated(
+                raise self._build_outdated(
                     f"{where}: mark {mark.seq} of domain {domain!r} has {differs}. Another program "
                     "wrote it: let only relays write there"
                 )
 
-    def _outdated(self, why: str) -> Rejected:
+    def _build_outdated(self, why: str) -> Rejected:
         return Rejected(
             f"{why}. Delete Kafka topic {self.noted.name!r}, start the relay again, and begin "
             "queries on it with a new checkpoint"
@@ -211,7 +214,9 @@ class KafkaRelay(PollingLoop):
     def _write(self, records: Iterable[NotedRecord]) -> None:
         """Write, and return once all are acknowledged."""
         failed: list[KafkaError] = []
-        producer = self._producer or create_client(Producer, {**self.noted.connection, **PRODUCER})
+        producer = self._producer or create_client(
+            Producer, {**self.noted.connection, **PRODUCER_SETTINGS}
+        )
         self._producer = None  # if this fails, nothing that is left of it is sent later
         for each in records:
             producer.produce(
@@ -227,7 +232,7 @@ class KafkaRelay(PollingLoop):
             raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {why}")
         self._producer = producer
 
-    def _name_what_waits(self, now: int) -> None:
+    def _warn_of_waiting(self, now: int) -> None:
         """Log once for what marks wait if some do for long."""
         first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
         lacking = [

@@ -10,10 +10,10 @@ from typing import Generic, TypeVar
 from noted_time.client import Json, Question
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark
-from reader_client.asking.answers import windows_answer
-from reader_client.asking.questions import windows_from
 from reader_client.marks.follower import Follower
 from reader_client.marks.following import Following
+from reader_client.protocol.answers import decode_windows
+from reader_client.protocol.questions import ask_windows
 
 Item = TypeVar("Item")
 
@@ -36,11 +36,11 @@ class Cursor(ABC, Generic[Item]):
         self._after, self._again = after, again
         self._stream_id: str | None = None
 
-    def page(self) -> list[Item]:
+    def take_page(self) -> list[Item]:
         """Return the next known items, and move past them."""
         found = self._look(self.most)
         if found:
-            self._after = self._end(found[-1])
+            self._after = self._find_end(found[-1])
         return found
 
     def has_more(self) -> bool:
@@ -49,24 +49,24 @@ class Cursor(ABC, Generic[Item]):
 
     def is_over(self) -> bool:
         """Whether the stream is sealed, and no page has any more items."""
-        follower = self._following.follower(self._domain)
+        follower = self._following.get_follower(self._domain)
         return follower is not None and follower.is_sealed and not self.has_more()
 
     def _look(self, limit: int) -> list[Item]:
-        follower = self._following.follower(self._domain)
+        follower = self._following.get_follower(self._domain)
         if follower is None or follower.stream_id is None:
             return []
         if self._stream_id not in {None, follower.stream_id}:
             self._after = self._again
         self._stream_id = follower.stream_id
-        return self._found(follower, limit)
+        return self._find(follower, limit)
 
     @abstractmethod
-    def _found(self, follower: Follower, limit: int) -> list[Item]:
+    def _find(self, follower: Follower, limit: int) -> list[Item]:
         """Return at most `limit` items from here on."""
 
     @abstractmethod
-    def _end(self, item: Item) -> int:
+    def _find_end(self, item: Item) -> int:
         """Return the place after an item."""
 
 
@@ -82,13 +82,13 @@ class MarkCursor(Cursor["Mark"]):
         super().__init__(following, domain, after, 0)
         self._chain: int | None = None
 
-    def _found(self, follower: Follower, limit: int) -> list[Mark]:
+    def _find(self, follower: Follower, limit: int) -> list[Mark]:
         if self._chain not in {None, follower.chain}:
             self._after = min(self._after or 0, max(0, follower.restarted_at - 1))
         self._chain = follower.chain
         return follower.marks_after(self._after or 0, limit)
 
-    def _end(self, item: Mark) -> int:
+    def _find_end(self, item: Mark) -> int:
         return item.seq
 
 
@@ -107,18 +107,18 @@ class WindowCursor(Cursor["CompleteWindow"]):
         super().__init__(following, domain, after, after)
         self._tiling = tiling
 
-    def about_missing(self, page: Sequence[CompleteWindow]) -> Question:
+    def ask_missing(self, page: Sequence[CompleteWindow]) -> Question:
         """Ask which writers and rows are missing from the windows of a page; marks lack that."""
         of, size_ms = self._following.stream, self._tiling.size_ms
-        return windows_from(of, page[0].start, size_ms, len(page), self._domain)
+        return ask_windows(of, page[0].start, size_ms, len(page), self._domain)
 
-    def with_missing(
+    def add_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None
     ) -> Iterator[CompleteWindow]:
         """Yield the windows with what they lack, as far as the answer says it."""
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
-            known = {each.start: each for each in windows_answer(answer).windows}
+            known = {each.start: each for each in decode_windows(answer).windows}
         for window in page:
             found = known.get(window.start, window)
             is_before = found.before_first_mark
@@ -126,8 +126,8 @@ class WindowCursor(Cursor["CompleteWindow"]):
                 window, missing=found.missing, late=found.late, before_first_mark=is_before
             )
 
-    def _found(self, follower: Follower, limit: int) -> list[CompleteWindow]:
+    def _find(self, follower: Follower, limit: int) -> list[CompleteWindow]:
         return follower.complete_windows(self._tiling, self._after, limit)
 
-    def _end(self, item: CompleteWindow) -> int:
+    def _find_end(self, item: CompleteWindow) -> int:
         return item.end

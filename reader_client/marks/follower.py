@@ -20,19 +20,19 @@ from noted_time.reading import (
     find_complete_windows,
 )
 from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain, check_least
-from reader_client.asking.answers import MarksRead, StreamRead
+from reader_client.protocol.answers import MarksAnswer, StreamAnswer
 
 NO_WINDOW = TimeWindow(None, None)
 
 
-class Since(NamedTuple):
+class StartMark(NamedTuple):
     """A mark of the stream with that creation id; marks before it are not followed."""
 
     stream_id: str
     seq: int
 
 
-ANY = Since("", 0)
+ALL_MARKS = StartMark("", 0)
 """Follow all marks."""
 
 
@@ -40,23 +40,23 @@ class Follower:
     """The followed marks of one domain; one thread applies answers, any may ask, without locks.
 
     >>> from noted_time import Mark, StreamCut
-    >>> from reader_client.asking.answers import MarksRead, StreamRead
-    >>> stream = StreamRead("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
+    >>> from reader_client.protocol.answers import MarksAnswer, StreamAnswer
+    >>> stream = StreamAnswer("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)
-    >>> follower.take_marks(MarksRead("a", 0, (mark,)))
+    >>> follower.take_marks(MarksAnswer("a", 0, (mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
 
     Until the controller is asked about the stream, and again whenever it was recreated or scaled:
 
-    >>> follower.take_marks(MarksRead("b", 0, ()))
+    >>> follower.take_marks(MarksAnswer("b", 0, ()))
     >>> follower.needs_stream
     True
     """
 
-    def __init__(self, domain: str, *, keep_last: int, since: Since = ANY) -> None:
+    def __init__(self, domain: str, *, keep_last: int, since: StartMark = ALL_MARKS) -> None:
         """Start without marks; at most an eighth more than `keep_last` marks are kept."""
         check_least("keep_last", keep_last, 1)
         self.domain = domain
@@ -93,7 +93,7 @@ class Follower:
 
     # Answers
 
-    def take_stream(self, stream: StreamRead) -> None:
+    def take_stream(self, stream: StreamAnswer) -> None:
         """Apply an answer about the stream; raises `UnknownDomain` without this domain."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
@@ -110,7 +110,7 @@ class Follower:
         self.needs_stream = False
         self._notice_caught_up()
 
-    def take_marks(self, answer: MarksRead) -> None:
+    def take_marks(self, answer: MarksAnswer) -> None:
         """Add the marks after `after`.
 
         Marks of another stream, or with scale events that are not known yet, are not added: ask
@@ -122,7 +122,7 @@ class Follower:
         if not self._continue(answer):
             # Another chain under the same id: a database restored from a copy.
             self._replace(MarkHistory())
-            self._after, self.stream_id, self._since = 0, None, ANY
+            self._after, self.stream_id, self._since = 0, None, ALL_MARKS
             self.needs_stream, self.caught_up = True, False
             return
         self.is_quiet, self.logs = answer.is_quiet, answer.logs
@@ -198,7 +198,7 @@ class Follower:
 
     # The history
 
-    def _continue(self, answer: MarksRead) -> bool:
+    def _continue(self, answer: MarksAnswer) -> bool:
         """Add marks; returns whether they continue those known."""
         try:
             for mark in answer.marks:
@@ -212,7 +212,7 @@ class Follower:
         self.chain += 1
         self._taken = 0
 
-    def _first_of_interest(self, stream: StreamRead) -> int:
+    def _first_of_interest(self, stream: StreamAnswer) -> int:
         """Return the seq after which the marks of a stream are followed."""
         first = max(0, self._last_known - self._keep_last)
         return max(first, self._since.seq) if stream.id == self._since.stream_id else first

@@ -16,11 +16,11 @@ from noted_time.values import (
     choose_domain,
     validate_name,
 )
-from reader_client.asking.answers import MarksRead, StreamRead, marks_answer, stream_answer
-from reader_client.asking.questions import Asking, Pause, about_stream, marks_after
-from reader_client.marks.follower import ANY, Follower, Since
-from reader_client.running.repeating import Begin, Repeated
-from reader_client.running.wakeup import News
+from reader_client.background.repeating import Begin, Repeated
+from reader_client.background.wakeup import News
+from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
+from reader_client.protocol.answers import MarksAnswer, StreamAnswer, decode_marks, decode_stream
+from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 
 logger = logging.getLogger("noted_time.reader")
 
@@ -44,8 +44,8 @@ class Following:
         keep_last: int,
         wait_ms: int,
         news: News,
-        on_stream: Callable[[StreamRead], None],
-        since: Since = ANY,
+        on_stream: Callable[[StreamAnswer], None],
+        since: StartMark = ALL_MARKS,
     ) -> None:
         """Follow nothing before `start`; without `domains`, every declared one is followed."""
         if isinstance(domains, str):
@@ -73,7 +73,7 @@ class Following:
         else:
             self._follow(self._domains, begin)
 
-    def follower(self, domain: str | None) -> Follower | None:
+    def get_follower(self, domain: str | None) -> Follower | None:
         """Return the follower of `domain`, `None` while the domains are not known.
 
         An unnamed domain is the only one followed, or `default`. Raises `UnknownDomain`.
@@ -87,9 +87,9 @@ class Following:
         except KeyError:
             raise UnknownDomain(name, followers) from None
 
-    def steps(self, domain: str | None) -> list[Repeated[Any]]:
+    def get_steps(self, domain: str | None) -> list[Repeated[Any]]:
         """Return what has to succeed for `domain` to be known; raises `UnknownDomain`."""
-        follower = self.follower(domain)
+        follower = self.get_follower(domain)
         found = self._steps.get(None if follower is None else follower.domain)
         return [] if found is None else [found]
 
@@ -100,14 +100,14 @@ class Following:
             return False
         return all(follower.caught_up for follower in self.followers.values())
 
-    def all_steps(self) -> list[Repeated[Any]]:
+    def get_all_steps(self) -> list[Repeated[Any]]:
         """Return all threads or tasks."""
         return list(self._steps.values())
 
     # The steps
 
-    def _learn_domains(self, begin: Begin) -> Asking:
-        stream = stream_answer((yield about_stream(self.stream)))
+    def _learn_domains(self, begin: Begin) -> Steps:
+        stream = decode_stream((yield ask_stream(self.stream)))
         self._on_stream(stream)
         self._follow(stream.domains, begin)
         self._news.notify()
@@ -122,7 +122,7 @@ class Following:
             self._steps[domain] = begin(domain, partial(self._poll, follower))
         self.followers = followers
 
-    def _poll(self, follower: Follower) -> Asking:
+    def _poll(self, follower: Follower) -> Steps:
         try:
             yield from self._ask(follower)
         except NotedTimeError as error:
@@ -133,17 +133,17 @@ class Following:
         self._failing.discard(follower.domain)
         return True
 
-    def _ask(self, follower: Follower) -> Asking:
+    def _ask(self, follower: Follower) -> Steps:
         if follower.needs_stream:
-            stream = stream_answer((yield about_stream(self.stream)))
+            stream = decode_stream((yield ask_stream(self.stream)))
             self._take_stream(follower, stream)
         # After a failure, and up to the last mark, the answer is wanted at once: it says that the
         # controller is back, or whether the stream is sealed.
         is_awaited = follower.domain in self._failing or not follower.was_at_end
         wait_ms = 0 if is_awaited else self._wait_ms
         asked_at = time.monotonic()
-        question = marks_after(self.stream, follower.after, follower.domain, wait_ms)
-        answer = marks_answer((yield question))
+        question = ask_marks(self.stream, follower.after, follower.domain, wait_ms)
+        answer = decode_marks((yield question))
         self._take_marks(follower, answer)
         if follower.is_sealed:
             # No mark follows; the stream can only be removed and recreated.
@@ -153,7 +153,7 @@ class Following:
             yield Pause(AT_ONCE_S)
         return True
 
-    def _take_stream(self, follower: Follower, stream: StreamRead) -> None:
+    def _take_stream(self, follower: Follower, stream: StreamAnswer) -> None:
         if self._stream_id not in {None, stream.id}:
             logger.warning(
                 "stream %r was deleted and recreated: its marks start from the beginning",
@@ -164,7 +164,7 @@ class Following:
         follower.take_stream(stream)
         self._news.notify()
 
-    def _take_marks(self, follower: Follower, answer: MarksRead) -> None:
+    def _take_marks(self, follower: Follower, answer: MarksAnswer) -> None:
         was = follower.stream_id
         follower.take_marks(answer)
         if was is not None and follower.stream_id is None:

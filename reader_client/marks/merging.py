@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Ordered(Protocol):
+class SegmentChooser(Protocol):
     """What knows which segment is next: a `ReaderClient` or an `AsyncReaderClient`."""
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
@@ -16,7 +16,7 @@ class Ordered(Protocol):
 
 
 def merged(
-    iterators: Mapping[int, Iterator[T]], reader: Ordered, domain: str | None = None
+    iterators: Mapping[int, Iterator[T]], reader: SegmentChooser, domain: str | None = None
 ) -> Iterator[tuple[int, T]]:
     """Yield (segment, item) of the iterators, from the segment with the least time first (PDP-28).
 

@@ -9,12 +9,12 @@ from noted_time import Rejected
 from noted_time.client.waiting import NothingKnown
 from noted_time.progress import ReadOffsets
 from noted_time.values import format_time
-from spark_integration.checkpoint.files import checkpoint_files
+from spark_integration.checkpoint.files import open_checkpoint
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
 
 
-def committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
+def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     """Return the offsets of the last batch that a query has committed, of the topic or file log.
 
     The query need not be ours. If several sources of it read the topic, the least counts. If it
@@ -22,14 +22,14 @@ def committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     state. Raises `NothingKnown` while no batch is committed, and `Rejected` if it reads something
     else or is no checkpoint.
     """
-    files = checkpoint_files(checkpoint)
-    batches = [int(name) for name in files.names("commits") if name.isdigit()]
+    files = open_checkpoint(checkpoint)
+    batches = [int(name) for name in files.list_names("commits") if name.isdigit()]
     if not batches:
         raise NothingKnown(f"{checkpoint} has no committed micro-batch of a query")
     progress, last = QueryProgress(checkpoint), max(batches)
     try:
-        planned = progress.planned(last)
-        found = list(_positions(planned.offsets, topic))
+        planned = progress.read_batch(last)
+        found = list(_find_positions(planned.offsets, topic))
     except (ValueError, LookupError) as error:
         raise Rejected(f"{checkpoint} has no offset log of Spark: {error!r}") from error
     if not found:
@@ -50,7 +50,7 @@ def committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     return ReadOffsets(position, by, at_most=planned.watermark_ms, remarks=(remark,))
 
 
-def _positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:
+def _find_positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:
     """Yield how far each source of the topic, or of the file log of that name, has read it."""
     for offset in offsets:
         if not isinstance(offset, dict):

@@ -15,20 +15,32 @@ from pyarrow import fs
 from noted_time import Rejected, Unreachable
 from noted_time.extras import build_import_error
 
-DISKS = ("", "file", "dbfs")
-HADOOP = ("hdfs", "viewfs")
-AWS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is another's"
-AZURE = "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID and what goes with it"
-GOOGLE = "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT"
-STORES = {"s3": AWS, "s3a": AWS, "abfs": AZURE, "abfss": AZURE, "gs": GOOGLE}
+DISK_SCHEMES = ("", "file", "dbfs")
+HADOOP_SCHEMES = ("hdfs", "viewfs")
+AWS_CREDENTIALS = (
+    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is another's"
+)
+AZURE_CREDENTIALS = (
+    "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID and what goes with it"
+)
+GOOGLE_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT"
+STORE_CREDENTIALS = {
+    "s3": AWS_CREDENTIALS,
+    "s3a": AWS_CREDENTIALS,
+    "abfs": AZURE_CREDENTIALS,
+    "abfss": AZURE_CREDENTIALS,
+    "gs": GOOGLE_CREDENTIALS,
+}
 """The schemes of object stores, and what opens them if the machine has no identity that does."""
 
-ANSWER = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
-RETRIES = 2
+REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
+MAX_RETRIES = 2
 
-_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+_CHECKPOINT_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
 # the last three: the machine was asked for an identity and has none
-_REFUSED = re.compile(r"status code: (4\d\d)|token request|/api/token|/security-credentials")
+_REFUSED_REQUEST = re.compile(
+    r"status code: (4\d\d)|token request|/api/token|/security-credentials"
+)
 
 
 class CheckpointPlace(NamedTuple):
@@ -39,38 +51,42 @@ class CheckpointPlace(NamedTuple):
     path: str
 
 
-def place_of(checkpoint: str) -> CheckpointPlace:
+def parse_place(checkpoint: str) -> CheckpointPlace:
     """Return where a `checkpointLocation` is; raises `Rejected` for one that cannot be read.
 
-    >>> place_of("s3a://lake/flights//hourly/"), place_of("dbfs:/counts").path
+    >>> parse_place("s3a://lake/flights//hourly/"), parse_place("dbfs:/counts").path
     (CheckpointPlace(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
     """
-    found = _URI.fullmatch(checkpoint)
+    found = _CHECKPOINT_URI.fullmatch(checkpoint)
     scheme, bucket, path = found.groups(default="") if found else ("", "", checkpoint)
     scheme = scheme.lower()
-    if scheme not in {*DISKS, *HADOOP, *STORES}:
-        known = ":, ".join((*DISKS[1:], *HADOOP, *STORES))
+    if scheme not in {*DISK_SCHEMES, *HADOOP_SCHEMES, *STORE_CREDENTIALS}:
+        known = ":, ".join((*DISK_SCHEMES[1:], *HADOOP_SCHEMES, *STORE_CREDENTIALS))
         raise Rejected(
             f"checkpoint_location={checkpoint!r}: only paths and {known}: are read, not {scheme}:"
         )
-    if scheme in STORES:
-        form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if STORES[scheme] is AZURE else "BUCKET"
+    if scheme in STORE_CREDENTIALS:
+        form = (
+            "CONTAINER@ACCOUNT.dfs.core.windows.net"
+            if STORE_CREDENTIALS[scheme] is AZURE_CREDENTIALS
+            else "BUCKET"
+        )
         if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
             raise Rejected(
                 f"checkpoint_location must be {scheme}://{form}/PATH; what opens it is in the "
-                f"driver's environment: {STORES[scheme]}"
+                f"driver's environment: {STORE_CREDENTIALS[scheme]}"
             )
         path = posixpath.normpath(f"/{path}").lstrip("/")
     mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
     return CheckpointPlace(scheme, bucket, f"/dbfs{path}" if mounted else path)
 
 
-def checkpoint_files(checkpoint: str) -> Files:
-    """Return the files of a checkpoint; raises as `place_of` and `StoredFiles`."""
-    place = place_of(checkpoint)
-    if place.scheme in STORES:
+def open_checkpoint(checkpoint: str) -> Files:
+    """Return the files of a checkpoint; raises as `parse_place` and `StoredFiles`."""
+    place = parse_place(checkpoint)
+    if place.scheme in STORE_CREDENTIALS:
         return StoredFiles(checkpoint, place)
-    if place.scheme in HADOOP:
+    if place.scheme in HADOOP_SCHEMES:
         return Files(*fs.FileSystem.from_uri(checkpoint))
     return Files(fs.LocalFileSystem(), place.path)
 
@@ -81,18 +97,18 @@ class Files:
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system, self._path = system, path
 
-    def names(self, directory: str) -> list[str]:
+    def list_names(self, directory: str) -> list[str]:
         """Return the names in a directory, none if it does not exist."""
-        found = self._paths(posixpath.join(self._path, directory))
+        found = self._list_paths(posixpath.join(self._path, directory))
         return [posixpath.basename(each) for each in found]
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, `None` if it does not exist."""
         with suppress(FileNotFoundError):
-            return self._text(posixpath.join(self._path, name)).decode()
+            return self._read_bytes(posixpath.join(self._path, name)).decode()
         return None
 
-    def has(self, directory: str) -> bool:
+    def has_files(self, directory: str) -> bool:
         """Whether anything is below a directory."""
         found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
         return bool(self._system.get_file_info(found))
@@ -110,11 +126,11 @@ class Files:
         with suppress(FileNotFoundError):
             self._system.delete_file(posixpath.join(self._path, name))
 
-    def _paths(self, directory: str) -> list[str]:
+    def _list_paths(self, directory: str) -> list[str]:
         found = fs.FileSelector(directory, allow_not_found=True)
         return [info.path for info in self._system.get_file_info(found)]
 
-    def _text(self, path: str) -> bytes:
+    def _read_bytes(self, path: str) -> bytes:
         return bytes(self._system.open_input_stream(path).read())
 
 
@@ -135,56 +151,61 @@ class StoredFiles(Files):
                 f"checkpoint_location={checkpoint!r}", "spark", error
             ) from None
         self._checkpoint, self._place = checkpoint, place
-        with self._errors():
+        with self._translate_errors():
             self._store = stores.from_url(
                 f"{place.scheme}://{place.bucket}",
                 # HTTP without encryption only to an endpoint that the environment names so
-                client_options={"allow_http": True, **ANSWER},
-                retry_config={"max_retries": RETRIES, "retry_timeout": RETRIES * ANSWER["timeout"]},
+                client_options={"allow_http": True, **REQUEST_TIMEOUTS},
+                retry_config={
+                    "max_retries": MAX_RETRIES,
+                    "retry_timeout": MAX_RETRIES * REQUEST_TIMEOUTS["timeout"],
+                },
             )
 
-    def has(self, directory: str) -> bool:
+    def has_files(self, directory: str) -> bool:
         """Whether anything is below a prefix."""
-        with self._errors():
+        with self._translate_errors():
             prefix = posixpath.join(self._path, directory)
             found = self._objects.list_with_delimiter(self._store, prefix)
         return bool(found["objects"] or found["common_prefixes"])
 
     def write(self, name: str, text: str) -> None:
         """Put an object in place of one of that name."""
-        with self._errors():
+        with self._translate_errors():
             self._objects.put(self._store, posixpath.join(self._path, name), text.encode())
 
     def delete(self, name: str) -> None:
         """Delete an object, if it is there."""
-        with self._errors(), suppress(FileNotFoundError):
+        with self._translate_errors(), suppress(FileNotFoundError):
             self._objects.delete(self._store, posixpath.join(self._path, name))
 
-    def _paths(self, directory: str) -> list[str]:
-        with self._errors():
+    def _list_paths(self, directory: str) -> list[str]:
+        with self._translate_errors():
             found = self._objects.list_with_delimiter(self._store, directory)
         return [each["path"] for each in found["objects"]]
 
-    def _text(self, path: str) -> bytes:
-        with self._errors():
+    def _read_bytes(self, path: str) -> bytes:
+        with self._translate_errors():
             return bytes(self._objects.get(self._store, path).bytes())
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except self._objects.exceptions.BaseError as error:
-            raise self._failed(str(error)) from None  # its other lines may hold credentials
+            raise self._build_error(str(error)) from None  # its other lines may hold credentials
 
-    def _failed(self, error: str) -> Rejected | Unreachable:
+    def _build_error(self, error: str) -> Rejected | Unreachable:
         """Return the error of a request, without the body of the answer."""
         where, (scheme, bucket, _) = f"checkpoint_location={self._checkpoint!r}", self._place
         said = error.partition("\n")[0].partition(": <")[0]
-        refused = _REFUSED.search(said)
+        refused = _REFUSED_REQUEST.search(said)
         if refused is None:
             said += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
             return Unreachable(f"{where}: no answer: {said:.300}")
         if refused[1] == "404":
             return Rejected(f"{where}: {bucket!r} does not exist, or the endpoint is another one's")
         why = "may not be listed and read" if refused[1] else "needs credentials"
-        return Rejected(f"{where} {why} ({said:.300}): set {STORES[scheme]} for the driver")
+        return Rejected(
+            f"{where} {why} ({said:.300}): set {STORE_CREDENTIALS[scheme]} for the driver"
+        )

@@ -83,7 +83,7 @@ class PositionListener(StreamingQueryListener):
         """Report where the batch ended that was just committed."""
         progress = event.progress
         if self._query_name in {None, progress.name}:
-            position = _position([s.endOffset for s in progress.sources], self._position_of)
+            position = _join_positions([s.endOffset for s in progress.sources], self._position_of)
             if position:
                 self._positions[str(progress.id)] = position
                 self._client.advance(position)
@@ -103,10 +103,10 @@ class PositionListener(StreamingQueryListener):
             self._client.close()
 
 
-def _position(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
+def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
     """Return the joined position of the sources that are of the stream."""
     position: dict[int, int] = {}
-    events = (offset for offset in map(_offset, offsets) if not is_of_marks(offset))
+    events = (offset for offset in map(_parse_offset, offsets) if not is_of_marks(offset))
     for offset in events:
         for each in position_of:
             with suppress(Rejected):
@@ -114,7 +114,7 @@ def _position(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict
     return position
 
 
-def _offset(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _parse_offset(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
     """Return a source's offset; `None` (as text) stands for none yet."""
     with suppress(ValueError):
         return json.loads(text)

@@ -33,9 +33,10 @@ class KafkaTopic:
         """
         if isinstance(offset, dict) and len(offset) > 1:
             raise Rejected(
-                f"the source reads Kafka topics {_listed(offset)}, and the marks cover only "
+                f"the source reads Kafka topics {_join_names(offset)}, and the marks cover only "
                 f"{self.topic!r}: read each topic by a source of its own, with its own call of "
-                f"with_noted_watermark and position={_each(offset)}, and union the results; or "
+                f"with_noted_watermark and position={_join_mappings(offset)}, and union the "
+                "results; or "
                 "give one call a position= function that maps all topics to segments"
             )
         return self.among_others(offset)
@@ -51,8 +52,8 @@ class KafkaTopic:
             raise Rejected(message)
         if offset and self.topic not in offset:
             raise Rejected(
-                f"the source reads Kafka topics {_listed(offset)}, not {self.topic!r}: "
-                f"pass position={_each(offset)}"
+                f"the source reads Kafka topics {_join_names(offset)}, not {self.topic!r}: "
+                f"pass position={_join_mappings(offset)}"
             )
         return from_wire(offset.get(self.topic, {}))
 
@@ -65,11 +66,11 @@ def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
     return position_from_wire(json)
 
 
-def _listed(topics: Iterable[str]) -> str:
+def _join_names(topics: Iterable[str]) -> str:
     return ", ".join(map(repr, sorted(topics)))
 
 
-def _each(topics: Iterable[str]) -> str:
+def _join_mappings(topics: Iterable[str]) -> str:
     return " or ".join(f"KafkaTopic({topic!r})" for topic in sorted(topics))
 
 

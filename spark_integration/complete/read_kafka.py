@@ -13,16 +13,16 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import CompleteWindow, Rejected, Unreachable
 from noted_time.client import position_to_wire
 from noted_time.values import Time, find_missing_offsets, format_time, validate_name
-from spark_integration.complete.window import BatchRead, OnDeleted, OnMissing, complete_window, log
-from spark_integration.kafka.client import client_config
+from spark_integration.complete.window import BatchRead, OnDeleted, OnMissing, log, wait_for_window
+from spark_integration.kafka.client import build_client_config
 from spark_integration.kafka.records import (
     KAFKA_TIME,
     KafkaRecords,
-    checked_options,
     is_committed,
-    timed,
+    normalize_options,
+    require_event_time,
 )
-from spark_integration.log.options import chosen_of
+from spark_integration.log.options import choose_options
 from spark_integration.marks.arguments import Noted, check_promised
 from spark_integration.session.connector import check_connector
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from noted_time.kafka import Topic
     from noted_time.kafka.topic import TopicLook
 
-EARLIEST = -2
+EARLIEST_OFFSET = -2
 """Spark's word for the first offset that a partition of a topic still has."""
 
-THERE_S = 5.0
+READABLE_TIMEOUT_S = 5.0
 """How long what a writer noted may take to be readable: a broker's ends lag a little behind."""
 
 ENDS_EVERY_S = 0.05
 """Pause between two looks at a topic's ends."""
 
-RANGE = (
+RANGE_OPTIONS = (
     "startingOffsets",
     "endingOffsets",
     "startingTimestamp",
@@ -96,13 +96,13 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     still open that holds readers of committed records below the cut, when the read's timeout is
     over.
     """
-    read: BatchRead = chosen_of(options, {BatchRead: "read"}).get("read", BatchRead())
+    read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
     if read.cores is not None:
         raise Rejected("cores divide the read of a file log; of a topic it is option minPartitions")
     check_promised(domain, event_time)
-    there, chosen = topic_of(spark, records, "read_complete_kafka")
+    there, chosen = open_topic(spark, records, "read_complete_kafka")
     noted = replace(noted, stream=noted.stream or there.name)
-    window = complete_window(
+    window = wait_for_window(
         noted,
         start,
         end,
@@ -113,25 +113,25 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
         log_id=there.look().id,
     )
     committed = is_committed(chosen)
-    wait_until_there(there, window.to_cut.offsets, timeout_s=THERE_S)
+    wait_until_readable(there, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
     if committed:
-        patience_s = max(THERE_S, read.timeout)
-        wait_until_there(there, window.to_cut.offsets, timeout_s=patience_s, committed=True)
-    begins, since = _begun(there, window, read.deleted)
-    firsts = _firsts(window, own_segments=read.own_segments)
+        patience_s = max(READABLE_TIMEOUT_S, read.timeout)
+        wait_until_readable(there, window.to_cut.offsets, timeout_s=patience_s, committed=True)
+    begins, since = _find_begins(there, window, read.deleted)
+    firsts = _find_first_offsets(window, own_segments=read.own_segments)
     if not firsts and records.parse is None and event_time == KAFKA_TIME:
         firsts = since
-    ranges = needed(window, begins, firsts)
+    ranges = find_needed_ranges(window, begins, firsts)
     if not firsts:
-        _say_that_all_is_read(there.name, ranges)
-    rows = records_between(spark, there.name, ranges, chosen)
-    events = timed(records.parsed(rows), event_time)
+        _log_read_ranges(there.name, ranges)
+    rows = read_records(spark, there.name, ranges, chosen)
+    events = require_event_time(records.parsed(rows), event_time)
     time = F.col(f"`{event_time}`")
     first, end_at = (F.timestamp_millis(F.lit(each)) for each in (window.start, window.end))
     return events.where((time >= first) & (time < end_at))
 
 
-def topic_of(
+def open_topic(
     spark: SparkSession, records: KafkaRecords, reader: str
 ) -> tuple[Topic, dict[str, Any]]:
     """Return the one topic that a reader reads, and the options with which Spark does."""
@@ -141,8 +141,8 @@ def topic_of(
         raise Rejected(f"{reader} reads one topic, not {list(records.topic)}")
     topic = validate_name("topic", records.topic)
     check_connector(spark)
-    chosen = checked_options(records.options, reader, *RANGE)
-    there = Topic(client_config(records.bootstrap, chosen, records.client), topic)
+    chosen = normalize_options(records.options, reader, *RANGE_OPTIONS)
+    there = Topic(build_client_config(records.bootstrap, chosen, records.client), topic)
     return there, {**chosen, "kafka.bootstrap.servers": records.bootstrap}
 
 
@@ -167,19 +167,19 @@ def kafka_offsets(
     were deleted or the topic is another one.
     """
     if not isinstance(topic, str):
-        wait_until_there(topic, window.to_cut.offsets, timeout_s=THERE_S)
-        begins, _ = _begun(topic, window, "fail")
-        firsts = _firsts(window, own_segments=own_segments)
-        return _offsets(topic.name, needed(window, begins, firsts))
+        wait_until_readable(topic, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
+        begins, _ = _find_begins(topic, window, "fail")
+        firsts = _find_first_offsets(window, own_segments=own_segments)
+        return _format_offsets(topic.name, find_needed_ranges(window, begins, firsts))
     ending = window.to_cut.offsets
     known = window.from_cut.offsets if own_segments else {}
-    starts = {segment: known.get(segment, EARLIEST) for segment in ending}
-    return _offsets(
+    starts = {segment: known.get(segment, EARLIEST_OFFSET) for segment in ending}
+    return _format_offsets(
         topic, {segment: OffsetRange(starts[segment], ending[segment]) for segment in ending}
     )
 
 
-def needed(
+def find_needed_ranges(
     window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
     """Return what to read of each partition: from `firsts` up to the window's end cut.
@@ -189,7 +189,7 @@ def needed(
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
-    >>> needed(window, {0: 0, 1: 7, 2: 4}, {0: 5})
+    >>> find_needed_ranges(window, {0: 0, 1: 7, 2: 4}, {0: 5})
     {0: OffsetRange(start=5, end=8), 1: OffsetRange(start=7, end=8), 2: OffsetRange(start=4, end=4)}
     """
     ranges = {}
@@ -199,7 +199,7 @@ def needed(
     return ranges
 
 
-def gone(
+def find_deleted_ranges(
     window: CompleteWindow, begins: Mapping[int, int], since: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
     """Return the records that were deleted and may have been in a window.
@@ -210,7 +210,7 @@ def gone(
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
-    >>> gone(window, {0: 3, 1: 3}, {0: 4, 1: 3})
+    >>> find_deleted_ranges(window, {0: 3, 1: 3}, {0: 4, 1: 3})
     {1: OffsetRange(start=0, end=3)}
     """
     deleted = {}
@@ -223,14 +223,14 @@ def gone(
     return deleted
 
 
-def _firsts(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
+def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
     """Return the offsets below which none of the window's records lies, empty if not known."""
     if not (own_segments and window.exact):
         return {}
     return {each: window.from_cut.offsets.get(each, 0) for each in window.to_cut.offsets}
 
 
-def _begun(
+def _find_begins(
     topic: Topic, window: CompleteWindow, deleted: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
     """Return where partitions begin, and where records with timestamps from the start on do.
@@ -240,7 +240,7 @@ def _begun(
     since = topic.offsets_at(max(0, window.start))
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
-    if lost := gone(window, begins, since):
+    if lost := find_deleted_ranges(window, begins, since):
         named = "; ".join(f"partition {p}, {each.start} to {each.end}" for p, each in lost.items())
         message = (
             f"topic {topic.name!r}: records were deleted that may have been in the window from "
@@ -253,7 +253,7 @@ def _begun(
     return begins, since
 
 
-def wait_until_there(
+def wait_until_readable(
     topic: Topic, cut: Mapping[int, int], *, timeout_s: float, committed: bool = False
 ) -> TopicLook:
     """Wait until all below the end cut can be read, and return the look; raises why it cannot."""
@@ -280,23 +280,23 @@ def wait_until_there(
     raise topic.build_recreated(f"{fact} (or the stream is of another topic)")
 
 
-def records_between(
+def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
     """Return the records; Spark fails the read if some are deleted before it comes to them."""
-    offsets = _offsets(topic, ranges)
+    offsets = _format_offsets(topic, ranges)
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
     reader = reader.option("startingOffsets", offsets.starting)
     return reader.option("endingOffsets", offsets.ending).load()
 
 
-def _offsets(topic: str, ranges: Mapping[int, OffsetRange]) -> KafkaOffsets:
+def _format_offsets(topic: str, ranges: Mapping[int, OffsetRange]) -> KafkaOffsets:
     starts, ends = ({p: each[n] for p, each in ranges.items()} for n in (0, 1))
     return KafkaOffsets(*(json.dumps({topic: position_to_wire(each)}) for each in (starts, ends)))
 
 
-def _say_that_all_is_read(topic: str, ranges: Mapping[int, OffsetRange]) -> None:
+def _log_read_ranges(topic: str, ranges: Mapping[int, OffsetRange]) -> None:
     number = sum(each.end - each.start for each in ranges.values())
     if not number:
         return

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from noted_time import Rejected
 from noted_time.values import Time
 from spark_integration.complete.source import CompleteSource, WindowQuery
-from spark_integration.complete.window import BatchRead, OnMissing, complete_window
-from spark_integration.log.options import Columns, chosen_of
+from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
+from spark_integration.log.options import Columns, choose_options
 from spark_integration.marks.arguments import Noted
-from spark_integration.session.sources import parallelism, reader_for
+from spark_integration.session.sources import count_cores, create_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,12 +47,12 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     express. The read itself fails with `Rejected` if rows of the window were deleted, and with
     `UnreadableFile`.
     """
-    chosen = chosen_of(options, {BatchRead: "read", Columns: "columns"})
+    chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})
     read: BatchRead = chosen.get("read", BatchRead())
     columns: Columns = chosen.get("columns", Columns())
     if read.deleted != "fail" or columns.late != "drop":
         raise Rejected('a window of a file log has no deleted="accept", and no late="keep"')
-    window = complete_window(
+    window = wait_for_window(
         noted, start, end, event_time=event_time, domain=domain, read=read, late=late
     )
     query = WindowQuery(
@@ -65,7 +65,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
         to_cut=window.to_cut.offsets,
         own_segments=read.own_segments,
         columns=tuple(dict.fromkeys((*columns.names, event_time))) if columns.names else (),
-        cores=read.cores or parallelism(spark),
+        cores=read.cores or count_cores(spark),
     )
-    reader = reader_for(spark, spark.read, CompleteSource, query)
+    reader = create_reader(spark, spark.read, CompleteSource, query)
     return (reader if columns.schema is None else reader.schema(columns.schema)).load()

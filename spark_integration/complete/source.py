@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_integration.log.rows import RowShape, file_schema, log_schema
-from spark_integration.scan.admission import Slice, check_begins, check_there, tasks
-from spark_integration.scan.files import Between, LogFile, LogFiles, RowGroup
+from spark_integration.log.rows import RowShape, read_file_schema, read_log_schema
+from spark_integration.scan.admission import Slice, check_begins, check_there, divide_into_tasks
+from spark_integration.scan.files import CutRange, LogFile, LogFiles, RowGroup
 from spark_integration.scan.time_range import TimeRange
-from spark_integration.session.shipping import Shipped
+from spark_integration.session.pickling import Picklable
 from spark_integration.session.sources import QuerySource
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ class WindowQuery:
     cores: int = 2
 
     @property
-    def between(self) -> Between:
+    def between(self) -> CutRange:
         """The cuts between which the window lies, if its start cut is known."""
-        return Between(self.from_cut, self.to_cut, self.event_time)
+        return CutRange(self.from_cut, self.to_cut, self.event_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +68,15 @@ class CompleteSource(QuerySource):
         query, root = self.query, Path(self.query.root)
         there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
         for file in chain.from_iterable(there.refresh().values()):
-            return file_schema(file.path, query.event_time, query.columns)
-        return log_schema(root, query.stream, query.event_time, query.columns)
+            return read_file_schema(file.path, query.event_time, query.columns)
+        return read_log_schema(root, query.stream, query.event_time, query.columns)
 
     def reader(self, schema: StructType) -> WindowReader:
         """Return what reads the window."""
         return WindowReader(self.query, RowShape(schema, self.query.event_time))
 
 
-class WindowReader(Shipped, DataSourceReader):
+class WindowReader(Picklable, DataSourceReader):
     """Plans the read beside the driver, and reads its parts on the workers."""
 
     def __init__(self, query: WindowQuery, shape: RowShape) -> None:
@@ -85,7 +85,9 @@ class WindowReader(Shipped, DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the tasks; raises `Rejected` if rows of the window were deleted."""
-        dealt = tasks(list(self._work()), self._query.cores) or [[]]  # Spark reads `None` else
+        dealt = divide_into_tasks(list(self._find_work()), self._query.cores) or [
+            []
+        ]  # Spark reads `None` else
         return [WindowTask(tuple(task)) for task in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -93,9 +95,9 @@ class WindowReader(Shipped, DataSourceReader):
         task: Any = partition
         query = self._query
         asked = TimeRange(query.start, query.end)
-        yield from asked.rows(self._shape.events(task.work), query.event_time)
+        yield from asked.filter_rows(self._shape.read_events(task.work), query.event_time)
 
-    def _work(self) -> Iterator[Slice]:
+    def _find_work(self) -> Iterator[Slice]:
         query, known = self._query, self._query.between
         between = known if query.own_segments else replace(known, from_cut={})
         columns = frozenset(self._shape.columns)
@@ -107,9 +109,9 @@ class WindowReader(Shipped, DataSourceReader):
                 check_begins(run, begin)
                 check_there(run, begin, end)
             first = between.from_cut.get(segment, 0)
-            yield from chain.from_iterable(self._slices(file, first, end) for file in run)
+            yield from chain.from_iterable(self._find_slices(file, first, end) for file in run)
 
-    def _slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
+    def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
         """Yield the rows of a file between two offsets that may lie in the window."""
         least, most = max(first - file.start, 0), min(end - file.start, file.end - file.start)
         begun: int | None = None

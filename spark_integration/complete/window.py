@@ -14,9 +14,9 @@ from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.values import Time, choose_domain, format_time
-from reader_client.asking.answers import WindowsRead, cut_answer, stream_answer, windows_answer
-from reader_client.asking.questions import about_stream, complete_to, windows_from
-from spark_integration.marks.arguments import Noted, check_one_of, check_promised, time_ms
+from reader_client.protocol.answers import WindowsAnswer, decode_cut, decode_stream, decode_windows
+from reader_client.protocol.questions import ask_cut, ask_stream, ask_windows
+from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 
 log = logging.getLogger("noted_time.spark")
 
@@ -54,7 +54,7 @@ class BatchRead:
         check_one_of("deleted", self.deleted, OnDeleted)
 
 
-def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are named
+def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are named
     noted: Noted,
     start: Time,
     end: Time,
@@ -72,7 +72,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     `Unreachable`. Raises `WritersMissing` if writers are missing and that is to fail, and likewise
     `RowsLate`; otherwise it is logged.
     """
-    times = time_ms(start), time_ms(end)
+    times = convert_time(start), convert_time(end)
     if times[0] >= times[1]:
         first, last = map(format_time, times)
         raise Rejected(f"no window: its start {first} is not below its end {last}")
@@ -80,15 +80,15 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     check_one_of("late", late, OnMissing)
     check_promised(domain, event_time)
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        wanted = _Wanted(stream, *times, domain, event_time)
+        wanted = _WantedWindow(stream, *times, domain, event_time)
 
-        def perform(step: Poll | Sleep) -> WindowsRead | None:
+        def perform(step: Poll | Sleep) -> WindowsAnswer | None:
             if isinstance(step, Poll):
                 return run(wanted.look(step.wait_ms), transport.ask)
             clocks.sleep(step.seconds)
             return None
 
-        found: WindowsRead = run(until_complete(read.timeout), perform)
+        found: WindowsAnswer = run(until_complete(read.timeout), perform)
     AnotherLog.check(stream, found.logs, log_id)
     window = found.windows[0]
     if window.missing and read.missing == "fail":
@@ -102,7 +102,7 @@ def complete_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     return window
 
 
-class _Wanted(NamedTuple):
+class _WantedWindow(NamedTuple):
     """The window that a job reads."""
 
     stream: str
@@ -111,15 +111,15 @@ class _Wanted(NamedTuple):
     domain: str | None
     event_time: str
 
-    def look(self, wait_ms: int) -> Generator[Question, Json, WindowsRead]:
+    def look(self, wait_ms: int) -> Generator[Question, Json, WindowsAnswer]:
         """Ask for it; raises `NotCompleteYet`, or `Rejected` if it is after a stream's end."""
         stream, start, end, domain, event_time = self
         if domain is None:
-            domain = choose_domain(stream_answer((yield about_stream(stream))).domains)
+            domain = choose_domain(decode_stream((yield ask_stream(stream))).domains)
             check_promised(domain, event_time)
-        found = windows_answer((yield windows_from(stream, start, end - start, 1, domain, wait_ms)))
+        found = decode_windows((yield ask_windows(stream, start, end - start, 1, domain, wait_ms)))
         if not found.windows:
-            last = cut_answer((yield complete_to(stream, end, domain))).mark
+            last = decode_cut((yield ask_cut(stream, end, domain))).mark
             if last.lower < end:
                 raise Rejected(
                     f"{stream} is sealed at {format_time(last.lower)}: no window follows"

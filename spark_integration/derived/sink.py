@@ -31,7 +31,7 @@ from noted_time import InvalidNote, Rejected, Unreachable
 from noted_time.values import check_least, validate_name
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.marks.watermark import LAST_MS
-from spark_integration.session.shipping import Shipped
+from spark_integration.session.pickling import Picklable
 from writer_client import Batch, SegmentLogWriter, WriterClient
 from writer_client.at_exit import EXIT_WAIT_S
 
@@ -43,7 +43,7 @@ NO_WAIT_S = 0.0
 
 log = logging.getLogger("noted_time.spark")
 
-AHEAD = (
+AHEAD_WARNING = (
     "stream %s: its last rows end further ahead than its max_time_ahead_ms allows to note (%s); "
     "readers get past them when it is sealed"
 )
@@ -53,7 +53,7 @@ class CannotTravel(Rejected, PickleError):
     """A sink cannot be sent to a Connect server. Spark passes on a `PickleError` as it is."""
 
 
-class NotedLogSink(Shipped):
+class NotedLogSink(Picklable):
     """Appends the output of a query to a file log and notes its watermark, for `foreachBatch`.
 
     The query has the output mode `append`. Batch N is appended once, however often it is run; then,
@@ -112,7 +112,7 @@ class NotedLogSink(Shipped):
         check_least("delay_ms", delay_ms, 0)
         self._root = root
         self._stream = validate_name("stream", stream)
-        self._given = client if callable(client) else _checked(client, stream)
+        self._given = client if callable(client) else _check_client(client, stream)
         self._time_of = time_of
         self._column = time_of.replace(".", "_")
         self._planned = QueryProgress(checkpoint_location)
@@ -129,8 +129,8 @@ class NotedLogSink(Shipped):
         `InvalidNote` if the watermark is below what the writer noted before: a query with a new
         checkpoint needs a new stream.
         """
-        watermark = self._planned.watermark(batch_id)
-        rows, named = self._rows(batch), Batch(self._query_id, batch_id)
+        watermark = self._planned.read_watermark(batch_id)
+        rows, named = self._convert_rows(batch), Batch(self._query_id, batch_id)
         if watermark == LAST_MS:
             self._end(rows, named)
             return
@@ -169,22 +169,22 @@ class NotedLogSink(Shipped):
     def _client(self) -> WriterClient:
         if isinstance(self._given, WriterClient):
             return self._given
-        made = _checked(self._given(), self._stream)
+        made = _check_client(self._given(), self._stream)
         _end_at_sigterm(made)
         return made
 
     @cached_property
     def _query_id(self) -> str:
-        return self._planned.query_id()
+        return self._planned.read_query_id()
 
     @cached_property
     def _log(self) -> SegmentLogWriter:
         """The writer, which is a member of the stream before it appends for the first time."""
         self._client.join()
         self._client.flush(JOIN_S)
-        return self._opened(self._client)
+        return self._open_log(self._client)
 
-    def _opened(self, client: WriterClient | None) -> SegmentLogWriter:
+    def _open_log(self, client: WriterClient | None) -> SegmentLogWriter:
         column = self._column
         return SegmentLogWriter(
             self._root,
@@ -200,7 +200,7 @@ class NotedLogSink(Shipped):
             self._log.append_once(rows, batch, self._segment)
             self._finish()
         except InvalidNote as refused:
-            is_there = not rows.num_rows or self._opened(None).holds(batch)
+            is_there = not rows.num_rows or self._open_log(None).holds(batch)
             if refused.status == "sealed" and is_there:
                 return
             raise
@@ -219,7 +219,7 @@ class NotedLogSink(Shipped):
     def _pass_over(self, refused: InvalidNote) -> None:
         """Finish without a time if windows end in the future, as those of the current day do."""
         while refused.status == "too_far_ahead":
-            log.warning(AHEAD, self._stream, refused)
+            log.warning(AHEAD_WARNING, self._stream, refused)
             try:
                 self._client.flush(JOIN_S)
             except InvalidNote as another:
@@ -228,7 +228,7 @@ class NotedLogSink(Shipped):
                 return
         raise refused
 
-    def _rows(self, batch: DataFrame) -> pa.Table:
+    def _convert_rows(self, batch: DataFrame) -> pa.Table:
         """Return the rows with their event time in a column; timestamps are in UTC."""
         struct, _, field = self._time_of.rpartition(".")
         if struct:
@@ -247,7 +247,7 @@ class NotedLogSink(Shipped):
             )
 
 
-def _checked(client: object, stream: str) -> WriterClient:
+def _check_client(client: object, stream: str) -> WriterClient:
     if not isinstance(client, WriterClient):
         raise Rejected(f"client is a WriterClient or a function that returns one, not {client!r}")
     if client.stream != stream:

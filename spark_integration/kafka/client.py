@@ -12,21 +12,21 @@ from noted_time.kafka.config_function import FUNCTION_SETTING
 Client = Mapping[str, str] | str
 """Settings of librdkafka, or the name of the function that returns them: `module:function`."""
 
-CLIENT = "kafka."
+CLIENT_PREFIX = "kafka."
 """How the names begin of options that are settings of Kafka's own client."""
 
-SAME = (
+SHARED_SETTINGS = (
     *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
     *("ssl.endpoint.identification.algorithm", "ssl.key.password", "client.dns.lookup"),
 )
 """The settings that have the same name and values in Kafka's Java client and in librdkafka."""
 
-JAAS = "sasl.jaas.config"
-LOGIN = re.compile(r"\s*\S+\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
-OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
-ESCAPED = re.compile(r"\\(.)")
+JAAS_SETTING = "sasl.jaas.config"
+JAAS_LOGIN = re.compile(r"\s*\S+\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
+JAAS_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+JAAS_ESCAPE = re.compile(r"\\(.)")
 
-STORES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+STORE_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "ssl.truststore.": {"location": ("ssl.ca.location",), "certificates": ("ssl.ca.pem",)},
     "ssl.keystore.": {
         "location": ("ssl.certificate.location", "ssl.key.location"),
@@ -37,7 +37,7 @@ STORES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """What of a store in the form PEM is which settings of librdkafka."""
 
 
-def client_config(
+def build_client_config(
     bootstrap: str, options: Mapping[str, Any], client: Client | None
 ) -> dict[str, str]:
     """Return the configuration with which confluent-kafka connects as Spark does.
@@ -46,31 +46,37 @@ def client_config(
 
     >>> login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" '
     >>> given = {"kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.sasl.jaas.config": login}
-    >>> client_config("b:9092", {**given, "kafka.sasl.jaas.config": login + 'password="b";'}, None)
+    >>> build_client_config("b:9092", {**given, "kafka.sasl.jaas.config": login + 'password="b";'},
+    ...     None)
     ... # doctest: +NORMALIZE_WHITESPACE
     {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
     'sasl.password': 'b'}
 
     What a `client` gives counts instead, also for settings that are Java's alone.
 
-    >>> client_config("b:9092", {"kafka.security.protocol": "SSL"}, {"ssl.ca.location": "/ca.pem"})
+    >>> build_client_config("b:9092", {"kafka.security.protocol": "SSL"},
+    ...     {"ssl.ca.location": "/ca.pem"})
     {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
 
     Of a function the name is passed on, since Spark plans in another process: it is called there.
 
-    >>> client_config("b:9092", {}, "kafka_login:config")
+    >>> build_client_config("b:9092", {}, "kafka_login:config")
     {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}
 
     Raises `Rejected` for a `client` with a function in it, and without a `client` for settings that
     cannot be translated.
 
-    >>> client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
+    >>> build_client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
     Traceback (most recent call last):
         ...
     noted_time.Rejected: option kafka.ssl.truststore.location is for Java: ...
     """
-    settings = {n.removeprefix(CLIENT): str(v) for n, v in options.items() if n.startswith(CLIENT)}
-    same = {name: settings[name] for name in SAME if name in settings}
+    settings = {
+        n.removeprefix(CLIENT_PREFIX): str(v)
+        for n, v in options.items()
+        if n.startswith(CLIENT_PREFIX)
+    }
+    same = {name: settings[name] for name in SHARED_SETTINGS if name in settings}
     if isinstance(client, str):
         return {"bootstrap.servers": bootstrap, **same, FUNCTION_SETTING: client}
     if client is not None:
@@ -82,23 +88,24 @@ def client_config(
         return {"bootstrap.servers": bootstrap, **same, **client}
     found = {"bootstrap.servers": bootstrap, **same}
     for name, value in settings.items():
-        if name.startswith(("sasl.", "ssl.")) and name not in SAME:
-            found |= _translated(name, value, settings)
+        if name.startswith(("sasl.", "ssl.")) and name not in SHARED_SETTINGS:
+            found |= _translate_setting(name, value, settings)
     return found
 
 
-def _translated(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
     """Return the settings of librdkafka for one of Java; raises `Rejected` if there is none."""
-    if name == JAAS and (login := LOGIN.fullmatch(value)):
-        texts = {name: "".join(quoted) for name, *quoted in OPTION.findall(login[1])}
+    if name == JAAS_SETTING and (login := JAAS_LOGIN.fullmatch(value)):
+        texts = {name: "".join(quoted) for name, *quoted in JAAS_OPTION.findall(login[1])}
         if texts.keys() == {"username", "password"}:
-            return {f"sasl.{key}": ESCAPED.sub(r"\1", text) for key, text in texts.items()}
-    for store, names in STORES.items():
+            return {f"sasl.{key}": JAAS_ESCAPE.sub(r"\1", text) for key, text in texts.items()}
+    for store, names in STORE_SETTINGS.items():
         part = name.removeprefix(store)
         if part != name and settings.get(f"{store}type", "").upper() == "PEM":
             return dict.fromkeys(names.get(part, ()), value)
     raise Rejected(
-        f"option {CLIENT}{name} is for Java: the planner asks the broker by librdkafka, whose "
+        f"option {CLIENT_PREFIX}{name} is for Java: the planner asks the broker by librdkafka, "
+        "whose "
         "settings for the same connection go into client=, such as "
         'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}, or the function '
         'that returns them, by its name: client="module:function"'

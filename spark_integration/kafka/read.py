@@ -17,47 +17,65 @@ from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
 from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
 from noted_time.values import MAX_INT64, choose_domain, validate_name
-from reader_client.asking.answers import StreamRead
-from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
-from spark_integration.beside.read import check_events, events_under, marks_of
+from reader_client.protocol.answers import StreamAnswer
 from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
-from spark_integration.kafka.client import CLIENT, client_config
-from spark_integration.kafka.records import KafkaRecords, checked_options, is_committed, timed
-from spark_integration.kafka.topic_marks import MarksWanted, check_exact
-from spark_integration.log.options import Batches, CatchUp, Columns, Ingestion, ReadRange, chosen_of
+from spark_integration.kafka.client import CLIENT_PREFIX, build_client_config
+from spark_integration.kafka.records import (
+    KafkaRecords,
+    is_committed,
+    normalize_options,
+    require_event_time,
+)
+from spark_integration.kafka.topic_marks import WantedMarks, check_exact
+from spark_integration.log.options import (
+    Batches,
+    CatchUp,
+    Columns,
+    Ingestion,
+    ReadRange,
+    choose_options,
+)
 from spark_integration.marks.arguments import (
-    EVENT_TIMES,
-    SAFE,
+    EVENT_TIMES_REMEDY,
+    SAFE_POLICY,
     Noted,
     WatermarkPolicy,
     check_one_of,
     check_promised,
 )
 from spark_integration.marks.feed import check_known
+from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
+from spark_integration.marks_source.read import check_events, read_marks, unite_with_marks
 from spark_integration.session.connector import check_connector
-from spark_integration.session.settings import EVENTS_SUFFIX, setting, source_name, with_name
+from spark_integration.session.settings import (
+    EVENTS_SUFFIX,
+    build_source_name,
+    read_setting,
+    set_reader_name,
+)
 from spark_integration.session.versions import require
 
 if TYPE_CHECKING:
-    from spark_integration.beside.planner import MarksPlanner
+    from spark_integration.marks_source.planner import MarksPlanner
 
 log = logging.getLogger("noted_time.spark")
 
 Marks = Literal["ahead", "committed", "topic"]
 
-STARTING = "startingOffsets"
+STARTING_OFFSETS = "startingOffsets"
 MOST_ROWS = AheadLimit.MOST_ROWS.value
 """The option that `CatchUp` gives another value."""
 
-OF_LOGS: Mapping[type, str] = {
+FILE_LOG_OPTIONS: Mapping[type, str] = {
     ReadRange: "read_complete_kafka reads a range of event times",
     Columns: "parse= of the records selects columns, and read_late_kafka reads late rows",
     Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
 }
 """The options that only a file log has, and what there is of a topic."""
 
-LAG = (
-    f"{EVENT_TIMES}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than that "
+LAG_REMEDY = (
+    f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
+    "that "
     "when it comes in"
 )
 
@@ -71,7 +89,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     checkpoint_location: str | None = None,
     marks: Marks = "ahead",
     domain: str | None = None,
-    policy: WatermarkPolicy = SAFE,
+    policy: WatermarkPolicy = SAFE_POLICY,
 ) -> DataFrame:
     """Return the events of Kafka topics, with a watermark that the producers vouch for.
 
@@ -124,56 +142,60 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)
-    catch_up, lag_ms = _options(options, marks, domain, event_time)
+    catch_up, lag_ms = _split_options(options, marks, domain, event_time)
     require(f'read_noted_kafka(marks="{marks}")', spark.version)
     noted = noted or Noted()
-    streams = _streams(records.topic, noted.stream)
-    chosen = checked_options(records.options, "read_noted_kafka")
-    limit = _limit(spark, chosen)
+    streams = _map_streams(records.topic, noted.stream)
+    chosen = normalize_options(records.options, "read_noted_kafka")
+    limit = _find_ahead_limit(spark, chosen)
     check_connector(spark)
-    name = source_name("kafka" if marks == "topic" else "marks", streams, domain) + EVENTS_SUFFIX
+    name = (
+        build_source_name("kafka" if marks == "topic" else "marks", streams, domain) + EVENTS_SUFFIX
+    )
     if marks == "topic":
-        events = _events(spark, records, streams, chosen, (name, event_time))
+        events = _read_events(spark, records, streams, chosen, (name, event_time))
         check_exact(spark, streams, limit)
-        connection = {name: value for name, value in chosen.items() if name.startswith(CLIENT)}
-        known = _known(spark, streams, (domain, event_time), noted)
-        asked = MarksWanted(
+        connection = {
+            name: value for name, value in chosen.items() if name.startswith(CLIENT_PREFIX)
+        }
+        known = _find_streams(spark, streams, (domain, event_time), noted)
+        asked = WantedMarks(
             streams,
-            {stream: domain or _only_domain(each) for stream, each in known.items()},
-            _logs(known, _ids_if_known(spark, records, chosen, streams)),
+            {stream: domain or _find_only_domain(each) for stream, each in known.items()},
+            _find_logs(known, _find_ids_if_known(spark, records, chosen, streams)),
             {**connection, "kafka.bootstrap.servers": records.bootstrap},
             policy,
             lag_ms,
         )
-        return events_under(asked.read(spark), events, event_time, policy)
+        return unite_with_marks(asked.read(spark), events, event_time, policy)
     several = len(streams) > 1
     judged = streams if begins_with_topic(chosen) else ()
     begun: dict[str, WholeFrom | None] = dict.fromkeys(judged, WholeFrom())
-    kafka = FromKafka(streams, marks == "ahead", limit, is_committed(chosen), begun)
+    kafka = KafkaPlanning(streams, marks == "ahead", limit, is_committed(chosen), begun)
     query = MarksQuery(
-        {name: _position_of(each, several=several) for name, each in streams.items()},
-        _given("a controller, Noted(url)", noted.url, marks),
-        _given("checkpoint_location=", checkpoint_location, marks),
+        {name: _choose_position_of(each, several=several) for name, each in streams.items()},
+        _require_option("a controller, Noted(url)", noted.url, marks),
+        _require_option("checkpoint_location=", checkpoint_location, marks),
         domain=domain,
         policy=policy,
         kafka=kafka,
         lag_ms=lag_ms,
         backlog=catch_up.policy if catch_up else None,
     )
-    config = client_config(records.bootstrap, chosen, records.client)
-    ids = {} if _is_remote(spark) else _ids(streams, config)  # the server asks for them
-    _logs(_known(spark, streams, (domain, event_time), noted), ids)
+    config = build_client_config(records.bootstrap, chosen, records.client)
+    ids = {} if _is_remote(spark) else _find_ids(streams, config)  # the server asks for them
+    _find_logs(_find_streams(spark, streams, (domain, event_time), noted), ids)
     if catch_up is not None:
-        chosen = _limited(spark, catch_up, chosen, query, (noted.token, config))
+        chosen = _limit_rows(spark, catch_up, chosen, query, (noted.token, config))
     if policy.first_windows == "skip":
-        begun, start = _skipping(spark, query, (noted.token, config))
+        begun, start = _skip_partial(spark, query, (noted.token, config))
         query, chosen = replace(query, kafka=replace(kafka, begun=begun)), {**chosen, **start}
-    events = _events(spark, records, streams, chosen, (name, event_time))
+    events = _read_events(spark, records, streams, chosen, (name, event_time))
     since = combine_whole(begun.values()).time
     if since not in (None, WHOLE_LOG.time):
         events = events.where(F.col(f"`{event_time}`") >= F.timestamp_millis(F.lit(since)))
-    sides = [marks_of(spark, query, noted.token, config)]
-    return events_under(sides, events, event_time, policy)
+    sides = [read_marks(spark, query, noted.token, config)]
+    return unite_with_marks(sides, events, event_time, policy)
 
 
 def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
@@ -191,14 +213,14 @@ def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
         )
 
 
-def _options(
+def _split_options(
     options: Sequence[object], marks: Marks, domain: str | None, event_time: str
 ) -> tuple[CatchUp | None, int]:
     """Return the `CatchUp` of a call, and how far the watermark is below the time of the marks."""
     for option in options:
-        if reason := OF_LOGS.get(type(option)):
+        if reason := FILE_LOG_OPTIONS.get(type(option)):
             raise Rejected(f"{type(option).__name__} is an option of file logs: {reason}")
-    chosen = chosen_of(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
+    chosen = choose_options(options, {CatchUp: "catch_up", Ingestion: "ingestion"})
     catch_up: CatchUp | None = chosen.get("catch_up")
     if catch_up is not None and marks == "topic":
         raise Rejected(
@@ -210,11 +232,11 @@ def _options(
     if ingestion.unstamped != "fail":
         raise Rejected("unstamped is an option of file logs: no record of a topic is stamped")
     if ingestion.max_event_time_lag_ms is None:
-        check_promised(domain, event_time, LAG)
+        check_promised(domain, event_time, LAG_REMEDY)
     return catch_up, ingestion.max_event_time_lag_ms or 0
 
 
-def _limited(
+def _limit_rows(
     spark: SparkSession,
     catch_up: CatchUp,
     options: dict[str, Any],
@@ -232,8 +254,8 @@ def _limited(
         return options
     catch_up.check_above(int(usual), f"option {MOST_ROWS}")
     topics = query.kafka.topics if query.kafka else {}
-    starting = starting_at(options.get(STARTING, "earliest"), topics)
-    with closing(_planner(spark, f"CatchUp beside {MOST_ROWS}", query, secrets)) as planner:
+    starting = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
+    with closing(_create_planner(spark, f"CatchUp beside {MOST_ROWS}", query, secrets)) as planner:
         if not planner.is_behind(starting):
             return options
     others = {name: value for name, value in options.items() if name != MOST_ROWS}
@@ -250,22 +272,22 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
     return all(str(start).lower() == "earliest" for start in starts)
 
 
-def _skipping(
+def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
     """Return from when on each stream's topic is whole, and the option of a new query for that.
 
     It begins exactly at the offsets that were judged: Spark fails it if they are deleted.
     """
-    with closing(_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
+    with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         found, begins = planner.wait_for_whole()
     whole = combine_whole(found.values())
     if whole.time is None:
         raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
-    return found, {STARTING: json.dumps(begins)} if begins else {}
+    return found, {STARTING_OFFSETS: json.dumps(begins)} if begins else {}
 
 
-def _planner(
+def _create_planner(
     spark: SparkSession,
     asked: str,
     query: MarksQuery,
@@ -274,17 +296,18 @@ def _planner(
     """Return the planner of a query, to ask it before the query starts; `asked` says for what."""
     if _is_remote(spark):
         raise Rejected(f"{asked} needs the checkpoint, which Connect's server has: leave it out")
-    from spark_integration.beside.planner import planner_of  # noqa: PLC0415 - not in every PySpark
+    from spark_integration.marks_source.planner import create_planner  # noqa: PLC0415 - not in every PySpark
 
-    return planner_of(query, *secrets)
+    return create_planner(query, *secrets)
 
 
-def starting_at(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
+def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
     """Return the positions of option `startingOffsets`, by stream; without those not known.
 
-    >>> starting_at('{"flights": {"0": 7, "1": -2, "2": -1}}', {"f": "flights"})
+    >>> parse_starting_offsets('{"flights": {"0": 7, "1": -2, "2": -1}}', {"f": "flights"})
     {'f': {0: 7, 1: 0, 2: 9223372036854775807}}
-    >>> starting_at("earliest", {"f": "flights"}), starting_at("latest", {"f": "flights"})
+    >>> parse_starting_offsets("earliest", {"f": "flights"}), parse_starting_offsets("latest",
+    ...     {"f": "flights"})
     ({'f': {}}, {})
     """
     if not offsets.startswith("{"):
@@ -297,7 +320,7 @@ def starting_at(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, 
     }
 
 
-def _events(
+def _read_events(
     spark: SparkSession,
     records: KafkaRecords,
     streams: Mapping[str, str],
@@ -309,20 +332,22 @@ def _events(
     `asked` are the name of their source and the column of that time.
     """
     name, event_time = asked
-    reader = with_name(spark, spark.readStream, name).format("kafka")
-    given = {STARTING: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
+    reader = set_reader_name(spark, spark.readStream, name).format("kafka")
+    given = {STARTING_OFFSETS: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
     events = records.parsed(reader.options(**given, subscribe=",".join(streams.values())).load())
     check_events(events, event_time)
-    return timed(events, event_time)
+    return require_event_time(events, event_time)
 
 
-def _given(name: str, value: str | None, marks: Marks) -> str:
+def _require_option(name: str, value: str | None, marks: Marks) -> str:
     if not value:
         raise Rejected(f'marks="{marks}" needs {name}')
     return value
 
 
-def _streams(topic: str | Sequence[str], stream: str | Mapping[str, str] | None) -> dict[str, str]:
+def _map_streams(
+    topic: str | Sequence[str], stream: str | Mapping[str, str] | None
+) -> dict[str, str]:
     """Return the topic of each stream."""
     topics = [topic] if isinstance(topic, str) else list(topic)
     for each in topics:
@@ -344,14 +369,14 @@ def _streams(topic: str | Sequence[str], stream: str | Mapping[str, str] | None)
     return {name: each for each, name in names.items()}
 
 
-def _position_of(topic: str, *, several: bool) -> PositionOf:
+def _choose_position_of(topic: str, *, several: bool) -> PositionOf:
     return KafkaTopic(topic).among_others if several else KafkaTopic(topic)
 
 
-def _limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
+def _find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
     """Return what prevents marks ahead of what is read, `None` if nothing does."""
     name, _, _ = AheadLimit.AT_ONCE.partition("=")
-    if setting(spark, name, "true").lower() == "false":
+    if read_setting(spark, name, "true").lower() == "false":
         return AheadLimit.AT_ONCE
     return next((limit for limit in AheadLimit if limit in options), None)
 
@@ -361,14 +386,14 @@ def _is_remote(spark: object) -> bool:
     return not isinstance(spark, SparkSession)
 
 
-def _ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
+def _find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
     """Return the id of the topic of each stream; raises if the broker has no such topic."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
 
 
-def _ids_if_known(
+def _find_ids_if_known(
     spark: SparkSession,
     records: KafkaRecords,
     options: Mapping[str, Any],
@@ -381,15 +406,15 @@ def _ids_if_known(
     try:
         if records.client is None and _is_remote(spark):
             raise Rejected("with Spark Connect, only a client= has this process ask the broker")
-        return _ids(topics, client_config(records.bootstrap, options, records.client))
+        return _find_ids(topics, build_client_config(records.bootstrap, options, records.client))
     except (ImportError, NotedTimeError) as error:
         log.warning("whether marks are of another topic is not known: %s", error)
         return {}
 
 
-def _known(
+def _find_streams(
     spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
-) -> dict[str, StreamRead | None]:
+) -> dict[str, StreamAnswer | None]:
     """Return each stream, `None` if it is not known; asked for by domain and column.
 
     Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
@@ -400,12 +425,12 @@ def _known(
         return {stream: check_known(transport, stream, *asked) for stream in streams}
 
 
-def _only_domain(stream: StreamRead | None) -> str | None:
+def _find_only_domain(stream: StreamAnswer | None) -> str | None:
     return choose_domain(stream.domains) if stream else None
 
 
-def _logs(
-    known: Mapping[str, StreamRead | None], ids: Mapping[str, str | None]
+def _find_logs(
+    known: Mapping[str, StreamAnswer | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
     """Return the logs whose marks each stream may have, none if that is not known.
 

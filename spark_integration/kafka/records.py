@@ -11,16 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from spark_integration.beside.query import AheadLimit
-from spark_integration.kafka.client import CLIENT, Client
-from spark_integration.marks.watermark import check_time, unmoved
+from spark_integration.kafka.client import CLIENT_PREFIX, Client
+from spark_integration.marks.watermark import check_time, pin_filter
+from spark_integration.marks_source.query import AheadLimit
 
 Options = Mapping[str, str | int | bool]
 
-TAKEN = ("kafka.bootstrap.servers", "subscribe")
+OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
 """The options that the call sets itself."""
 
-UNNAMED = ("subscribePattern", "assign")
+PATTERN_OPTIONS = ("subscribePattern", "assign")
 """The options that say without names which topics are read."""
 
 KAFKA_TIME = "timestamp"
@@ -51,25 +51,25 @@ class KafkaRecords:
         return self.parse(rows) if self.parse else rows
 
 
-def checked_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
+def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
     """Return the options under the names that Spark documents: to Spark, case does not matter.
 
     The last of several spellings counts, as with Spark. Names of Kafka's settings, which begin with
     `kafka.`, are in lower case.
 
-    >>> checked_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
+    >>> normalize_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
     {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
 
-    Raises `Rejected` for those of `TAKEN`, and the `taken`, which the function `by` sets.
+    Raises `Rejected` for those of `OWN_OPTIONS`, and the `taken`, which the function `by` sets.
     """
-    own = (*TAKEN, *taken)
-    named = (*map(str, AheadLimit), *own, *UNNAMED, "startingOffsets", "failOnDataLoss")
+    own = (*OWN_OPTIONS, *taken)
+    named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, "startingOffsets", "failOnDataLoss")
     known = {each.lower(): each for each in named}
     chosen: dict[str, Any] = {}
     for name, value in options.items():
         lower = name.lower()
-        chosen[known.get(lower, lower if lower.startswith(CLIENT) else name)] = value
-    for name in UNNAMED:
+        chosen[known.get(lower, lower if lower.startswith(CLIENT_PREFIX) else name)] = value
+    for name in PATTERN_OPTIONS:
         if name in chosen:
             raise Rejected(f"option {name}: name the topics in {by}, each of them has a stream")
     for name in own:
@@ -89,7 +89,7 @@ def is_committed(options: Mapping[str, Any]) -> bool:
     return str(options.get("kafka.isolation.level")).strip().lower() == "read_committed"
 
 
-def timed(events: DataFrame, event_time: str) -> DataFrame:
+def require_event_time(events: DataFrame, event_time: str) -> DataFrame:
     """Return the events, of which one without an event time fails the query.
 
     The message has the record's topic, partition and offset, also if `parse` left these columns
@@ -102,12 +102,14 @@ def timed(events: DataFrame, event_time: str) -> DataFrame:
         missing = missing | (column == F.timestamp_millis(F.lit(-1)))
     where = F.format_string(" of topic %s, partition %s, offset %s", "topic", "partition", "offset")
     try:
-        return _failing(events, missing, event_time, where)
+        return _fail_without_time(events, missing, event_time, where)
     except AnalysisException:
-        return _failing(events, missing, event_time, F.lit(""))
+        return _fail_without_time(events, missing, event_time, F.lit(""))
 
 
-def _failing(events: DataFrame, missing: Column, event_time: str, where: Column) -> DataFrame:
+def _fail_without_time(
+    events: DataFrame, missing: Column, event_time: str, where: Column
+) -> DataFrame:
     message = F.concat(
         F.lit("a record"),
         where,
@@ -117,6 +119,6 @@ def _failing(events: DataFrame, missing: Column, event_time: str, where: Column)
         ),
     )
     fails = F.raise_error(message).cast("boolean")
-    checked = events.where(unmoved(F.when(missing, fails).otherwise(value=True)))
+    checked = events.where(pin_filter(F.when(missing, fails).otherwise(value=True)))
     checked.schema  # noqa: B018 - with Spark Connect it is analyzed only when it is asked for
     return checked

@@ -19,35 +19,35 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, StreamSettings
 from noted_time.kafka.noted_topic import name_noted_topic
-from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE, unmoved
-from spark_integration.session.settings import setting, source_name, with_name
+from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE_POLICY, pin_filter
+from spark_integration.session.settings import build_source_name, read_setting, set_reader_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-    from spark_integration.beside.query import AheadLimit
     from spark_integration.marks.arguments import WatermarkPolicy
+    from spark_integration.marks_source.query import AheadLimit
 
-MARK = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
+MARK_SCHEMA = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
 """What the plan needs of a record's value."""
 
-MOST = 2
+MAX_TOPICS = 2
 """How many topics a query reads at most: Spark keeps the order of four sources, and no more."""
 
-UNNAMED = "is of domain %s, and the call names no domain="
-MIRRORED = "is of a topic with the id %s, and this one has %s"
+UNNAMED_DOMAIN = "is of domain %s, and the call names no domain="
+MIRRORED_TOPIC = "is of a topic with the id %s, and this one has %s"
 
-FOREIGN = (
+FOREIGN_RECORD = (
     "the record at offset %s of Kafka topic '%s' %s; expected are marks of stream '%s' as "
     "`noted-time relay kafka` writes them: correct stream= or domain=, or else delete this topic, "
     "start the relay again, and the query with a new checkpoint"
 )
-QUICKLY = {"fetchOffset.retryIntervalMs": 100}
-OLD_LOOKS = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+FAST_RETRIES = {"fetchOffset.retryIntervalMs": 100}
+DEPRECATED_FETCHING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
 @dataclass(frozen=True, slots=True)
-class MarksWanted:
+class WantedMarks:
     """Which marks a query needs: those of a domain of each stream, `None` if it was not named.
 
     `topics` are the events' topics by stream, `logs` the ids that they may have, none if these are
@@ -76,17 +76,19 @@ class MarksWanted:
         several = len(self.topics) > 1
         found = []
         for stream, topic in self.topics.items():
-            present = spark.read.format("kafka").options(**self.connection, **QUICKLY)
+            present = spark.read.format("kafka").options(**self.connection, **FAST_RETRIES)
             events = present.option("subscribe", topic).load()
-            _rows(events.limit(1), topic, "create it, or correct its name")
+            _collect_rows(events.limit(1), topic, "create it, or correct its name")
             one = NotedTopic(name_noted_topic(topic), stream, self)
-            marks = one.lowers(present.option("subscribe", one.topic).load())
+            marks = one.select_lowers(present.option("subscribe", one.topic).load())
             marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
             relay = f"run `noted-time relay kafka {bootstrap} {topic}`, which writes the marks"
-            last = next((row["lower"] for row in _rows(marks, one.topic, relay)), None)
+            last = next((row["lower"] for row in _collect_rows(marks, one.topic, relay)), None)
             named = last is not None or self.domains[stream] is not None
-            name = source_name("kafka", [stream], self.domains[stream])
-            marks = one.lowers(with_name(spark, coming, name).load(), last, named=named)
+            name = build_source_name("kafka", [stream], self.domains[stream])
+            marks = one.select_lowers(
+                set_reader_name(spark, coming, name).load(), last, named=named
+            )
             found.append(marks.select(F.timestamp_millis("lower").alias("time")))
         return found
 
@@ -97,9 +99,9 @@ class NotedTopic:
 
     topic: str
     stream: str
-    asked: MarksWanted
+    asked: WantedMarks
 
-    def lowers(
+    def select_lowers(
         self, records: DataFrame, last: int | None = None, *, named: bool = True
     ) -> DataFrame:
         """Return the watermarks in ms that records of noted topics stand for, as `lower`.
@@ -108,7 +110,7 @@ class NotedTopic:
         fails the query; so does one of another domain, unless the domain was `named`.
         """
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
-        mark = F.from_json(value, MARK).alias("mark")
+        mark = F.from_json(value, MARK_SCHEMA).alias("mark")
         rows = records.select("topic", "offset", value, key, mark).select("*", "mark.*")
         is_own, lower, lag_ms = F.col("topic") == self.topic, F.col("lower"), self.asked.lag_ms
         is_last = F.col("final") & F.lit(self.asked.policy.on_seal == "close")
@@ -121,11 +123,13 @@ class NotedTopic:
             .when(F.col("stream").isNull(), "is no mark")
             .when(F.col("stream") != self.stream, F.format_string("is of stream %s", "stream"))
             .when(F.expr("domain IS NULL OR NOT key <=> domain"), "has another key than its domain")
-            .when(is_foreign, F.format_string(MIRRORED, log, F.lit(" or ".join(sorted(logs)))))
+            .when(
+                is_foreign, F.format_string(MIRRORED_TOPIC, log, F.lit(" or ".join(sorted(logs))))
+            )
             .when(lower.isNull(), "has no integer as its lower")
-            .when(is_other & F.lit(not named), F.format_string(UNNAMED, "domain"))
+            .when(is_other & F.lit(not named), F.format_string(UNNAMED_DOMAIN, "domain"))
         )
-        message = F.format_string(FOREIGN, "offset", "topic", flaw, F.lit(self.stream))
+        message = F.format_string(FOREIGN_RECORD, "offset", "topic", flaw, F.lit(self.stream))
         counts = (
             F.when(~is_own, last is not None)
             .when(flaw.isNotNull(), F.raise_error(message).cast("boolean"))
@@ -134,7 +138,7 @@ class NotedTopic:
         )
         lower = lower - (lag_ms + int(self.asked.policy.strict))
         lower = F.when(~is_own, last).when(is_last, LAST_MS).otherwise(lower)
-        return rows.where(unmoved(counts)).select(lower.alias("lower"))
+        return rows.where(pin_filter(counts)).select(lower.alias("lower"))
 
 
 def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimit | None) -> None:
@@ -144,18 +148,23 @@ def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimi
             f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing would '
             'notice that a mark covers them: leave it out, or read with marks="committed"'
         )
-    if setting(spark, OLD_LOOKS, "false").lower() == "true":
-        raise Rejected(f"under {OLD_LOOKS}=true Spark would not see new partitions for minutes")
-    if len(topics) > MOST:
+    if read_setting(spark, DEPRECATED_FETCHING, "false").lower() == "true":
         raise Rejected(
-            f'marks="topic" reads {MOST} topics at most, not {len(topics)}: of more sources Spark '
+            f"under {DEPRECATED_FETCHING}=true Spark would not see new partitions for minutes"
+        )
+    if len(topics) > MAX_TOPICS:
+        raise Rejected(
+            f'marks="topic" reads {MAX_TOPICS} topics at most, not {len(topics)}: of more sources '
+            "Spark "
             'may not ask for the marks first; read them with marks="ahead"'
         )
-    if len(topics) > 1 and setting(spark, MULTIPLE, "min").lower() == "max":
-        raise Rejected(f"{MULTIPLE}=max makes rows late of each topic but the most advanced one")
+    if len(topics) > 1 and read_setting(spark, MULTIPLE_POLICY, "min").lower() == "max":
+        raise Rejected(
+            f"{MULTIPLE_POLICY}=max makes rows late of each topic but the most advanced one"
+        )
 
 
-def _rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:
+def _collect_rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:
     """Return the rows of a frame that reads a topic; raises `Rejected` if it does not exist."""
     try:
         return frame.collect()

@@ -20,17 +20,17 @@ from noted_time.values import format_time
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Unstamped
 from spark_integration.log.plan import Plan
-from spark_integration.marks.arguments import INGESTED
-from spark_integration.marks.feed import Marks, MarksFeed
+from spark_integration.marks.arguments import INGESTED_COLUMN
+from spark_integration.marks.feed import MarksFeed, NewMarks
 from spark_integration.marks.released import Released
 from spark_integration.marks.watermark import is_watermark
-from spark_integration.scan.admission import Slice, slices
+from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import FilesBySegment, LogFile
 
-FIRST, LAST = "ingestion/first", "ingestion/last"
+FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"
 """The names under which the offset log keeps the marks that stamped a batch; not domains."""
 
-UNSTAMPED = "ingestion/unstamped"
+UNSTAMPED_MARK = "ingestion/unstamped"
 """The name under which it keeps the mark below whose cut rows have no stamp, if any."""
 
 
@@ -61,7 +61,7 @@ class IngestionMarks:
         self._let_in = released
         self._feed.begin(released)
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """See `MarksFeed`."""
         new = self._feed.take()
         if new.stream_id != self._stream_id:
@@ -73,7 +73,7 @@ class IngestionMarks:
         elif new.marks and new.marks[0].seq != self._last_seq + 1:
             self._after_gap, self._marks = new.marks[0].seq, []
         self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
-        self._marks.extend(_stamping(new))
+        self._marks.extend(_select_stamps(new))
         return new
 
     def close(self) -> None:
@@ -85,11 +85,11 @@ class IngestionMarks:
         """The last cut: only the rows below it can be stamped."""
         return self._marks[-1].cut.offsets if self._marks else {}
 
-    def covered(self, plan: Plan) -> Plan:
+    def limit_plan(self, plan: Plan) -> Plan:
         """Read nothing above the last cut."""
-        return plan.upto(self.cut)
+        return plan.limit_to_cut(self.cut)
 
-    def stamping(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
+    def stamp(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
         """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
 
         Raises `Rejected` if marks were dropped that may have come first, unless rows are to have
@@ -104,14 +104,14 @@ class IngestionMarks:
         grown = [(s, start, end) for s, start, end in grown if start < end]
         if not grown:
             return ended
-        first = min(_above(self._marks, segment, start) for segment, start, _ in grown)
-        last = max(_above(self._marks, segment, end - 1) for segment, _, end in grown)
-        stamping = {FIRST: self._marks[first], LAST: self._marks[last]}
+        first = min(_find_mark_above(self._marks, segment, start) for segment, start, _ in grown)
+        last = max(_find_mark_above(self._marks, segment, end - 1) for segment, _, end in grown)
+        stamping = {FIRST_STAMP: self._marks[first], LAST_STAMP: self._marks[last]}
         if self._marks[first].seq == self._after_gap:
             self._check_unstamped(self._marks[first], grown)
-            stamping[UNSTAMPED] = self._marks[first]
+            stamping[UNSTAMPED_MARK] = self._marks[first]
         for name, mark in stamping.items():
-            ended = ended.letting_in(name, Released(self._stream_id, mark.seq))
+            ended = ended.admit(name, Released(self._stream_id, mark.seq))
         return ended
 
     def _check_unstamped(self, mark: Mark, grown: Iterable[tuple[int, int, int]]) -> None:
@@ -123,10 +123,10 @@ class IngestionMarks:
             f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
             f"mark {mark.seq} (lower {format_time(mark.lower)}), the first one still kept, so "
             "their "
-            f'{INGESTED} is not known: Ingestion(unstamped="null") makes it null'
+            f'{INGESTED_COLUMN} is not known: Ingestion(unstamped="null") makes it null'
         )
 
-    def slices(
+    def split_by_stamp(
         self, ended: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
     ) -> Iterator[Slice]:
         """Yield the slices of (segment, files, start, end), each with its stamp.
@@ -138,13 +138,13 @@ class IngestionMarks:
         for segment, files, start, end in work:
             begin = max(start, files[0].start) if files else end
             while begin < end:
-                marks = self._of(ended) if marks is None else marks
-                mark = marks[_above(marks, segment, begin)]
+                marks = self._find_marks(ended) if marks is None else marks
+                mark = marks[_find_mark_above(marks, segment, begin)]
                 upto = min(end, mark.cut.offsets[segment])
-                is_known = Released(ended.released(LAST).stream_id, mark.seq) != ended.released(
-                    UNSTAMPED
-                )
-                for each in slices(files, begin, upto):
+                is_known = Released(
+                    ended.get_released(LAST_STAMP).stream_id, mark.seq
+                ) != ended.get_released(UNSTAMPED_MARK)
+                for each in find_slices(files, begin, upto):
                     yield replace(each, stamp_ms=mark.lower - 1 if is_known else None)
                 begin = upto
 
@@ -157,14 +157,14 @@ class IngestionMarks:
         read = sum(1 for _ in takewhile(is_read, self._marks[:-1]))
         del self._marks[:read]
 
-    def _of(self, ended: LogOffset) -> list[Mark]:
-        first, last = ended.released(FIRST), ended.released(LAST)
+    def _find_marks(self, ended: LogOffset) -> list[Mark]:
+        first, last = ended.get_released(FIRST_STAMP), ended.get_released(LAST_STAMP)
         kept = self._marks if last.stream_id == self._stream_id else []
-        if not _holds(kept, first, last):
-            kept = self._fetched(first, last)
+        if not _has_all(kept, first, last):
+            kept = self._fetch_marks(first, last)
         return [mark for mark in kept if first.seq <= mark.seq <= last.seq]
 
-    def _fetched(self, first: Released, last: Released) -> list[Mark]:
+    def _fetch_marks(self, first: Released, last: Released) -> list[Mark]:
         feed = self._feed_of()
         try:
             feed.begin(replace(first, seq=first.seq - 1))
@@ -176,21 +176,21 @@ class IngestionMarks:
         )
         if not found.stream_id:
             raise Unreachable(f"{which}, cannot be asked for now")
-        marks = _stamping(found)
-        if found.stream_id != last.stream_id or not _holds(marks, first, last):
+        marks = _select_stamps(found)
+        if found.stream_id != last.stream_id or not _has_all(marks, first, last):
             raise Rejected(f"{which}, are no longer kept")
         return marks
 
 
-def _above(marks: Sequence[Mark], segment: int, offset: int) -> int:
+def _find_mark_above(marks: Sequence[Mark], segment: int, offset: int) -> int:
     """Return the index of the first mark whose cut lies above the row at an offset."""
     return bisect_right(marks, offset, key=lambda mark: mark.cut.offsets.get(segment, 0))
 
 
-def _stamping(new: Marks) -> list[Mark]:
+def _select_stamps(new: NewMarks) -> list[Mark]:
     return [mark for mark in new.marks if is_watermark(mark.lower)]
 
 
-def _holds(marks: Sequence[Mark], first: Released, last: Released) -> bool:
+def _has_all(marks: Sequence[Mark], first: Released, last: Released) -> bool:
     """Whether all marks from one to the other are present; they come without gaps."""
     return bool(marks) and marks[0].seq <= first.seq and last.seq <= marks[-1].seq

@@ -21,9 +21,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected
-from spark_integration.marks.watermark import DELAY, instant
+from spark_integration.marks.watermark import DELAY_METADATA, build_instant
 
-LATE = "_late"
+LATE_COLUMN = "_late"
 """The column that tells whether a row is late."""
 
 
@@ -38,15 +38,17 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     Use both in one query, as a union of their results: another query has other micro-batches, hence
     other late rows. Raises `Rejected` if `events` have no `_late`.
     """
-    if LATE not in events.columns:
-        raise Rejected(f'the events have no column {LATE}: read them with Columns(late="keep")')
-    in_time = events.where(~F.col(LATE)).drop(LATE)
-    late = events.where(F.col(LATE)).drop(LATE)
+    if LATE_COLUMN not in events.columns:
+        raise Rejected(
+            f'the events have no column {LATE_COLUMN}: read them with Columns(late="keep")'
+        )
+    in_time = events.where(~F.col(LATE_COLUMN)).drop(LATE_COLUMN)
+    late = events.where(F.col(LATE_COLUMN)).drop(LATE_COLUMN)
     return in_time, late.select(*(_without_watermark(late, name) for name in late.columns))
 
 
 def _without_watermark(rows: DataFrame, name: str) -> Column:
-    kept = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY}
+    kept = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY_METADATA}
     return F.col(f"`{name}`").alias(name, metadata=kept)
 
 
@@ -60,4 +62,4 @@ def are_late(event_times: pa.Array, below: int | None) -> pa.Array:
     """
     if below is None:
         return pa.repeat(pa.scalar(value=False), len(event_times))
-    return pc.fill_null(pc.less(event_times, instant(below)[0]), fill_value=False)
+    return pc.fill_null(pc.less(event_times, build_instant(below)[0]), fill_value=False)

@@ -37,13 +37,13 @@ class LogOffset:
     root: str = ""
     claims: bool = False
 
-    def going_on(self, new: LogOffset, domain: str) -> LogOffset:
+    def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return the offset for a query that would begin at `new` and continues from here.
 
         Raises `Rejected` if that reads another log, or waits for the marks of another domain.
 
         >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
-        >>> offset.going_on(LogOffset("landings", root="/log"), "default")
+        >>> offset.continue_as(LogOffset("landings", root="/log"), "default")
         Traceback (most recent call last):
             ...
         noted_time.Rejected: the checkpoint is of stream 'flights', domain 'default', ...
@@ -61,21 +61,21 @@ class LogOffset:
             )
         return replace(self, claims=new.claims)
 
-    def named(self, domain: str) -> LogOffset:
+    def rename_domain(self, domain: str) -> LogOffset:
         """Return the offset with the marks of its domain under another name of it.
 
         >>> offset = LogOffset("flights", marks={"default": Released("a", 3, 99)})
-        >>> offset.named("ship_time").released("ship_time").seq
+        >>> offset.rename_domain("ship_time").get_released("ship_time").seq
         3
         """
         marks = {domain if is_domain(name) else name: mark for name, mark in self.marks.items()}
         return replace(self, marks=marks)
 
-    def released(self, domain: str) -> Released:
+    def get_released(self, domain: str) -> Released:
         """Return the last mark of `domain` that was let in."""
         return self.marks.get(domain, Released())
 
-    def letting_in(self, domain: str, released: Released) -> LogOffset:
+    def admit(self, domain: str, released: Released) -> LogOffset:
         """Return the offset with another last mark of `domain`."""
         return replace(self, marks={**self.marks, domain: released})
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from noted_time import BacklogPolicy, Rejected
 from noted_time.observing import INGESTION_NAME
 from noted_time.values import Time, check_least, format_time
-from spark_integration.marks.arguments import check_one_of, time_ms
+from spark_integration.marks.arguments import check_one_of, convert_time
 from spark_integration.scan.time_range import TimeRange
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ReadRange:
     def times(self) -> TimeRange:
         """The range in Unix ms."""
         bounds = (self.start_at, self.end_at)
-        return TimeRange(*(None if time is None else time_ms(time) for time in bounds))
+        return TimeRange(*(None if time is None else convert_time(time) for time in bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ Option = ReadRange | Columns | Batches | CatchUp | Ingestion
 """One of the values that `read_noted_log` takes after the stream, each kind once."""
 
 
-def chosen_of(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
+def choose_options(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
     """Return a call's options by the names of fields; raises `Rejected` for two of a kind."""
     chosen: dict[str, Any] = {}
     for option in options:

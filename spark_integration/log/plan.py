@@ -17,8 +17,8 @@ from spark_integration.log.options import CatchUp
 from spark_integration.marks.backlog import QueryBacklog
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
-from spark_integration.scan.admission import Unread, shares
-from spark_integration.scan.time_order import rows_by_time
+from spark_integration.scan.admission import Unread, compute_shares
+from spark_integration.scan.time_order import divide_by_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ Divide = Callable[[Unread, int], dict[int, int]]
 """Which rows of each segment are read if there are more than a limit allows."""
 
 
-def by_shares(unread: Unread, limit: int) -> dict[int, int]:
+def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
     """Divide a limit so that all segments reach their ends together."""
-    return shares(unread.rows(), limit)
+    return compute_shares(unread.count_rows(), limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +50,29 @@ class Plan:
     marks: Releaser
     unread: Unread
     limit: ReadLimit
-    divide: Divide = by_shares
+    divide: Divide = divide_by_shares
     ends: Mapping[int, int] | None = None
 
-    def upto(self, cut: Mapping[int, int]) -> Plan:
+    def limit_to_cut(self, cut: Mapping[int, int]) -> Plan:
         """Return a plan that reads nothing above a cut."""
-        return replace(self, unread=self.unread.upto(cut))
+        return replace(self, unread=self.unread.limit_to_cut(cut))
 
 
 Stage = Callable[[Plan], Plan]
 
 
-def within_range(plan: Plan) -> Plan:
+def limit_to_range(plan: Plan) -> Plan:
     """Read no further than the range of the query may go; raises `Rejected` as `cut_towards`."""
     end_at = plan.begun.times.end_at
-    return plan if end_at is None else plan.upto(plan.marks.cut_towards(end_at, plan.released))
+    return plan if end_at is None else plan.limit_to_cut(plan.marks.find_cut(end_at, plan.released))
 
 
-def in_order_of_time(plan: Plan) -> Plan:
+def order_by_time(plan: Plan) -> Plan:
     """Divide a limit so that rows come nearly in the order of their times."""
     marks = plan.marks
 
     def divide(unread: Unread, limit: int) -> dict[int, int]:
-        return rows_by_time(unread, limit, marks.history, marks.succession)
+        return divide_by_time(unread, limit, marks.history, marks.succession)
 
     return replace(plan, divide=divide)
 
@@ -86,25 +86,25 @@ class Limit:
 
     def __call__(self, plan: Plan) -> Plan:
         """Set the ends of the batch."""
-        rows = plan.unread.rows()
-        limit = self._limit(plan, sum(rows.values()))
+        rows = plan.unread.count_rows()
+        limit = self._find_limit(plan, sum(rows.values()))
         if isinstance(limit, ReadMaxRows):
             rows = plan.divide(plan.unread, limit.max_rows)
-        return replace(plan, ends={**plan.begun.segments, **plan.unread.ends(rows)})
+        return replace(plan, ends={**plan.begun.segments, **plan.unread.find_ends(rows)})
 
-    def _limit(self, plan: Plan, unread: int) -> ReadLimit:
+    def _find_limit(self, plan: Plan, unread: int) -> ReadLimit:
         if self._catch_up is None:
             return plan.limit
         if self._backlog is None:
             self._backlog = QueryBacklog(self._catch_up.policy, plan.begun.backlog)
-        last_lower = plan.begun.times.capped(plan.marks.last_lower)
-        lower, first = plan.released.lower, plan.marks.lower_at(plan.begun.segments)
+        last_lower = plan.begun.times.cap(plan.marks.last_lower)
+        lower, first = plan.released.lower, plan.marks.find_lower(plan.begun.segments)
         if not self._backlog.look(lower, last_lower, idle=not unread, first_lower=first):
             return plan.limit
         larger = self._catch_up.max_rows_per_trigger
         return ReadMaxRows(larger) if larger else ReadAllAvailable()
 
-    def flagged(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
+    def flag_backlog(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
         """Return the end of a batch with the backlog found; a change of it alone makes no batch."""
         if self._catch_up is None or ended == begun:
             return ended

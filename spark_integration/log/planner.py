@@ -12,22 +12,28 @@ from typing import TYPE_CHECKING
 from noted_time.client import Json, position_to_wire
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
-from spark_integration.log.plan import BatchPlan, Limit, Plan, Stage, in_order_of_time, within_range
+from spark_integration.log.plan import BatchPlan, Limit, Plan, Stage, limit_to_range, order_by_time
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import LogTask
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Restated, Watermark
-from spark_integration.scan.admission import Slice, Unread, check_there, slices, tasks
+from spark_integration.scan.admission import (
+    Slice,
+    Unread,
+    check_there,
+    divide_into_tasks,
+    find_slices,
+)
 from spark_integration.scan.files import FilesBySegment, LogFile, LogFiles
-from spark_integration.scan.time_range import first_offsets
+from spark_integration.scan.time_range import find_first_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
 
 log = logging.getLogger("noted_time.spark")
 
-MISSING = (
+MISSING_ROWS = (
     "%s: the last mark names segment %d up to offset %d, and the log under %s has it up to %d: the "
     "watermark does not advance past the marks before"
 )
@@ -41,9 +47,11 @@ class Planner:
         self._token = token
         self._files = LogFiles(Path(query.root), query.stream, frozenset(columns))
         self._ingestion = (
-            IngestionMarks(self._feed, query.ingestion.unstamped) if query.is_ingestion else None
+            IngestionMarks(self._create_feed, query.ingestion.unstamped)
+            if query.is_ingestion
+            else None
         )
-        self._marks = Releaser(self._ingestion or self._feed(), query.policy.on_seal)
+        self._marks = Releaser(self._ingestion or self._create_feed(), query.policy.on_seal)
         self._limit = Limit(query.catch_up)
         self._target: FilesBySegment | None = None
         self._restated = Restated(batch_after_mark=query.policy.batch_after_mark)
@@ -51,7 +59,7 @@ class Planner:
         self._last: BatchPlan | None = None
         self._explained_at: tuple[LogOffset, int] | None = None
 
-    def _feed(self) -> ControllerFeed:
+    def _create_feed(self) -> ControllerFeed:
         query = self._query
         return ControllerFeed(query.controller_url, query.stream, query.domain, token=self._token)
 
@@ -61,13 +69,13 @@ class Planner:
 
     # Where a batch ends
 
-    def initial(self) -> Json:
+    def get_initial_offset(self) -> Json:
         """See `PlannedReader`."""
         return self._query.beginning.to_json()
 
-    def following(self, start: Json, limit: ReadLimit) -> Json:
+    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:
         """See `PlannedReader`."""
-        return self.plan(self._query.offset(start), limit).ends.to_json()
+        return self.plan(self._query.parse_offset(start), limit).ends.to_json()
 
     def read_no_more_than_now(self) -> None:
         """Read nothing that is appended from now on."""
@@ -78,60 +86,60 @@ class Planner:
 
         Marks are taken before the files are listed, so the list has all rows that their cuts cover.
         """
-        released = begun.released(self._query.domain_name)
+        released = begun.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
             self._marks.follow(released)
-        begun = self._within_times(begun)
-        ended = begun if begun.times.are_read(released.lower) else self._ended(begun, limit)
+        begun = self._set_times(begun)
+        ended = begun if begun.times.are_read(released.lower) else self._plan_end(begun, limit)
         run = self._restated.run(begun.run, released, is_first_due=released.lower is not None)
-        ended = self._limit.flagged(begun, replace(ended, run=run))
-        return self._explained(ended)
+        ended = self._limit.flag_backlog(begun, replace(ended, run=run))
+        return self._explain(ended)
 
-    def _within_times(self, begun: LogOffset) -> LogOffset:
+    def _set_times(self, begun: LogOffset) -> LogOffset:
         """Return where a batch begins, with the query's range of times.
 
         The offset of the first batch keeps where it began, because that is computed only once.
         """
         asked = self._query.range.times
         if begun == self._query.beginning:
-            begun = replace(begun, times=asked, begin=self._first_offsets())
+            begun = replace(begun, times=asked, begin=self._find_first_offsets())
             begun = replace(begun, segments=begun.begin)
-        return replace(begun, times=begun.times.going_on(asked))
+        return replace(begun, times=begun.times.continue_as(asked))
 
-    def _first_offsets(self) -> dict[int, int]:
+    def _find_first_offsets(self) -> dict[int, int]:
         start_at = self._query.range.times.start_at
         if start_at is None:
             return {}
         marks = self._marks.history
         known = marks.bounded_below(start_at, marks.last_seq)
         from_cut = {} if known is None else known.cut.offsets
-        files, final = self._there(), self._marks.final
-        return first_offsets(files, self._query.event_time, start_at, from_cut, final)
+        files, final = self._find_files(), self._marks.final
+        return find_first_offsets(files, self._query.event_time, start_at, from_cut, final)
 
-    def _there(self) -> FilesBySegment:
+    def _find_files(self) -> FilesBySegment:
         return self._files.refresh() if self._target is None else self._target
 
-    def _ended(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
-        files, domain = self._there(), self._query.domain_name
-        gone = self._gone(files, begun.segments)
+    def _plan_end(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
+        files, domain = self._find_files(), self._query.domain_name
+        gone = self._find_gone(files, begun.segments)
         unread = Unread(files, begun.segments)
-        plan = Plan(begun, begun.released(domain), self._marks, unread, limit)
-        plan = reduce(lambda plan, stage: stage(plan), self._stages(), plan)
+        plan = Plan(begun, begun.get_released(domain), self._marks, unread, limit)
+        plan = reduce(lambda plan, stage: stage(plan), self._list_stages(), plan)
         ended = replace(begun, segments=plan.ends or {})
         if self._ingestion is not None:
-            ended = self._ingestion.stamping(begun, ended, files)
+            ended = self._ingestion.stamp(begun, ended, files)
         released = self._marks.release(plan.released, {**gone, **ended.segments})
-        return ended.letting_in(domain, released)
+        return ended.admit(domain, released)
 
-    def _stages(self) -> Iterator[Stage]:
-        yield within_range
+    def _list_stages(self) -> Iterator[Stage]:
+        yield limit_to_range
         if self._ingestion is not None:
-            yield self._ingestion.covered
+            yield self._ingestion.limit_plan
         if self._query.batches.order == "time":
-            yield in_order_of_time
+            yield order_by_time
         yield self._limit
 
-    def _gone(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
+    def _find_gone(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
         """Return the ends of the sealed segments that no longer have a file in the log.
 
         Nothing will be appended to them, so they count as read. Raises `Rejected` if a query has
@@ -149,77 +157,80 @@ class Planner:
         missing = {s for s in ends if ends[s] > there[s]}
         query = self._query
         for s in sorted(missing - self._missing):
-            log.warning(MISSING, query.stream, s, ends[s], query.root, there[s])
+            log.warning(MISSING_ROWS, query.stream, s, ends[s], query.root, there[s])
         self._missing = missing
         return gone
 
-    def _explained(self, ended: LogOffset) -> BatchPlan:
+    def _explain(self, ended: LogOffset) -> BatchPlan:
         marks, last = self._marks.history, self._last
         known = (ended, marks.last_seq)
         if last is not None and known == self._explained_at:
             return last
-        following = marks.after(ended.released(self._query.domain_name).seq, 1)
-        watermark = self._watermark(ended).waiting_for(following, ended.segments)
+        following = marks.after(ended.get_released(self._query.domain_name).seq, 1)
+        watermark = self._find_watermark(ended).explain_wait(following, ended.segments)
         if last is None or watermark != last.watermark:
             name = self._query.stream
             log.debug("%s: watermark %s, as %s", name, watermark.ms, watermark.because)
         self._explained_at, self._last = known, BatchPlan(ended, watermark)
         return self._last
 
-    def latest(self) -> Json | None:
+    def report_latest(self) -> Json | None:
         """Return how far log and marks reach, and the watermark of the last planned batch."""
         if self._last is None:
             return None
         ended, watermark = self._last.ends, self._last.watermark
         files, times = Unread(self._files.refresh(), {}), ended.times
-        released = ended.released(self._query.domain_name)
+        released = ended.get_released(self._query.domain_name)
         if times.are_read(released.lower):
-            files = files.upto(ended.segments)
+            files = files.limit_to_cut(ended.segments)
         elif times.end_at is not None:
-            files = files.upto(self._marks.cut_towards(times.end_at, released))
+            files = files.limit_to_cut(self._marks.find_cut(times.end_at, released))
         ends = {segment: run[-1].end for segment, run in files.files.items() if run}
         return {
             "noted_log": self._query.stream,
             "segments": position_to_wire(ends),
             "domain": self._query.domain_name,
-            "last_lower": times.capped(self._marks.last_lower),
+            "last_lower": times.cap(self._marks.last_lower),
             "watermark": watermark.ms,
             "because": watermark.because,
         }
 
-    def _watermark(self, offset: LogOffset, *, strict: bool | None = None) -> Watermark:
+    def _find_watermark(self, offset: LogOffset, *, strict: bool | None = None) -> Watermark:
         """Return the watermark once a batch has ended here."""
         query = self._query
-        released = offset.released(query.domain_name)
+        released = offset.get_released(query.domain_name)
         if offset.times.are_read(released.lower):
             return Watermark(offset.times.end_at, "the range is read to its end_at")
         strict = query.policy.strict if strict is None else strict
         lag_ms = query.ingestion.max_event_time_lag_ms or 0
-        return Watermark.after(released, strict=strict, lag_ms=lag_ms)
+        return Watermark.of(released, strict=strict, lag_ms=lag_ms)
 
     # What a batch reads
 
-    def tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
+    def list_tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
         """See `PlannedReader`."""
-        begun, ended = self._query.offset(start), self._query.offset(end)
+        begun, ended = self._query.parse_offset(start), self._query.parse_offset(end)
         if begun == ended:
             return []
         begun = replace(begun, segments={**ended.begin, **begun.segments})
-        work = list(self._work(begun, ended))
-        first, *others = tasks(work, self._query.batches.cores or 1) or [[]]
-        mark_ms, late_below = self._watermark(ended).ms, self._watermark(begun, strict=False).ms
+        work = list(self._find_work(begun, ended))
+        first, *others = divide_into_tasks(work, self._query.batches.cores or 1) or [[]]
+        mark_ms, late_below = (
+            self._find_watermark(ended).ms,
+            self._find_watermark(begun, strict=False).ms,
+        )
         marking = LogTask(tuple(first), mark_ms, late_below, ended.times)
         return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]
 
-    def _work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
-        work = self._runs(begun, ended)
+    def _find_work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
+        work = self._find_runs(begun, ended)
         if self._ingestion is not None:
-            yield from self._ingestion.slices(ended, work)
+            yield from self._ingestion.split_by_stamp(ended, work)
             return
         for _, run, start, end in work:
-            yield from slices(run, start, end)
+            yield from find_slices(run, start, end)
 
-    def _runs(
+    def _find_runs(
         self, begun: LogOffset, ended: LogOffset
     ) -> Iterator[tuple[int, list[LogFile], int, int]]:
         """Yield (segment, files, start, end) of the rows between the offsets."""

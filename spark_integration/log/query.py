@@ -19,17 +19,23 @@ from spark_integration.log.options import (
     Ingestion,
     Option,
     ReadRange,
-    chosen_of,
+    choose_options,
 )
-from spark_integration.marks.arguments import INGESTED, SAFE, Noted, WatermarkPolicy, check_promised
+from spark_integration.marks.arguments import (
+    INGESTED_COLUMN,
+    SAFE_POLICY,
+    Noted,
+    WatermarkPolicy,
+    check_promised,
+)
 from spark_integration.scan.time_range import ALL_TIMES
 
-STAMPS = (
-    f"leave event_time out, and the watermark is that of {INGESTED}; or pass "
+INGESTION_REMEDY = (
+    f"leave event_time out, and the watermark is that of {INGESTED_COLUMN}; or pass "
     "Ingestion(max_event_time_lag_ms=…)"
 )
 
-FIELDS: dict[type[Option], str] = {
+OPTION_FIELDS: dict[type[Option], str] = {
     ReadRange: "range",
     Columns: "columns",
     Batches: "batches",
@@ -51,7 +57,7 @@ class LogQuery:
     controller_url: str
     event_time: str
     domain: str | None = None
-    policy: WatermarkPolicy = SAFE
+    policy: WatermarkPolicy = SAFE_POLICY
     range: ReadRange = field(default_factory=ReadRange)
     columns: Columns = field(default_factory=Columns)
     batches: Batches = field(default_factory=Batches)
@@ -72,7 +78,7 @@ class LogQuery:
         self.ingestion.check_domain(self.domain)
 
     @classmethod
-    def asked(  # noqa: PLR0913 - the parameters of `read_noted_log`
+    def create(  # noqa: PLR0913 - the parameters of `read_noted_log`
         cls,
         root: str | Path,
         noted: Noted,
@@ -80,12 +86,12 @@ class LogQuery:
         *,
         event_time: str | None = None,
         domain: str | None = None,
-        policy: WatermarkPolicy = SAFE,
+        policy: WatermarkPolicy = SAFE_POLICY,
     ) -> LogQuery:
         """Return the query of a call; raises `Rejected` for two options of a kind."""
-        chosen = chosen_of(options, FIELDS)
+        chosen = choose_options(options, OPTION_FIELDS)
         lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
-        column = event_time_of(domain, event_time, lag_ms)
+        column = choose_event_time(domain, event_time, lag_ms)
         return cls(str(root), noted.name, noted.url, column, domain, policy, **chosen)
 
     @property
@@ -94,12 +100,12 @@ class LogQuery:
         root = os.path.abspath(self.root)  # noqa: PTH100 - a link may come to name another place
         return LogOffset(self.stream, root=root, claims=self.policy.batch_after_mark)
 
-    def offset(self, json: Json) -> LogOffset:
+    def parse_offset(self, json: Json) -> LogOffset:
         """Return an offset of this query's log; raises `Rejected` for one of another."""
         offset = LogOffset.from_json(json)
         if self.is_only:
-            offset = offset.named(self.domain_name)
-        return offset.going_on(self.beginning, self.domain_name)
+            offset = offset.rename_domain(self.domain_name)
+        return offset.continue_as(self.beginning, self.domain_name)
 
     @property
     def is_ingestion(self) -> bool:
@@ -115,7 +121,7 @@ class LogQuery:
     def column_names(self) -> tuple[str, ...]:
         """The columns to read of the log, empty for all; the event time is always read."""
         names = tuple(self.columns.names)
-        if not names or self.event_time == INGESTED:
+        if not names or self.event_time == INGESTED_COLUMN:
             return names
         return tuple(dict.fromkeys((*names, self.event_time)))
 
@@ -125,20 +131,21 @@ class LogQuery:
         return self.columns.late == "keep"
 
 
-def event_time_of(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
+def choose_event_time(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
     """Return the column that the watermark is for; raises `Rejected` if there is none.
 
-    >>> event_time_of("ingestion", None, None), event_time_of("ingestion", "departure", 5000)
+    >>> choose_event_time("ingestion", None, None), choose_event_time("ingestion", "departure",
+    ...     5000)
     ('_ingested', 'departure')
     """
-    is_stamp = event_time in (None, INGESTED)
+    is_stamp = event_time in (None, INGESTED_COLUMN)
     if domain != INGESTION_NAME:
         if event_time is None:
             raise Rejected("name the column of the event time: event_time=")
         return event_time
     if is_stamp and max_lag_ms is not None:
         raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")
-    column = event_time or INGESTED
+    column = event_time or INGESTED_COLUMN
     if max_lag_ms is None:
-        check_promised(domain, column, STAMPS)
+        check_promised(domain, column, INGESTION_REMEDY)
     return column

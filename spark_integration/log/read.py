@@ -13,13 +13,13 @@ from noted_time import Rejected
 from noted_time.client.transport import Transport
 from spark_integration.log.options import Option
 from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import scan_schema
+from spark_integration.log.rows import build_scan_schema
 from spark_integration.log.source import LogSource
-from spark_integration.marks.arguments import SAFE, Noted, WatermarkPolicy
+from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy
 from spark_integration.marks.feed import check_known
-from spark_integration.marks.watermark import events_of_scan
-from spark_integration.session.settings import source_name, with_name
-from spark_integration.session.sources import parallelism, reader_for
+from spark_integration.marks.watermark import select_scan_events
+from spark_integration.session.settings import build_source_name, set_reader_name
+from spark_integration.session.sources import count_cores, create_reader
 
 
 def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
@@ -29,7 +29,7 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
     *options: Option,
     event_time: str | None = None,
     domain: str | None = None,
-    policy: WatermarkPolicy = SAFE,
+    policy: WatermarkPolicy = SAFE_POLICY,
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
@@ -59,7 +59,7 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
     the last cut that it knows, and its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
-    query = LogQuery.asked(
+    query = LogQuery.create(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )
     # otherwise the Connect server looks for log and controller
@@ -69,18 +69,20 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
             of = (query.stream, query.domain, query.event_time)
             known = check_known(transport, *of, query.range.end_at)
             query = replace(query, is_only=known is not None and len(known.domains) == 1)
-    events = _parsed(query.columns.schema)
-    schema = scan_schema(query, events) if is_here or events is not None else None
+    events = _parse_schema(query.columns.schema)
+    schema = build_scan_schema(query, events) if is_here or events is not None else None
     if query.batches.cores is None:
-        query = replace(query, batches=replace(query.batches, cores=parallelism(spark)))
-    reader = with_name(spark, spark.readStream, source_name("log", [query.stream], domain))
-    reader = reader_for(spark, reader, LogSource, query, noted.token)
+        query = replace(query, batches=replace(query.batches, cores=count_cores(spark)))
+    reader = set_reader_name(
+        spark, spark.readStream, build_source_name("log", [query.stream], domain)
+    )
+    reader = create_reader(spark, reader, LogSource, query, noted.token)
     if schema is not None:
         reader = reader.schema(schema)
-    return events_of_scan(reader.load(), query.event_time, policy.dedup_retention_ms)
+    return select_scan_events(reader.load(), query.event_time, policy.dedup_retention_ms)
 
 
-def _parsed(schema: StructType | str | None) -> StructType | None:
+def _parse_schema(schema: StructType | str | None) -> StructType | None:
     found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if found is None or isinstance(found, StructType):
         return found

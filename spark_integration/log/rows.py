@@ -25,85 +25,85 @@ from pyspark.sql.types import (
 
 from noted_time import Rejected
 from noted_time.filelog import UnreadableFile
-from spark_integration.log.late_rows import LATE, are_late
+from spark_integration.log.late_rows import LATE_COLUMN, are_late
 from spark_integration.log.query import LogQuery
-from spark_integration.marks.arguments import INGESTED
-from spark_integration.marks.watermark import INSTANT, MARK_TIME, instant
+from spark_integration.marks.arguments import INGESTED_COLUMN
+from spark_integration.marks.watermark import INSTANT_TYPE, MARK_TIME, build_instant
 from spark_integration.scan.admission import Slice
 from spark_integration.scan.files import LogFiles
 from spark_integration.scan.time_range import TimeRange
 
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
-TIMES = (TimestampType, TimestampNTZType, DateType, IntegralType)
+TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
 """The types of columns that can hold an event time."""
 
 
-class Added(NamedTuple):
+class AddedColumn(NamedTuple):
     """A column that a source adds."""
 
     kind: DataType
     what: str
 
 
-ADDED = {
-    INGESTED: Added(TimestampType(), "the stamps of ingestion"),
-    MARK_TIME: Added(TimestampType(), "the marks"),
-    LATE: Added(BooleanType(), "what says that a row is late"),
+ADDED_COLUMNS = {
+    INGESTED_COLUMN: AddedColumn(TimestampType(), "the stamps of ingestion"),
+    MARK_TIME: AddedColumn(TimestampType(), "the marks"),
+    LATE_COLUMN: AddedColumn(BooleanType(), "what says that a row is late"),
 }
 
 
-def scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
+def build_scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
     """Return the schema of what the source of a query yields, of events as in the log by default.
 
     In the row of a mark all other columns are null, and none has a watermark, whatever their
-    metadata says: a schema may be that of a query's output. Raises `Rejected` as `log_schema` and
-    `read_as`, and if the log has a column that is added.
+    metadata says: a schema may be that of a query's output. Raises `Rejected` as `read_log_schema`
+    and `convert_schema`, and if the log has a column that is added.
     """
-    event_time = None if query.event_time == INGESTED else query.event_time
+    event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
-        read = log_schema(Path(query.root), query.stream, event_time, query.column_names)
+        read = read_log_schema(Path(query.root), query.stream, event_time, query.column_names)
     else:
-        read = read_as(events, event_time, "the schema")
-    for name in added_columns(query):
+        read = convert_schema(events, event_time, "the schema")
+    for name in list_added_columns(query):
         if name in read.names:
-            raise Rejected(f"column {name} of the log is taken by {ADDED[name].what}")
-    added = ((name, ADDED[name].kind) for name in added_columns(query))
+            raise Rejected(f"column {name} of the log is taken by {ADDED_COLUMNS[name].what}")
+    added = ((name, ADDED_COLUMNS[name].kind) for name in list_added_columns(query))
     fields = [*((field.name, field.dataType) for field in read.fields), *added]
     return StructType([StructField(name, kind, nullable=True) for name, kind in fields])
 
 
-def added_columns(query: LogQuery) -> tuple[str, ...]:
+def list_added_columns(query: LogQuery) -> tuple[str, ...]:
     """Return the columns that the source adds to those of the events."""
-    stamp, late = (INGESTED,) * query.is_ingestion, (LATE,) * query.keeps_late
+    stamp, late = (INGESTED_COLUMN,) * query.is_ingestion, (LATE_COLUMN,) * query.keeps_late
     return (*stamp, MARK_TIME, *late)
 
 
-def log_schema(
+def read_log_schema(
     root: Path, stream: str, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
     """Return the Spark schema of the events, taken from the first file of the log.
 
-    Raises `Rejected` if there is no file yet, and as `file_schema`.
+    Raises `Rejected` if there is no file yet, and as `read_file_schema`.
     """
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
-            return file_schema(file.path, event_time, columns)
+            return read_file_schema(file.path, event_time, columns)
     raise Rejected(f"no file yet in {root / stream}: give the schema, or write first")
 
 
-def file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
-    """Return the Spark schema of a file's events; raises `Rejected` as `read_as`."""
+def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
+    """Return the Spark schema of a file's events; raises `Rejected` as `convert_schema`."""
     schema = pq.read_schema(path)
     names = list(columns) if columns else schema.names
     missing = set(names) - set(schema.names)
     if missing:
         raise Rejected(f"{path} has no column {', '.join(sorted(missing))}")
     kept = pa.schema([schema.field(name) for name in names])
-    return read_as(from_arrow_schema(kept.remove_metadata()), event_time, str(path))
+    return convert_schema(from_arrow_schema(kept.remove_metadata()), event_time, str(path))
 
 
-def read_as(events: StructType, event_time: str | None, where: str) -> StructType:
+def convert_schema(events: StructType, event_time: str | None, where: str) -> StructType:
     """Return the schema in which events are read: the event time, if any, is a timestamp.
 
     Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` for a column that
@@ -112,13 +112,13 @@ def read_as(events: StructType, event_time: str | None, where: str) -> StructTyp
     if event_time is not None and event_time not in events.names:
         has = ", ".join(events.names)
         raise Rejected(f"{where} has no column {event_time}, the event time; it has {has}")
-    return StructType([_as_read(field, event_time, where) for field in events.fields])
+    return StructType([_convert_field(field, event_time, where) for field in events.fields])
 
 
-def _as_read(field: StructField, event_time: str | None, where: str) -> StructField:
+def _convert_field(field: StructField, event_time: str | None, where: str) -> StructField:
     kind = field.dataType
     if field.name == event_time:
-        if not isinstance(kind, TIMES):
+        if not isinstance(kind, TIME_TYPES):
             raise Rejected(
                 f"column {field.name} of {where} is {kind.simpleString()}: an event time is a "
                 "timestamp, or an integer in Unix ms"
@@ -154,58 +154,60 @@ class RowShape:
         """The columns of an event in the log."""
         return [name for name in self.schema.names if name not in self.added]
 
-    def arrow(self) -> pa.Schema:
+    def to_arrow(self) -> pa.Schema:
         """Return the Arrow schema that Spark checks the batches against."""
         return to_arrow_schema(self.schema, timezone="UTC")
 
-    def events(
+    def read_events(
         self, work: Sequence[Slice], late_below: int | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the slices in their order; raises `UnreadableFile`."""
-        target = self.arrow()
+        target = self.to_arrow()
         plain = pa.schema([target.field(name) for name in self.columns])
         for each in work:
-            for batch in _read(each, plain, self.event_time):
+            for batch in _read_slice(each, plain, self.event_time):
                 columns = dict(zip(plain.names, batch.columns, strict=True))
-                if INGESTED in self.added:
-                    columns[INGESTED] = _repeated(each.stamp_ms, batch.num_rows)
+                if INGESTED_COLUMN in self.added:
+                    columns[INGESTED_COLUMN] = _repeat_time(each.stamp_ms, batch.num_rows)
                 if MARK_TIME in self.added:
-                    columns[MARK_TIME] = pa.nulls(batch.num_rows, INSTANT)
-                if LATE in self.added:
-                    columns[LATE] = are_late(columns[self.event_time], late_below)
+                    columns[MARK_TIME] = pa.nulls(batch.num_rows, INSTANT_TYPE)
+                if LATE_COLUMN in self.added:
+                    columns[LATE_COLUMN] = are_late(columns[self.event_time], late_below)
                 arrays = [columns[name] for name in target.names]
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
-    def mark(self, time_ms: int) -> pa.RecordBatch:
+    def build_mark(self, time_ms: int) -> pa.RecordBatch:
         """Return the one row that moves the watermark to `time_ms`.
 
         Its event time is not null: a window aggregate puts a filter on that below the watermark.
         """
-        target = self.arrow()
+        target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
-        columns = [instant(time_ms) if f.name in times else pa.nulls(1, f.type) for f in target]
+        columns = [
+            build_instant(time_ms) if f.name in times else pa.nulls(1, f.type) for f in target
+        ]
         return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _repeated(time_ms: int | None, rows: int) -> pa.Array:
+def _repeat_time(time_ms: int | None, rows: int) -> pa.Array:
     time_us = pa.scalar(None if time_ms is None else time_ms * 1000, pa.int64())
-    return pa.repeat(time_us, rows).cast(INSTANT)
+    return pa.repeat(time_us, rows).cast(INSTANT_TYPE)
 
 
-def _read(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:
+def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:
     try:
         with pq.ParquetFile(work.path, memory_map=True) as file:
-            groups, first, last = _row_groups(file.metadata, work)
+            groups, first, last = _find_row_groups(file.metadata, work)
             batches = file.iter_batches(
                 ROWS_A_BATCH, row_groups=groups, columns=target.names, use_threads=False
             )
-            for batch in _between(batches, first, last):
-                yield _cast(batch, target, event_time)
+            for batch in _slice_batches(batches, first, last):
+                yield _cast_batch(batch, target, event_time)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise UnreadableFile(Path(work.path), _why(Path(work.path), error)) from error
+        raise UnreadableFile(Path(work.path), _explain_failure(Path(work.path), error)) from error
 
 
-def _why(path: Path, error: Exception) -> str:
+def _explain_failure(path: Path, error: Exception) -> str:
     """Return why this host cannot read a file that was there when its task was planned."""
     host = socket.gethostname()
     if not isinstance(error, FileNotFoundError):
@@ -218,7 +220,7 @@ def _why(path: Path, error: Exception) -> str:
     )
 
 
-def _row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
+def _find_row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
     """Return the row groups that hold the slice, and its bounds counted from the first of them."""
     groups, begin, base = [], 0, None
     for index in range(metadata.num_row_groups):
@@ -231,7 +233,9 @@ def _row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int,
     return groups, work.first - base, work.last - base
 
 
-def _between(batches: Iterator[pa.RecordBatch], first: int, last: int) -> Iterator[pa.RecordBatch]:
+def _slice_batches(
+    batches: Iterator[pa.RecordBatch], first: int, last: int
+) -> Iterator[pa.RecordBatch]:
     passed = 0
     for batch in batches:
         begin, end = max(first - passed, 0), min(last - passed, batch.num_rows)
@@ -240,16 +244,16 @@ def _between(batches: Iterator[pa.RecordBatch], first: int, last: int) -> Iterat
             yield batch.slice(begin, end - begin)
 
 
-def _cast(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.RecordBatch:
+def _cast_batch(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa.RecordBatch:
     columns = []
     for field in target:
         column = batch.column(field.name)
         is_count = field.name == event_time and pa.types.is_integer(column.type)
-        columns.append(_as(column.cast(UNIX_MS) if is_count else column, field.type))
+        columns.append(_cast_column(column.cast(UNIX_MS) if is_count else column, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _as(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast_column(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type == wanted:
         return column
     # Instants finer than Spark's are truncated; any other loss is an error.

@@ -11,9 +11,9 @@ from pyspark.sql.types import StructType
 
 from noted_time.client import Json
 from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import LogTask, RowShape, added_columns, scan_schema
-from spark_integration.session.planned import PlannedReader
-from spark_integration.session.sources import TOKEN, QuerySource
+from spark_integration.log.rows import LogTask, RowShape, build_scan_schema, list_added_columns
+from spark_integration.session.planned_reader import PlannedReader
+from spark_integration.session.sources import TOKEN_OPTION, QuerySource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,12 +33,12 @@ class LogSource(QuerySource):
 
     def schema(self) -> StructType:
         """Return the schema of the log's first file, and the columns of marks and rows."""
-        return scan_schema(self.query)
+        return build_scan_schema(self.query)
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
         """Return the reader of one run of a query."""
-        shape = RowShape(schema, self.query.event_time, added_columns(self.query))
-        return LogReader(self.query, shape, self.take(TOKEN))
+        shape = RowShape(schema, self.query.event_time, list_added_columns(self.query))
+        return LogReader(self.query, shape, self.take_secret(TOKEN_OPTION))
 
 
 class LogReader(PlannedReader["Planner"]):
@@ -49,7 +49,7 @@ class LogReader(PlannedReader["Planner"]):
         self._shape = shape
         self._secrets = (token,)
 
-    def _begun(self) -> Planner:
+    def _create_planner(self) -> Planner:
         from spark_integration.log.planner import Planner  # noqa: PLC0415 - see `PlannedReader`
 
         return Planner(self._query, self._shape.columns, *self._secrets)
@@ -61,12 +61,12 @@ class LogReader(PlannedReader["Planner"]):
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """Return what the query's progress shows: how far it is behind, and why."""
-        return self._planner.latest() if "_planner" in self.__dict__ else None
+        return self._planner.report_latest() if "_planner" in self.__dict__ else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the Arrow batches of one task; raises `UnreadableFile`."""
         task: LogTask = partition  # type: ignore[assignment]
-        events = self._shape.events(task.work, task.late_below)
-        yield from task.times.rows(events, self._query.event_time)
+        events = self._shape.read_events(task.work, task.late_below)
+        yield from task.times.filter_rows(events, self._query.event_time)
         if task.mark_ms is not None:
-            yield self._shape.mark(task.mark_ms)
+            yield self._shape.build_mark(task.mark_ms)

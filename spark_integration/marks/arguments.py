@@ -12,10 +12,10 @@ from noted_time.observing import INGESTION_NAME
 from noted_time.values import Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
-INGESTED = "_ingested"
+INGESTED_COLUMN = "_ingested"
 """The column with the time at which a row came in."""
 
-EVENT_TIMES = (
+EVENT_TIMES_REMEDY = (
     "name the domain of the event times (domain=), which the writers note, or an observer by "
     "broker-time, timestamp or field"
 )
@@ -104,11 +104,13 @@ class WatermarkPolicy:
             raise Rejected(f"{reader} does not look for rows deleted before its query: {remedy}")
 
 
-SAFE = WatermarkPolicy()
+SAFE_POLICY = WatermarkPolicy()
 """The policy under which no query loses a row."""
 
 
-def check_promised(domain: str | None, event_time: str | None, remedy: str = EVENT_TIMES) -> None:
+def check_promised(
+    domain: str | None, event_time: str | None, remedy: str = EVENT_TIMES_REMEDY
+) -> None:
     """Raise `Rejected` if marks are of ingestion and the column is another time than that.
 
     >>> check_promised("ingestion", "_ingested"), check_promised("default", "departure")
@@ -118,16 +120,16 @@ def check_promised(domain: str | None, event_time: str | None, remedy: str = EVE
         ...
     noted_time.Rejected: marks of ingestion say when rows came in, and promise nothing of ...
     """
-    if domain == INGESTION_NAME and event_time != INGESTED:
+    if domain == INGESTION_NAME and event_time != INGESTED_COLUMN:
         column = "event times" if event_time is None else repr(event_time)
         said = f"marks of ingestion say when rows came in, and promise nothing of {column}"
         raise Rejected(f"{said}: {remedy}")
 
 
-def time_ms(time: Time) -> int:
+def convert_time(time: Time) -> int:
     """Return a bound in Unix ms; raises `Rejected` if it falls between two, or Spark has none.
 
-    >>> time_ms(1_357_034_220_000)
+    >>> convert_time(1_357_034_220_000)
     1357034220000
     """
     ms = unix_ms_of(time)

@@ -13,23 +13,23 @@ from noted_time.client import Backoff, draw_chance
 from noted_time.client.transport import Transport
 from noted_time.reading import check_time
 from noted_time.values import Time, choose_domain
-from reader_client.asking.answers import StreamRead, stream_answer
-from reader_client.asking.questions import Asking, about_stream
-from reader_client.marks.follower import ANY, Follower, Since
+from reader_client.background.repeating import Health, Repeating
+from reader_client.background.wakeup import News
+from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
-from reader_client.running.repeating import Health, Repeating
-from reader_client.running.wakeup import News
+from reader_client.protocol.answers import StreamAnswer, decode_stream
+from reader_client.protocol.questions import Steps, ask_stream
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
 
 FEED_WAIT_MS = 10_000
 CATCH_UP_S = 5.0
 CLOSE_S = 2.0
-BACKOFF = Backoff(cap_s=2.0)
+FEED_BACKOFF = Backoff(cap_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class NewMarks:
     """Marks in the order of their seq, of the stream with that creation id, `""` if unknown.
 
     `succession` has the scale events that their cuts may rest on. `final_cut` is where the stream
@@ -59,7 +59,7 @@ class MarksFeed(Protocol):
         `take`.
         """
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """Return the marks that arrived since the last call, at once.
 
         Another creation id than before means that the stream was recreated: its marks start from
@@ -91,13 +91,15 @@ class ControllerFeed:
         self._domain = domain
         self._wait_ms = wait_ms
         self._news = News()
-        self._health = Health(f"the marks of {stream!r}", BACKOFF, draw_chance, self._news.notify)
+        self._health = Health(
+            f"the marks of {stream!r}", FEED_BACKOFF, draw_chance, self._news.notify
+        )
         self._thread = Repeating("noted marks", self._step, self._transport.ask, self._health)
-        self._begun = ANY
-        self._poll: Callable[[], Asking] | None = None
+        self._begun = ALL_MARKS
+        self._poll: Callable[[], Steps] | None = None
         self._follower: Follower | None = None
         self._changed = threading.Condition()
-        self._known = Marks()
+        self._known = NewMarks()
         self._chain = 0
         self._caught_up = False
 
@@ -108,7 +110,7 @@ class ControllerFeed:
 
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
-        self._begun = Since(released.stream_id, released.seq)
+        self._begun = StartMark(released.stream_id, released.seq)
         self._news.listen(self._learn)
         self._thread.start()
         with self._changed:
@@ -119,7 +121,7 @@ class ControllerFeed:
             raise failure
         self._health.check()
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """See `MarksFeed`."""
         self._health.check()
         with self._changed:
@@ -140,10 +142,10 @@ class ControllerFeed:
 
     # The thread
 
-    def _step(self) -> Asking:
+    def _step(self) -> Steps:
         if self._poll is None:
             if self._domain is None:
-                domains = stream_answer((yield about_stream(self._stream))).domains
+                domains = decode_stream((yield ask_stream(self._stream))).domains
                 self._domain = choose_domain(domains)
                 check_promised(self._domain, None)
             following = Following(
@@ -155,11 +157,11 @@ class ControllerFeed:
                 on_stream=lambda _: None,
                 since=self._begun,
             )
-            following.start(self._repeating)
-            self._follower = following.follower(self._domain)
+            following.start(self._create_thread)
+            self._follower = following.get_follower(self._domain)
         return (yield from self._poll()) if self._poll else True
 
-    def _repeating(self, _: str, poll: Callable[[], Asking]) -> Repeating:
+    def _create_thread(self, _: str, poll: Callable[[], Steps]) -> Repeating:
         self._poll = poll
         return self._thread
 
@@ -171,7 +173,7 @@ class ControllerFeed:
                 known = self._known.marks if follower.chain == self._chain else ()
                 self._chain = follower.chain
                 self._caught_up = follower.caught_up and follower.was_at_end
-                self._known = Marks(
+                self._known = NewMarks(
                     follower.stream_id,
                     [*known, *follower.take_new()],
                     follower.succession,
@@ -184,7 +186,7 @@ class ControllerFeed:
 
 def check_known(
     transport: Transport, name: str, domain: str | None, event_time: str, end_at: Time | None = None
-) -> StreamRead | None:
+) -> StreamAnswer | None:
     """Return the stream, `None` if the controller is unreachable.
 
     Raises if the controller knows no such stream or domain.
@@ -194,8 +196,8 @@ def check_known(
     `ImplausibleTime` for an `end_at` in seconds: the query would end at once, without a row.
     """
     try:
-        stream = transport.ask(about_stream(name))
-        found = stream_answer(stream)
+        stream = transport.ask(ask_stream(name))
+        found = decode_stream(stream)
     except UnexpectedAnswer:
         raise
     except Unreachable:

@@ -14,7 +14,7 @@ from spark_integration.marks.watermark import LAST_MS, is_watermark
 
 log = logging.getLogger("noted_time.spark")
 
-LEFT_OUT = (
+LEFT_OUT_WARNING = (
     "%s: mark %d%s is left out, since Spark's timestamps are Unix milliseconds of the years 1 to "
     "9999; the watermark advances with the next mark that they can express"
 )
@@ -76,7 +76,9 @@ class Releaser:
             self._feed.begin(released)
             self._begun = True
             if released.seq and released.lower is None:
-                log.warning(LEFT_OUT, self._feed.subject, released.seq, " of the offset log")
+                log.warning(
+                    LEFT_OUT_WARNING, self._feed.subject, released.seq, " of the offset log"
+                )
         new = self._feed.take()
         self._succession, self.logs = new.succession, new.logs
         self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
@@ -100,7 +102,7 @@ class Releaser:
         `Rejected` if that happened after a seal had closed all windows.
         """
         final_cut = self._final_cut if self._on_seal == "close" else None
-        closed = closed_by_seal(released, self._stream_id, final_cut, position)
+        closed = find_seal_release(released, self._stream_id, final_cut, position)
         if closed is not None:
             return closed
         window = self._history.window(position)
@@ -112,7 +114,7 @@ class Releaser:
         self._history.forget_through(window.lower_seq)
         return Released(self._stream_id, window.lower_seq, window.lower)
 
-    def lower_at(self, position: Mapping[int, int]) -> int | None:
+    def find_lower(self, position: Mapping[int, int]) -> int | None:
         """Return the lower at a position, or the first one that a reader comes to from there."""
         lower, first = self._history.window(position).lower, self._history.first
         return first.lower if lower is None and first else lower
@@ -125,11 +127,11 @@ class Releaser:
         is_above = last is not None and (released.lower is None or last > released.lower)
         return is_above or (self._final_cut is not None and self._on_seal == "close")
 
-    def cut_of(self, released: Released) -> Mapping[int, int]:
+    def get_cut(self, released: Released) -> Mapping[int, int]:
         """Return the cut of the mark that `release` returned last."""
         return (self._final_cut or {}) if released.sealed else self._last_cut
 
-    def cut_towards(self, time: int, released: Released) -> Mapping[int, int]:
+    def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
         """Return the cut below which to read all events with a time below `time`.
 
         It is that of the first mark with lower >= `time`. Until there is one it is that of the last
@@ -159,7 +161,10 @@ class Releaser:
         if not self._leaving_out:
             self._leaving_out = True
             log.warning(
-                LEFT_OUT, self._feed.subject, mark.seq, f" with lower {format_time(mark.lower)}"
+                LEFT_OUT_WARNING,
+                self._feed.subject,
+                mark.seq,
+                f" with lower {format_time(mark.lower)}",
             )
 
     def _append(self, mark: Mark) -> None:
@@ -171,7 +176,7 @@ class Releaser:
         self.last_lower = mark.lower
 
 
-def closed_by_seal(
+def find_seal_release(
     released: Released,
     stream_id: str,
     final_cut: Mapping[int, int] | None,
@@ -182,9 +187,9 @@ def closed_by_seal(
     The lower of the last mark would leave open the window in which it lies, and nothing comes after
     it. So once the final cut is read the watermark moves to the end of Spark's time.
 
-    >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
+    >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
     True
-    >>> closed_by_seal(Released("a", 3, 30), "a", {0: 9}, {0: 9})
+    >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
 
     Raises `Rejected` if the stream was recreated after that: the query would drop all its rows.

@@ -45,9 +45,9 @@ class Released:
 class Watermark:
     """The watermark of a micro-batch in ms, `None` for none, and why it is that.
 
-    >>> Watermark.after(Released("a", 3, 30), strict=True)
+    >>> Watermark.of(Released("a", 3, 30), strict=True)
     Watermark(ms=29, because='the cut of mark 3 is read: lower 30, less 1 ms (strict)')
-    >>> Watermark.after(Released(), strict=True).ms is None
+    >>> Watermark.of(Released(), strict=True).ms is None
     True
     """
 
@@ -55,7 +55,7 @@ class Watermark:
     because: str
 
     @classmethod
-    def after(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
+    def of(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
         """Return the watermark once a mark was let in, in terms of the event time.
 
         `lag_ms` is how far that is behind the time of the marks. No row follows the end of a sealed
@@ -73,7 +73,7 @@ class Watermark:
             return cls(None, f"{because}, which Spark cannot express")
         return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
 
-    def waiting_for(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
+    def explain_wait(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
         """Return it with what the first of the following marks waits for, if there is one."""
         for mark in following[:1]:
             for each in find_missing_offsets(position, mark.cut.offsets)[:1]:

@@ -13,7 +13,7 @@ from pyspark.sql.types import TimestampType
 
 from noted_time import Rejected
 
-DELAY = "spark.watermarkDelayMs"
+DELAY_METADATA = "spark.watermarkDelayMs"
 """The metadata by which Spark recognises a watermarked column.
 
 The value only decides for how long `dropDuplicatesWithinWatermark` remembers an event.
@@ -25,7 +25,7 @@ MARK_TIME = "_noted_mark_time"
 IS_MARK = "_noted_is_mark"
 """The column of the union that distinguishes a mark from an event."""
 
-MULTIPLE = "spark.sql.streaming.multipleWatermarkPolicy"
+MULTIPLE_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 """The setting that says which of several watermarks is that of the query."""
 
 ONLY_ONE = (
@@ -33,33 +33,37 @@ ONLY_ONE = (
     "the least of both, even under spark.sql.streaming.statefulOperator.allowMultiple=false, which "
     "Spark's own error advises"
 )
-NODE = re.compile(r"^[-+:| ]*~?EventTimeWatermark ", re.MULTILINE)
+WATERMARK_NODE = re.compile(r"^[-+:| ]*~?EventTimeWatermark ", re.MULTILINE)
 """A watermark in the text of a plan."""
 
-INSTANT = pa.timestamp("us", tz="UTC")
+INSTANT_TYPE = pa.timestamp("us", tz="UTC")
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 LAST_MS = 253_402_300_799_999
 """The end of Spark's time: 9999-12-31T23:59:59.999Z."""
 
 
-def events_of_scan(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
+def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
     """Return the events of a scan, under the watermark of the `MARK_TIME` of its mark rows."""
     timed = rows.withWatermark(MARK_TIME, "0 seconds")
-    return _events(timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms))
+    return _select_events(
+        timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
+    )
 
 
-def events_of_union(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
+def select_union_events(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
     """Return the events of a union whose first side, the marks, has the watermark."""
-    return _events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
+    return _select_events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
 
 
-def _events(rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int]) -> DataFrame:
+def _select_events(
+    rows: DataFrame, mark: str, condition: Column, timed: tuple[str, int]
+) -> DataFrame:
     event_time, dedup_retention_ms = timed
     columns = {name: F.col(f"`{name}`") for name in rows.columns if name != mark}
     columns[event_time] = columns[event_time].alias(
-        event_time, metadata={DELAY: dedup_retention_ms}
+        event_time, metadata={DELAY_METADATA: dedup_retention_ms}
     )
-    events = rows.where(unmoved(condition)).select(*columns.values())
+    events = rows.where(pin_filter(condition)).select(*columns.values())
     events.withWatermark = _refuse  # type: ignore[method-assign]
     return events
 
@@ -88,11 +92,11 @@ def check_no_watermark(events: DataFrame) -> None:
         (row,) = events.sparkSession.sql(f"EXPLAIN EXTENDED TABLE {name}").collect()
     finally:
         events.sparkSession.catalog.dropTempView(name)
-    if NODE.search(row[0]):
+    if WATERMARK_NODE.search(row[0]):
         raise Rejected(f"the events have a watermark of their own: {ONLY_ONE}")
 
 
-def unmoved(condition: Column) -> Column:
+def pin_filter(condition: Column) -> Column:
     """Return the condition of a filter as one that no other filter moves past, either way.
 
     Spark pushes a deterministic filter (the user's own, or the `isnotnull` it infers for a join)
@@ -116,6 +120,6 @@ def is_watermark(time_ms: int) -> bool:
     return FIRST_MS < time_ms <= LAST_MS
 
 
-def instant(time_ms: int) -> pa.Array:
+def build_instant(time_ms: int) -> pa.Array:
     """Return a time in Unix ms as one of Spark's timestamps."""
-    return pa.array([time_ms * 1000], INSTANT)
+    return pa.array([time_ms * 1000], INSTANT_TYPE)

@@ -40,27 +40,33 @@ class Unread:
     files: FilesBySegment
     start: Mapping[int, int]
 
-    def rows(self) -> dict[int, int]:
+    def count_rows(self) -> dict[int, int]:
         """Return how many rows each segment has."""
-        return {s: _rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()}
+        return {
+            s: _count_rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()
+        }
 
-    def rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
+    def count_rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
         """Return how many rows of each segment lie below a cut."""
         return {
-            segment: _rows(
+            segment: _count_rows(
                 run, start := self.start.get(segment, 0), max(start, cut.get(segment, 0))
             )
             for segment, run in self.files.items()
         }
 
-    def ends(self, rows: Mapping[int, int]) -> dict[int, int]:
+    def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
         """Return the offset of each segment after that many rows."""
-        return {s: advanced(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()}
+        return {
+            s: advance_offset(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()
+        }
 
-    def upto(self, cut: Mapping[int, int]) -> Unread:
+    def limit_to_cut(self, cut: Mapping[int, int]) -> Unread:
         """Return what lies below a cut, and at least what is read already."""
         start = self.start
-        files = {s: below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()}
+        files = {
+            s: select_below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()
+        }
         return Unread(files, start)
 
     @property
@@ -69,7 +75,7 @@ class Unread:
         return all(not f or self.start.get(s, 0) >= f[-1].end for s, f in self.files.items())
 
 
-def below(files: list[LogFile], cut: int) -> list[LogFile]:
+def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
     """Return the files below a cut, the last one up to the cut.
 
     If the cut lies above the last row below it, among offsets that were never used, an empty file
@@ -83,16 +89,16 @@ def below(files: list[LogFile], cut: int) -> list[LogFile]:
     return kept
 
 
-def shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
+def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     """Divide `limit` rows over the segments in proportion to what each has available.
 
     So all segments reach their ends together, and no mark waits for a single one of them.
 
-    >>> shares({0: 300, 1: 100}, 100)
+    >>> compute_shares({0: 300, 1: 100}, 100)
     {0: 75, 1: 25}
-    >>> shares({0: 1, 1: 1, 2: 1}, 2)
+    >>> compute_shares({0: 1, 1: 1, 2: 1}, 2)
     {0: 1, 1: 1, 2: 0}
-    >>> shares({0: 3, 1: 1}, 100)
+    >>> compute_shares({0: 3, 1: 1}, 100)
     {0: 3, 1: 1}
     """
     total = sum(rows.values())
@@ -107,23 +113,23 @@ def shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     return given
 
 
-def slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
+def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
     """Yield the rows at offsets from `start` to `end`, exclusive, file by file."""
-    for file in _unread(files, start):
+    for file in _select_unread(files, start):
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
             yield Slice(str(file.path), first - file.start, last - file.start)
 
 
-def advanced(files: Sequence[LogFile], start: int, rows: int) -> int:
-    """Return the offset after the first `rows` rows at or above `start`.
+def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
+    """Return the offset after the first `count_rows` rows at or above `start`.
 
     Offsets may never have been used: a topic was compacted, or has markers of transactions. They
     are read with the row before them, as soon as another file shows where they end.
     """
     end = start
-    for file in _unread(files, start):
+    for file in _select_unread(files, start):
         if rows == 0:
             return max(end, file.start)
         first = max(file.start, start)
@@ -154,22 +160,24 @@ def check_begins(files: Sequence[LogFile], start: int) -> None:
         raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
 
 
-def _rows(files: list[LogFile], start: int, end: int) -> int:
+def _count_rows(files: list[LogFile], start: int, end: int) -> int:
     first = bisect_right(files, start, key=attrgetter("end"))
     last = bisect_left(files, end, key=attrgetter("start"))
     return sum(min(each.end, end) - max(each.start, start) for each in files[first:last])
 
 
-def _unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
+def _select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
     """Return the files with rows at or above `start`, without scanning a long log each time."""
     return files[bisect_right(files, start, key=attrgetter("end")) :]
 
 
-def tasks(work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK) -> list[list[Slice]]:
+def divide_into_tasks(
+    work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK
+) -> list[list[Slice]]:
     """Divide slices into tasks of nearly equal size: one per core, fewer if that is faster.
 
     >>> [[(each.path, each.first, each.last) for each in task] for task in
-    ...  tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]
+    ...  divide_into_tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]
     [[('a', 0, 20)], [('a', 20, 30), ('b', 0, 10)]]
     """
     total = sum(each.rows for each in work)

@@ -15,7 +15,12 @@ import pyarrow.parquet as pq
 
 from noted_time.filelog import LogDirectories, UnreadableFile
 
-_PER_MS = {"s": Fraction(1, 1000), "ms": Fraction(1), "us": Fraction(1000), "ns": Fraction(10**6)}
+_TICKS_PER_MS = {
+    "s": Fraction(1, 1000),
+    "ms": Fraction(1),
+    "us": Fraction(1000),
+    "ns": Fraction(10**6),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +54,19 @@ FilesBySegment = Mapping[int, list[LogFile]]
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class CutRange:
     """Two cuts, and the column whose times matter of the rows between them."""
 
     from_cut: Mapping[int, int]
     to_cut: Mapping[int, int]
     event_time: str
 
-    def files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
+    def select_files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
         """Return those files of a segment, path to start offset, that may have such rows.
 
         >>> from pathlib import Path
         >>> starts = {Path("a"): 0, Path("b"): 10, Path("c"): 20}
-        >>> sorted(map(str, Between({0: 10}, {0: 20}, "").files(0, starts)))
+        >>> sorted(map(str, CutRange({0: 10}, {0: 20}, "").select_files(0, starts)))
         ['b']
         """
         first, end = self.from_cut.get(segment, 0), self.to_cut.get(segment, 0)
@@ -86,7 +91,7 @@ class LogFiles:
         root: Path,
         stream: str,
         columns: frozenset[str] = frozenset(),
-        between: Between | None = None,
+        between: CutRange | None = None,
     ) -> None:
         self.root = root
         self.stream = stream
@@ -104,13 +109,13 @@ class LogFiles:
         for segment, directory in self._directories.segments().items():
             for _, new in directory.list_changes():
                 starts = {directory.path / name: start for name, start in new.items()}
-                self._files[segment] = self._with(segment, starts)
+                self._files[segment] = self._add_files(segment, starts)
         return dict(sorted(self._files.items()))
 
-    def _with(self, segment: int, starts: dict[Path, int]) -> list[LogFile]:
+    def _add_files(self, segment: int, starts: dict[Path, int]) -> list[LogFile]:
         """Return the files of a segment with some that are new."""
         if self._between is not None:
-            starts = self._between.files(segment, starts)
+            starts = self._between.select_files(segment, starts)
         with ThreadPoolExecutor(max_workers=8) as pool:
             new = pool.map(self._read_footer, starts, starts.values())
             files = sorted([*self._files.get(segment, ()), *new], key=lambda file: file.start)
@@ -125,18 +130,18 @@ class LogFiles:
         missing = self._columns - set(metadata.schema.to_arrow_schema().names)
         if missing:
             raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
-        groups = row_groups(metadata, self._between.event_time) if self._between else ()
+        groups = read_row_groups(metadata, self._between.event_time) if self._between else ()
         return LogFile(path, start, start + metadata.num_rows, groups)
 
 
-def row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
+def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
     """Return the row groups of a file, with what its statistics say of a column of times.
 
     A time is an instant or an integer in Unix ms; for a column of another type there are no
     statistics.
     """
     schema = metadata.schema.to_arrow_schema()
-    per_ms = _per_ms(schema.field(event_time).type)
+    per_ms = _find_ticks_per_ms(schema.field(event_time).type)
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     column = paths.index(event_time)
     groups, first = [], 0
@@ -144,20 +149,20 @@ def row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ..
         group = metadata.row_group(index)
         found, last = group.column(column).statistics, first + group.num_rows
         known = per_ms is not None and found is not None and found.has_min_max
-        least = _in_ms(found.min_raw, per_ms) if known else None
-        most = _in_ms(found.max_raw, per_ms) if known else None
+        least = _convert_to_ms(found.min_raw, per_ms) if known else None
+        most = _convert_to_ms(found.max_raw, per_ms) if known else None
         groups.append(RowGroup(first, last, least, most))
         first = last
     return tuple(groups)
 
 
-def _per_ms(kind: pa.DataType) -> Fraction | None:
+def _find_ticks_per_ms(kind: pa.DataType) -> Fraction | None:
     if pa.types.is_signed_integer(kind):
         return Fraction(1)
-    return _PER_MS[kind.unit] if pa.types.is_timestamp(kind) else None
+    return _TICKS_PER_MS[kind.unit] if pa.types.is_timestamp(kind) else None
 
 
-def _in_ms(raw: object, per_ms: Fraction | None) -> int | None:
+def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
     """Return a time as Parquet keeps it, in ms; the 12 bytes of older writers are not read."""
     return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
 

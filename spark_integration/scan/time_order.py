@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Mapping
 
 from noted_time import MarkHistory, Succession
-from spark_integration.scan.admission import Unread, shares
+from spark_integration.scan.admission import Unread, compute_shares
 
 
-def rows_by_time(
+def divide_by_time(
     unread: Unread, limit: int, marks: MarkHistory, succession: Succession
 ) -> dict[int, int]:
     """Return how many rows of each segment to read, at most `limit` together (PDP-28).
@@ -31,29 +31,29 @@ def rows_by_time(
     >>> cuts = {10: {0: 20}, 20: {0: 40, 1: 10}, 30: {0: 80, 1: 90}}
     >>> marks = MarkHistory(Mark(n, t, t, StreamCut(cuts[t])) for n, t in enumerate(cuts))
     >>> log = Unread(files, {})
-    >>> [rows_by_time(log, limit, marks, Succession()) for limit in (10, 50, 100, 175)]
+    >>> [divide_by_time(log, limit, marks, Succession()) for limit in (10, 50, 100, 175)]
     [{0: 10, 1: 0}, {0: 40, 1: 10}, {0: 40, 1: 10}, {0: 85, 1: 90}]
     """
-    seq = _last_that_fits(unread, limit, marks)
+    seq = _find_last_mark(unread, limit, marks)
     rows = dict.fromkeys(unread.files, 0)
     if seq >= marks.first_seq:
-        rows = unread.rows_below(marks.mark(seq).cut.offsets)
+        rows = unread.count_rows_below(marks.mark(seq).cut.offsets)
     if seq == marks.last_seq:
-        return _shared(unread, rows, unread.rows(), limit, succession)
+        return _add_shares(unread, rows, unread.count_rows(), limit, succession)
     if any(rows.values()):
         return rows
-    within = unread.rows_below(marks.mark(seq + 1).cut.offsets)
-    return _shared(unread, rows, within, limit, succession)
+    within = unread.count_rows_below(marks.mark(seq + 1).cut.offsets)
+    return _add_shares(unread, rows, within, limit, succession)
 
 
-def _last_that_fits(unread: Unread, limit: int, marks: MarkHistory) -> int:
+def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
     """Return the seq of the last mark with at most `limit` rows below, before the first for none.
 
     The search doubles its steps, because the mark is near: rows are counted for few of many marks.
     """
 
     def is_too_large(seq: int) -> bool:
-        return sum(unread.rows_below(marks.mark(seq).cut.offsets).values()) > limit
+        return sum(unread.count_rows_below(marks.mark(seq).cut.offsets).values()) > limit
 
     fits, beyond, step = marks.first_seq - 1, marks.first_seq + len(marks), 1
     while fits + step < beyond:
@@ -64,7 +64,7 @@ def _last_that_fits(unread: Unread, limit: int, marks: MarkHistory) -> int:
     return fits + bisect_left(range(fits + 1, beyond), x=True, key=is_too_large)
 
 
-def _shared(
+def _add_shares(
     unread: Unread,
     given: Mapping[int, int],
     upto: Mapping[int, int],
@@ -77,7 +77,7 @@ def _shared(
     """
     rows = dict(given)
     while (left := limit - sum(rows.values())) > 0:
-        ends = _complete(unread, rows, succession)
+        ends = _find_complete_ends(unread, rows, succession)
         open_ = {
             segment: upto[segment] - rows[segment]
             for segment in upto
@@ -85,14 +85,16 @@ def _shared(
         }
         if not open_:
             break
-        for segment, more in shares(open_, left).items():
+        for segment, more in compute_shares(open_, left).items():
             rows[segment] += more
     return rows
 
 
-def _complete(unread: Unread, rows: Mapping[int, int], succession: Succession) -> Mapping[int, int]:
+def _find_complete_ends(
+    unread: Unread, rows: Mapping[int, int], succession: Succession
+) -> Mapping[int, int]:
     """Return the ends after that many rows; a sealed segment without files counts as read."""
     if not succession:
         return {}
     gone = {s: end for s, end in succession.final.items() if s not in unread.files}
-    return {**gone, **unread.ends(rows)}
+    return {**gone, **unread.find_ends(rows)}

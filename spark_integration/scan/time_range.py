@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from noted_time import Rejected
 from noted_time.values import format_time
-from spark_integration.marks.watermark import instant
-from spark_integration.scan.files import LogFile, row_groups
+from spark_integration.marks.watermark import build_instant
+from spark_integration.scan.files import LogFile, read_row_groups
 
-NOWHERE: Mapping[int, int] = {}
+EMPTY_POSITION: Mapping[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TimeRange:
     watermark ends there, wherever that mark lies:
 
     >>> hour = TimeRange(end_at=60)
-    >>> [(hour.are_read(lower), hour.capped(lower)) for lower in (50, 60, 75)]
+    >>> [(hour.are_read(lower), hour.cap(lower)) for lower in (50, 60, 75)]
     [(False, 50), (True, 60), (True, 60)]
     """
 
@@ -36,17 +36,17 @@ class TimeRange:
         """Whether a query that has let in a mark with this lower has read all of the range."""
         return lower is not None and self.end_at is not None and lower >= self.end_at
 
-    def capped(self, time: int | None) -> int | None:
+    def cap(self, time: int | None) -> int | None:
         """Return a time, or the end of the range if it lies beyond."""
         return time if time is None or self.end_at is None else min(time, self.end_at)
 
-    def going_on(self, asked: TimeRange) -> TimeRange:
+    def continue_as(self, asked: TimeRange) -> TimeRange:
         """Return the range of a checkpoint, this one, when a query continues from it.
 
         It has begun already, whatever `start_at` is asked for now. Rows beyond its end were left
         out, so another end is refused (`Rejected`); one that had none gets it.
 
-        >>> TimeRange(0).going_on(TimeRange(5, 60))
+        >>> TimeRange(0).continue_as(TimeRange(5, 60))
         TimeRange(start_at=0, end_at=60)
         """
         if self.end_at not in {None, asked.end_at}:
@@ -57,7 +57,9 @@ class TimeRange:
             )
         return replace(self, end_at=asked.end_at)
 
-    def rows(self, batches: Iterator[pa.RecordBatch], event_time: str) -> Iterator[pa.RecordBatch]:
+    def filter_rows(
+        self, batches: Iterator[pa.RecordBatch], event_time: str
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of each batch within the range; a row without a time is in none."""
         if self == ALL_TIMES:
             yield from batches
@@ -65,10 +67,12 @@ class TimeRange:
         for batch in batches:
             inside = pc.is_valid(batch.column(event_time))
             if self.start_at is not None:
-                first = instant(self.start_at)[0]
+                first = build_instant(self.start_at)[0]
                 inside = pc.and_(inside, pc.greater_equal(batch.column(event_time), first))
             if self.end_at is not None:
-                inside = pc.and_(inside, pc.less(batch.column(event_time), instant(self.end_at)[0]))
+                inside = pc.and_(
+                    inside, pc.less(batch.column(event_time), build_instant(self.end_at)[0])
+                )
             yield batch.filter(inside)
 
 
@@ -76,12 +80,12 @@ ALL_TIMES = TimeRange()
 """No bound on either side: it includes rows without a time."""
 
 
-def first_offsets(
+def find_first_offsets(
     files: Mapping[int, Sequence[LogFile]],
     event_time: str,
     start_at: int,
     from_cut: Mapping[int, int],
-    final: Mapping[int, int] = NOWHERE,
+    final: Mapping[int, int] = EMPTY_POSITION,
 ) -> dict[int, int]:
     """Return where each segment's rows at or above `start_at` begin at the earliest.
 
@@ -100,12 +104,14 @@ def first_offsets(
                 f"of start_at {format_time(start_at)} or later: leave it out to begin with what "
                 "there is"
             )
-    return {segment: _first_offset(run, event_time, start_at) for segment, run in begun.items()}
+    return {
+        segment: _find_first_offset(run, event_time, start_at) for segment, run in begun.items()
+    }
 
 
-def _first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
+def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
     for file in run:
-        for group in row_groups(pq.read_metadata(file.path), event_time):
+        for group in read_row_groups(pq.read_metadata(file.path), event_time):
             if group.most is None or group.most >= start_at:
                 return file.start + group.first
     return run[-1].end

@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected
-from spark_integration.session.settings import setting
-from spark_integration.session.versions import OLDEST, release_of
+from spark_integration.session.settings import read_setting
+from spark_integration.session.versions import OLDEST, parse_release
 
 PACKAGE_VERSIONS = {
     (3, 5): "2.12:3.5.7",
@@ -37,19 +37,19 @@ def kafka_package(spark: str = pyspark.__version__) -> str:
     >>> kafka_package("4.3.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
     """
-    release = max(each for each in PACKAGE_VERSIONS if each <= max(release_of(spark), OLDEST))
+    release = max(each for each in PACKAGE_VERSIONS if each <= max(parse_release(spark), OLDEST))
     return f"org.apache.spark:spark-sql-kafka-0-10_{PACKAGE_VERSIONS[release]}"
 
 
-def unfit_connectors(named: str, spark: str) -> list[str]:
+def find_unfit_connectors(named: str, spark: str) -> list[str]:
     """Return the connectors that a text names and that do not fit a version of Spark.
 
-    >>> unfit_connectors("spark-sql-kafka-0-10_2.13-4.1.1.jar,my.jar", "4.2.0")
+    >>> find_unfit_connectors("spark-sql-kafka-0-10_2.13-4.1.1.jar,my.jar", "4.2.0")
     ['spark-sql-kafka-0-10_2.13-4.1.1.jar']
     """
-    fitting = {release_of(spark), release_of(kafka_package(spark).rpartition(":")[2])}
+    fitting = {parse_release(spark), parse_release(kafka_package(spark).rpartition(":")[2])}
     found = CONNECTOR_NAME.finditer(named)
-    return [each[0] for each in found if release_of(each[1]) not in fitting]
+    return [each[0] for each in found if parse_release(each[1]) not in fitting]
 
 
 def check_connector(spark: SparkSession) -> None:
@@ -63,8 +63,8 @@ def check_connector(spark: SparkSession) -> None:
         "`kafka_package()` returns, or, without internet, with four jars in `spark.jars`: page "
         "'Which Spark'"
     )
-    settings = [setting(spark, f"spark.jars{which}", "") for which in ("", ".packages")]
-    for unfit in unfit_connectors(f"{settings}", spark.version):
+    settings = [read_setting(spark, f"spark.jars{which}", "") for which in ("", ".packages")]
+    for unfit in find_unfit_connectors(f"{settings}", spark.version):
         raise Rejected(f"{unfit} does not fit Spark {spark.version} of this session: {remedy}")
     reader = spark.read.format("kafka").option("subscribe", "any")
     try:

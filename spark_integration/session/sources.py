@@ -16,49 +16,49 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from spark_integration.session.shipping import Shipped, shipped
+from spark_integration.session.pickling import Picklable, make_source_class
 from spark_integration.session.versions import require
 
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
-OPTION = "query"
+QUERY_OPTION = "query"
 """The option with the query, pickled and in base64, since Spark's options are strings."""
 
-TOKEN = "token"  # noqa: S105 - its name
+TOKEN_OPTION = "token"  # noqa: S105 - its name
 """The option with the token: Spark redacts options of that name.
 
 It reaches the planning process, but neither the offset log nor the workers.
 """
 
-CLIENT = "client_secret"
+CLIENT_OPTION = "client_secret"
 """The option with the configuration of a Kafka client, as JSON; likewise."""
 
 
-class QuerySource(Shipped, DataSource):
+class QuerySource(Picklable, DataSource):
     """Spark's entry to one of our sources: the options hold one query."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
-        self.query: Any = cloudpickle.loads(base64.b64decode(options[OPTION]))
+        self.query: Any = cloudpickle.loads(base64.b64decode(options[QUERY_OPTION]))
 
-    def take(self, secret: str) -> str | None:
+    def take_secret(self, secret: str) -> str | None:
         """Return a secret for the reader, and forget it: Spark sends workers this source too."""
         return self.options.pop(secret, None)
 
 
-def options_of(query: object, token: str | None = None) -> dict[str, str]:
+def build_options(query: object, token: str | None = None) -> dict[str, str]:
     """Return the options that carry a query to its source, including its lambdas."""
     pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
-    return {OPTION: base64.b64encode(pickled).decode(), **secrets_of(token)}
+    return {QUERY_OPTION: base64.b64encode(pickled).decode(), **build_secrets(token)}
 
 
-def secrets_of(token: str | None, client: Mapping[str, Any] | None = None) -> dict[str, str]:
+def build_secrets(token: str | None, client: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Return the options that Spark redacts."""
-    options = {} if token is None else {TOKEN: token}
-    return options if client is None else {**options, CLIENT: json.dumps(dict(client))}
+    options = {} if token is None else {TOKEN_OPTION: token}
+    return options if client is None else {**options, CLIENT_OPTION: json.dumps(dict(client))}
 
 
-def reader_for(
+def create_reader(
     spark: SparkSession,
     reader: Reader,
     source: type[DataSource],
@@ -66,10 +66,10 @@ def reader_for(
     token: str | None = None,
 ) -> Reader:
     """Return a reader of the session that reads a query from one of our sources."""
-    return reader.format(registered(spark, source)).options(**options_of(query, token))
+    return reader.format(register_source(spark, source)).options(**build_options(query, token))
 
 
-def registered(spark: SparkSession, source: type[DataSource]) -> str:
+def register_source(spark: SparkSession, source: type[DataSource]) -> str:
     """Register a source in a session and return the name to read it by.
 
     A session made by `newSession()` can neither register nor find a source that its parent had
@@ -79,16 +79,16 @@ def registered(spark: SparkSession, source: type[DataSource]) -> str:
     require("a source in Python", spark.version)  # with Spark Connect the server's
     name = source.name()
     try:
-        spark.dataSource.register(shipped(source, name))
+        spark.dataSource.register(make_source_class(source, name))
     except AnalysisException as error:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
         name = f"{name}_{uuid4().hex}"
-        spark.dataSource.register(shipped(source, name))
+        spark.dataSource.register(make_source_class(source, name))
     return name
 
 
-def parallelism(spark: SparkSession) -> int:
+def count_cores(spark: SparkSession) -> int:
     """Return how many tasks the session's cluster runs at once, as far as it is known now.
 
     These are the cores of the executors that have registered or that the settings ask for.

@@ -19,7 +19,7 @@ NEWEST: Release = (4, 3)
 PYTHON_SOURCES: Release = (4, 2)
 """The first release in which a Python source says how much of a stream a micro-batch reads."""
 
-NEEDS = dict.fromkeys(
+NEEDED_RELEASES = dict.fromkeys(
     (
         "NotedLogSink",
         "a source in Python",
@@ -34,11 +34,11 @@ NEEDS = dict.fromkeys(
 )
 """What needs a newer release than `OLDEST`, by the name that a user writes."""
 
-INSTEAD = {
+ALTERNATIVE_CALLS = {
     "NotedLogSink": "Spark's own sinks write the rows, without noting their times",
     "read_complete": "read_complete_kafka reads complete windows of Kafka topics",
 }
-WITH_ALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact watermarks'
+UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact watermarks'
 """What works with older releases: by name, and in place of all else."""
 
 
@@ -58,24 +58,28 @@ def require(asked: str, running: str = "") -> None:
     spark_integration.session.versions.SparkTooOld: read_noted_log needs PySpark 4.2 or newer, ...
     """
     running = running or pyspark.__version__
-    release, needed = release_of(running), NEEDS.get(asked, OLDEST)
+    release, needed = parse_release(running), NEEDED_RELEASES.get(asked, OLDEST)
     if release > NEWEST:
-        _warn_of(running)
+        _warn_of_newer(running)
     if release < needed:
         least = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
-        other = f"; with this one, {INSTEAD.get(asked, WITH_ALL)}" if release >= OLDEST else ""
+        other = (
+            f"; with this one, {ALTERNATIVE_CALLS.get(asked, UNIVERSAL_CALL)}"
+            if release >= OLDEST
+            else ""
+        )
         raise SparkTooOld(f"{asked} needs {least}{other}")
 
 
 @cache
-def _warn_of(running: str) -> None:
+def _warn_of_newer(running: str) -> None:
     log.warning("noted-time is tested with PySpark 3.5 to 4.3, and %s runs here", running)
 
 
-def release_of(version: str) -> Release:
+def parse_release(version: str) -> Release:
     """Return major and minor, whatever a vendor adds.
 
-    >>> release_of("3.5.2+amzn-1"), release_of("4.3.0.dev0")
+    >>> parse_release("3.5.2+amzn-1"), parse_release("4.3.0.dev0")
     ((3, 5), (4, 3))
     """
     major, minor = re.findall(r"\d+", version)[:2]

@@ -32,21 +32,21 @@ from noted_time.values import (
     read_retention_days,
     validate_name,
 )
-from spark_integration.checkpoint.query_progress import Planned, QueryProgress
+from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.marks.released import is_of_log, is_of_marks, whole_from_json
 from spark_integration.tables.formats import OpenTable, open_table
-from spark_integration.tables.memory import DIRECTORY, Memory, memory_of
+from spark_integration.tables.memory import MEMORY_DIRECTORY, Memory, open_memory
 
 log = logging.getLogger("noted_time.spark")
 
-ASKING_S = 1.0
+ASK_TIMEOUT_S = 1.0
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 SNAPSHOT_PROPERTY = "snapshot-property."
 SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
 NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch could prove this one"
 LEAST_DAYS = 7
-SHORT = (
+SHORT_RETENTION = (
     "%s keeps its commits for %g days: a query that is down or quiet for longer finds none of its "
     "own and claims nothing more until `noted-time claim accept`. Have the table keep %d days"
 )
@@ -104,8 +104,8 @@ class TableClaims:
         Raises `Rejected` if the query has sources without marks, takes the greatest of several
         watermarks, or is not that of the checkpoint.
         """
-        planned = self._progress.planned(batch_id)
-        running = running_query()
+        planned = self._progress.read_batch(batch_id)
+        running = find_running_query()
         if running.id not in {"", planned.query_id}:
             raise Rejected(
                 f"checkpoint_location={self.checkpoint_location!r} is that of query "
@@ -117,17 +117,17 @@ class TableClaims:
                 "spark.sql.streaming.multipleWatermarkPolicy=max: rows of the slower source come "
                 "below the watermark, so nothing can be claimed; leave it at min"
             )
-        uncovered = sum(not each for each in covered(planned.offsets))
+        uncovered = sum(not each for each in check_covered(planned.offsets))
         if uncovered > self.static_sources:
             raise Rejected(NOT_COVERED.format(uncovered, uncovered))
-        where = {"query": planned.query_id, "batch": planned.batch_id, **read_to(planned)}
-        complete_to, plan = self._complete_to(planned), plan_of(planned)
-        whole = whole_of(planned.offsets)
+        where = {"query": planned.query_id, "batch": planned.batch_id, **describe_read(planned)}
+        complete_to, plan = self._find_complete_to(planned), format_plan(planned)
+        whole = find_whole_from(planned.offsets)
         complete_to = None if whole.is_pending else complete_to
         claim = Claim(self.name, complete_to, self.time_of, plan=plan, since=whole.time, **where)
-        return BatchClaim(self, self._with_writers(claim), running.run)
+        return BatchClaim(self, self._add_writers(claim), running.run)
 
-    def _complete_to(self, planned: Planned) -> int | None:
+    def _find_complete_to(self, planned: PlannedBatch) -> int | None:
         """Return to what a batch completes the table: the lower itself, if that is known.
 
         Spark emits a window once the watermark has reached its end, so with state it is the
@@ -137,33 +137,33 @@ class TableClaims:
         if watermark is None:
             return None
         if not self._progress.has_state():
-            before = self._progress.planned(planned.batch_id - 1)
-            watermark += self.strict or lower_of(before.offsets) == watermark + 1
+            before = self._progress.read_batch(planned.batch_id - 1)
+            watermark += self.strict or find_lower(before.offsets) == watermark + 1
         return watermark - self.delay_ms
 
     def memory(self, table: str) -> Memory:
         """Return what the query keeps of the batches that it writes to a table."""
-        return memory_of(self.checkpoint_location, self.name, table)
+        return open_memory(self.checkpoint_location, self.name, table)
 
     def is_last(self, batch_id: int) -> bool:
         """Whether a batch was planned for the claim alone: nothing was read, and no mark is new."""
         if not batch_id:
             return False
         with suppress(Rejected):
-            before, now = (self._progress.planned(each) for each in (batch_id - 1, batch_id))
-            return [*map(_read, before.offsets)] == [*map(_read, now.offsets)]
+            before, now = (self._progress.read_batch(each) for each in (batch_id - 1, batch_id))
+            return [*map(_strip_run, before.offsets)] == [*map(_strip_run, now.offsets)]
         return False
 
-    def _with_writers(self, claim: Claim) -> Claim:
+    def _add_writers(self, claim: Claim) -> Claim:
         """Return a claim with who vouches and who is missing, if a controller can be asked."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
             return claim
         from noted_time.client import missing_from_wire  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
-        from reader_client.asking.questions import complete_to  # noqa: PLC0415
+        from reader_client.protocol.questions import ask_cut  # noqa: PLC0415
 
-        question = complete_to(claim.stream, claim.complete_to, claim.domain or None)
-        transport = Transport(self.controller_url, token=self.token, timeout_s=ASKING_S)
+        question = ask_cut(claim.stream, claim.complete_to, claim.domain or None)
+        transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
             found = transport.ask(question)
         except NotedTimeError as error:
@@ -212,7 +212,7 @@ class BatchClaim:
         """
         claim = self.claim
         transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
-        records = self._records(table, part, last=last)
+        records = self._build_properties(table, part, last=last)
         return {
             "userMetadata": json.dumps({**json.loads(metadata), **records}),
             "txnAppId": transaction,
@@ -226,7 +226,7 @@ class BatchClaim:
 
         Iceberg has no transactions of applications: ask `is_committed` before a write.
         """
-        records = self._records(table, part, last=last)
+        records = self._build_properties(table, part, last=last)
         return {f"{SNAPSHOT_PROPERTY}{key}": value for key, value in records.items()}
 
     def options(self, table: str, *, part: str = "") -> dict[str, str]:
@@ -251,7 +251,7 @@ class BatchClaim:
     def is_committed(self, table: str, *, part: str = "") -> bool:
         """Whether this part of the batch is in the table already, by an earlier run."""
         self._looked[table] = history = self.open(table).history()
-        return self._committed(table, history, replace(self.claim, part=part)) is not None
+        return self._find_committed(table, history, replace(self.claim, part=part)) is not None
 
     def commit(self, table: str) -> None:
         """Commit the claim without rows, after writes of this batch that do not carry it.
@@ -295,10 +295,10 @@ class BatchClaim:
             tables[table] = open_table(table)
             days = read_retention_days(tables[table].history().properties)
             if days is not None and days < LEAST_DAYS:
-                log.warning(SHORT, table, days, LEAST_DAYS)
+                log.warning(SHORT_RETENTION, table, days, LEAST_DAYS)
         return tables[table]
 
-    def _committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
+    def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
         """Return the record of this part that an earlier run committed, and keep it."""
         known = self.claims.memory(table).batches(self.run)
         found = find_committed_part(history, claim, known, run=self.run)
@@ -306,13 +306,13 @@ class BatchClaim:
             self._keep(table, found)
         return found
 
-    def _record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
+    def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
         """Return the record, which is kept before it is written, and the history it follows."""
         claim = replace(self.claim, part=part, id=token_hex(8))
         if not last:
             claim = replace(claim, complete_to=None)
         history = self._looked.pop(table, None) or self.open(table).history()
-        found = self._committed(table, history, claim)
+        found = self._find_committed(table, history, claim)
         if found is not None:
             return found, history
         known = self.claims.memory(table).batches(self.run)
@@ -332,17 +332,17 @@ class BatchClaim:
         try:
             self.claims.memory(table).keep(record, self.run if run is None else run)
         except (OSError, NotedTimeError) as error:
-            return NOT_KEPT.format(DIRECTORY, self.claims.checkpoint_location, error)
+            return NOT_KEPT.format(MEMORY_DIRECTORY, self.claims.checkpoint_location, error)
         return ""
 
-    def _records(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
+    def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
         """Return what the commit is to carry: the record, and what Iceberg's own sink writes.
 
         The latter only if the claims of all expected names hold, as for other readers.
         """
         if table is None:
             return {}
-        claim, history = self._record(table, part, last=last)
+        claim, history = self._create_record(table, part, last=last)
         records = {claim.key: claim.to_json()}
         if claim.complete_to is not None:
             times = {**claim.names, claim.name: claim.complete_to}
@@ -354,41 +354,42 @@ class BatchClaim:
         return records
 
 
-class Running(NamedTuple):
+class RunningQuery(NamedTuple):
     """The query in whose `foreachBatch` this is called, and its run; empty outside of one."""
 
     id: str = ""
     run: str = ""
 
 
-def running_query() -> Running:
+def find_running_query() -> RunningQuery:
     """Return the query that calls, by Spark's local properties, which Connect has not."""
     spark = SparkSession.getActiveSession()
     context = getattr(spark, "sparkContext", None) if spark is not None else None
     if context is None:
-        return Running()
+        return RunningQuery()
     names = ("sql.streaming.queryId", "spark.jobGroup.id")
-    return Running(*(context.getLocalProperty(name) or "" for name in names))
+    return RunningQuery(*(context.getLocalProperty(name) or "" for name in names))
 
 
-def plan_of(planned: Planned) -> str:
+def format_plan(planned: PlannedBatch) -> str:
     """Return what names the content of a batch: its ends, without the count of starts.
 
-    >>> first = Planned("q", 7, 50, "min", ({"0": 5},))
-    >>> plan_of(first) == plan_of(first), len(plan_of(first))
+    >>> first = PlannedBatch("q", 7, 50, "min", ({"0": 5},))
+    >>> format_plan(first) == format_plan(first), len(format_plan(first))
     (True, 16)
     """
-    offsets = [*map(_read, planned.offsets)]
+    offsets = [*map(_strip_run, planned.offsets)]
     text = json.dumps([offsets, planned.watermark_ms], sort_keys=True)
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def lower_of(offsets: Sequence[Any]) -> int | None:
+def find_lower(offsets: Sequence[Any]) -> int | None:
     """Return the lower that the sources of ours let in, the least; `None` if one tells none.
 
-    >>> lower_of([{"noted_marks": "a", "streams": {"a": {"mark": {"lower": 50}}}}, {"a": {"0": 5}}])
+    >>> find_lower([{"noted_marks": "a", "streams": {"a": {"mark": {"lower": 50}}}},
+    ...     {"a": {"0": 5}}])
     50
-    >>> lower_of([{"a": {"0": 5}}, {"a.noted": {"0": 2}}]) is None
+    >>> find_lower([{"a": {"0": 5}}, {"a.noted": {"0": 2}}]) is None
     True
     """
     lowers: list[int | None] = []
@@ -405,26 +406,28 @@ def lower_of(offsets: Sequence[Any]) -> int | None:
     return min(known) if known and known == lowers else None
 
 
-def whole_of(offsets: Sequence[Any]) -> WholeFrom:
+def find_whole_from(offsets: Sequence[Any]) -> WholeFrom:
     """Return from when on the sources of a query lack no row.
 
-    >>> whole_of([{"noted_marks": "a", "streams": {"a": {"whole": {"time": 50}}}}, {"a": {}}]).time
+    >>> find_whole_from([{"noted_marks": "a", "streams": {"a": {"whole": {"time": 50}}}},
+    ...     {"a": {}}]).time
     50
     """
     ours = (each["streams"].values() for each in offsets if is_of_marks(each))
     return combine_whole(whole_from_json(each) for streams in ours for each in streams)
 
 
-def _read(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
     """Return what an offset says apart from the count of its starts."""
     return {**offset, "run": 0} if is_of_log(offset) or is_of_marks(offset) else offset
 
 
-def covered(offsets: Sequence[Any]) -> Iterator[bool]:
+def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
     """Yield for each source of a query whether marks cover it.
 
     >>> events, noted = {"flights": {"0": 5}}, {"flights.noted": {"0": 2}}
-    >>> list(covered([noted, events])), list(covered([{"noted_marks": "flights"}, events, events]))
+    >>> list(check_covered([noted, events])), list(check_covered([{"noted_marks": "flights"},
+    ...     events, events]))
     ([True, True], [True, True, False])
     """
     topics = {name for each in offsets if isinstance(each, dict) for name in each}
@@ -440,7 +443,7 @@ def _is_noted(topic: str, topics: set[str]) -> bool:
     return name_noted_topic(topic) in topics or any(name_noted_topic(t) == topic for t in topics)
 
 
-def read_to(planned: Planned) -> Mapping[str, Any]:
+def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
     """Return stream, domain and cut of a batch, as far as its offsets say: of one stream only."""
     found: dict[str, Any] = {}
     follows = None

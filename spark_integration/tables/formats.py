@@ -30,14 +30,14 @@ log = logging.getLogger("noted_time.spark")
 WriteOptions = Mapping[str, str]
 """The options of a write by the connector, which hold the claim."""
 
-KEPT = 10_000
+KEPT_VERSIONS = 10_000
 """The number of versions of Delta that a query keeps in mind."""
 
-NEWER = 50
+FIRST_VERSIONS = 50
 """The number of versions that it asks for at first, beyond those that it knows."""
 
 NO_TABLE = ("TABLE_NOT_FOUND", "MISSING_DELTA_TABLE", "PATH_DOES_NOT_EXIST", "TABLE_OR_VIEW")
-STAGED = (
+STAGED_SNAPSHOTS = (
     "spark.wap.id stages snapshots, so no claim can follow another: use a branch, spark.wap.branch"
 )
 NO_CONNECTOR = (
@@ -94,15 +94,15 @@ class DeltaTable(OpenTable):
         """Return the versions that are kept, by deltalake if it can, which is 20 times as fast."""
         if find_spec("deltalake") and "://" not in self._location:
             return self._log.history() if self._log.exists() else TableHistory(())
-        return self._described()
+        return self._list_versions()
 
-    def _described(self) -> TableHistory:
+    def _list_versions(self) -> TableHistory:
         """Return the versions that the connector lists: at first all, then those that are new.
 
         A version that is not as it was before is of another state: then all are asked for again.
         """
         newest = max(self._known, default=None)
-        rows = self._rows(NEWER if self._known else None)
+        rows = self._rows(FIRST_VERSIONS if self._known else None)
         if newest is not None:
             is_next = min((row["version"] for row in rows), default=0) <= newest
             known = {version: row for version, (row, _) in self._known.items()}
@@ -113,7 +113,7 @@ class DeltaTable(OpenTable):
         for row in rows:
             if row["version"] not in self._known:
                 self._known[row["version"]] = row, parse_delta_commit(row)
-        for version in sorted(self._known)[:-KEPT]:
+        for version in sorted(self._known)[:-KEPT_VERSIONS]:
             del self._known[version]
         if not rows:
             return TableHistory(())
@@ -154,7 +154,7 @@ class DeltaLibrary(OpenTable):
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """Append rows, one partition at a time in memory."""
         schema = rows.limit(0).toArrow().schema
-        self._write(pa.RecordBatchReader.from_batches(schema, batches_of(rows)), options)
+        self._write(pa.RecordBatchReader.from_batches(schema, collect_batches(rows)), options)
 
     def commit(self, options: WriteOptions) -> None:
         """Append no rows."""
@@ -202,7 +202,7 @@ class IcebergTable(OpenTable):
                 return TableHistory(())
             raise
         if self._spark.conf.get("spark.wap.id", None) is not None:
-            raise Rejected(STAGED)
+            raise Rejected(STAGED_SNAPSHOTS)
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
         found = [row.asDict() for row in rows]
         at = branch if any(row["ref"] == branch for row in found) else None
@@ -218,16 +218,16 @@ class IcebergTable(OpenTable):
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()
 
 
-def batches_of(rows: DataFrame) -> Iterator[pa.RecordBatch]:
+def collect_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
     """Yield the rows as batches of Arrow, of one partition after the other."""
 
-    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def pack_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, batch.schema) as stream:
                 stream.write_batch(batch)
             yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()])], ["ipc"])
 
-    for row in rows.mapInArrow(packed, "ipc BINARY").toLocalIterator():
+    for row in rows.mapInArrow(pack_batches, "ipc BINARY").toLocalIterator():
         with pa.ipc.open_stream(row["ipc"]) as stream:
             yield from stream

@@ -11,9 +11,9 @@ from hashlib import sha256
 from noted_time import NotedTimeError, Rejected
 from noted_time.reading import RememberedBatch
 from noted_time.values import Claim
-from spark_integration.checkpoint.files import checkpoint_files
+from spark_integration.checkpoint.files import open_checkpoint
 
-DIRECTORY = "noted-time"
+MEMORY_DIRECTORY = "noted-time"
 BATCHES_KEPT = 2
 """Batches: the one that is written, and the one before, which the table must have then."""
 
@@ -26,7 +26,7 @@ class Memory:
     """
 
     def __init__(self, checkpoint: str, name: str, table: str) -> None:
-        self._files = checkpoint_files(checkpoint)
+        self._files = open_checkpoint(checkpoint)
         self._prefix = f"{sha256(json.dumps([name, table]).encode()).hexdigest()[:16]}."
         self._run: str | None = None
         self._known: dict[int, RememberedBatch] = {}
@@ -59,17 +59,19 @@ class Memory:
             self._files.delete(self._name(batch))
 
     def _name(self, batch: int) -> str:
-        return f"{DIRECTORY}/{self._prefix}{batch}.json"
+        return f"{MEMORY_DIRECTORY}/{self._prefix}{batch}.json"
 
     def _read(self) -> Iterator[RememberedBatch]:
         with suppress(OSError, NotedTimeError):
-            for file in self._files.names(DIRECTORY):
+            for file in self._files.list_names(MEMORY_DIRECTORY):
                 if file.startswith(self._prefix) and file.endswith(".json"):
                     with suppress(ValueError, KeyError, TypeError, AttributeError, Rejected):
-                        yield _remembered(json.loads(self._files.read(f"{DIRECTORY}/{file}") or ""))
+                        yield _parse_batch(
+                            json.loads(self._files.read(f"{MEMORY_DIRECTORY}/{file}") or "")
+                        )
 
 
-def _remembered(found: Mapping[str, object]) -> RememberedBatch:
+def _parse_batch(found: Mapping[str, object]) -> RememberedBatch:
     name, records, runs = str(found["name"]), found["records"], found["runs"]
     if not (isinstance(records, dict) and isinstance(runs, dict)):
         raise TypeError(found)
@@ -79,6 +81,6 @@ def _remembered(found: Mapping[str, object]) -> RememberedBatch:
 
 
 @cache
-def memory_of(checkpoint: str, name: str, table: str) -> Memory:
+def open_memory(checkpoint: str, name: str, table: str) -> Memory:
     """Return the memory of a query's name and table, one for all that this process writes there."""
     return Memory(checkpoint, name, table)

@@ -15,7 +15,7 @@ from controller.api.sockets.server import ListenAddress
 from noted_time import Rejected
 from noted_time.client import ENVIRONMENT_VARIABLE
 from noted_time.values import NotAllowed
-from noted_time_cli.server.serving import _check_address, _names
+from noted_time_cli.server.serving import _check_address, _list_names
 from reader_client import ReaderClient
 from tests.support.gates import Guarded
 from tests.support.processes import ServeProcess, command
@@ -215,7 +215,7 @@ def test_no_other_address_is_served_without_tokens(host: str) -> None:
 def test_the_operator_may_let_everybody_in() -> None:
     """The log has it, with what they may do and the names by which they do it."""
     place = ListenAddress(ANYWHERE, 0)
-    names = _names(place, "http://controller-1:7464", "time.example, ,a.example")
+    names = _list_names(place, "http://controller-1:7464", "time.example, ,a.example")
 
     with capture_logs() as logs:
         _check_address(Gate(names=names), place, "sqlite:///a.db", names)

@@ -398,7 +398,7 @@ def test_without_its_extra_it_says_what_to_install(
     real = builtins.__import__
 
     def without(name: str, *more: Any) -> Any:  # noqa: ANN401 - as Python's
-        if name == "noted_time_cli.analyse.in_files":
+        if name == "noted_time_cli.analyse.file_rows":
             raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
         return real(name, *more)
 

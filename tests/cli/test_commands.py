@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from demo.cli import app as flights_app
 from noted_time_cli.app import app
-from noted_time_cli.terminal.output import console, table
+from noted_time_cli.terminal.output import build_table, create_console
 from tests.cli.conftest import Commands
 from tests.support.page import ROOT, text_of
 from tests.support.processes import environment
@@ -192,7 +192,7 @@ def test_no_time_of_a_table_breaks(
     monkeypatch.setenv("COLUMNS", str(width))
     times = {"from": "2013-01-01T10:00:00.250Z", "to": "2013-01-01T11:00:00.250Z"}
     row = {"writer": "terminal-north", **times}
-    console().print(table({name: name for name in row}, [row]))
+    create_console().print(build_table({name: name for name in row}, [row]))
 
     lines = capsys.readouterr().out.splitlines()
     assert has in [line.split() for line in lines]

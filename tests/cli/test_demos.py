@@ -13,13 +13,13 @@ from noted_time_cli import demos
 from noted_time_cli.demos import (
     BACK_S,
     BEHIND_MS,
-    FLEET,
     ROUND_S,
-    SAYINGS,
     SILENT_S,
-    STALLS,
+    STALL_MESSAGES,
+    STALLED_WRITER,
+    WRITER_RATES,
     WRITER_TIMEOUT_S,
-    noting,
+    list_noting_writers,
 )
 from tests.cli.conftest import Commands
 from tests.support.served import Served
@@ -28,23 +28,23 @@ from tests.support.served import Served
 def test_once_in_a_round_a_writer_holds_times_out_and_comes_back() -> None:
     """By the rules of aggregation, and when the comments say so."""
     settings = StreamSettings(
-        writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(FLEET)
+        writer_timeout_ms=WRITER_TIMEOUT_S * 1000, expected_writers=tuple(WRITER_RATES)
     )
     stream = Aggregator(settings)
     out, held = [], []
     for second in range(2 * ROUND_S):
         now = second * 1000
-        for writer in noting(second):
+        for writer in list_noting_writers(second):
             assert isinstance(stream.note(Note(writer, now - BEHIND_MS), now), Accepted)
         stream.expire(now)
         mark = stream.advance("default", now=now, written_at=now)
-        out += [second] if stream.record(STALLS).excluded else []
+        out += [second] if stream.record(STALLED_WRITER).excluded else []
         held += [second] if mark is None else []
 
     last = SILENT_S - 1
     assert held == [n + s for n in (0, ROUND_S) for s in range(last + 1, last + WRITER_TIMEOUT_S)]
     assert out == [n + s for n in (0, ROUND_S) for s in range(last + WRITER_TIMEOUT_S, BACK_S)]
-    assert list(SAYINGS) == [SILENT_S, SILENT_S + WRITER_TIMEOUT_S, BACK_S]
+    assert list(STALL_MESSAGES) == [SILENT_S, SILENT_S + WRITER_TIMEOUT_S, BACK_S]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name:
     played = run("demo-stream", name, "--for", "7s")
 
     said = played.err.splitlines()
-    assert (played.status, states(served, name)) == (0, dict.fromkeys(FLEET, "idle"))
+    assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
     assert said[0] == f"{name} plays. Look at it:  {served.url}/#/streams/{name}"
     assert said[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
     assert said[-1] == f"To remove it:  noted-time stream delete {name}"
@@ -94,7 +94,7 @@ def test_ctrl_c_ends_it_well(
     pauses[2] = interrupt
     played = run("demo-stream", name)
 
-    assert (played.status, states(served, name)) == (0, dict.fromkeys(FLEET, "idle"))
+    assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
 
 
 def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -> None:

@@ -13,7 +13,7 @@ from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
-from noted_time_cli.doctor.controller_rules import STRANGE
+from noted_time_cli.doctor.controller_rules import URL_REMEDY
 from spark_integration.log.offset import LogOffset
 from spark_integration.marks.released import Released
 from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
@@ -119,7 +119,7 @@ def test_the_port_of_a_broker_is_no_controllers(run: Commands, broker: Broker, s
     said = run("doctor", "--url", f"{scheme}://{broker.address}", "--json")
 
     (found,) = judged(said)["controller"]
-    assert (found["outcome"], found["remedy"]) == ("wrong", f"{STRANGE}; this URL is from --url")
+    assert (found["outcome"], found["remedy"]) == ("wrong", f"{URL_REMEDY}; this URL is from --url")
 
 
 def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:

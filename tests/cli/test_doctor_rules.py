@@ -83,14 +83,14 @@ def test_a_clock_is_judged_within_the_round_trip(
     sent: int, received: int, outcome: str, fact: str
 ) -> None:
     """The date has full seconds: what is within that, and within the round trip, is not known."""
-    (found,) = controller_rules.clock(DATE, sent, received)
+    (found,) = controller_rules.judge_clock(DATE, sent, received)
 
     assert (found.outcome, fact in found.fact) == (outcome, True), found
 
 
 def test_without_a_date_the_clock_is_not_checked() -> None:
     """As behind a proxy that drops it."""
-    assert controller_rules.clock(None, 0, 1)[0].outcome == "not checked"
+    assert controller_rules.judge_clock(None, 0, 1)[0].outcome == "not checked"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_token_is_judged_by_what_it_permits_on_the_stream(
     none: Json = {"read": [], "write": [], "writers": ["*"], "administer": False}
     access = {"tokens": True, "token": "5b", **none, **permits}
 
-    assert outcomes(controller_rules.token(access, "flights")) == [(outcome, fact)]
+    assert outcomes(controller_rules.judge_token(access, "flights")) == [(outcome, fact)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_setting_of_the_stream_that_bites_has_its_remedy(
     changed: Json, remedies: list[str]
 ) -> None:
     """Times that are not Unix ms may be any."""
-    found = stream_rules.stream_settings(STREAM | changed)
+    found = stream_rules.judge_settings(STREAM | changed)
 
     change = "noted-time stream create flights "
     assert [each.remedy.removeprefix(change) for each in found] == remedies
@@ -164,7 +164,7 @@ def test_a_writer_that_looks_wrong_has_one_fault(
     changed: Json, faults: list[tuple[str, str]]
 ) -> None:
     """One that an operator holds or removed is as was wished; one that joined is waited for."""
-    assert list(stream_rules.faults_of(LIVE | changed, STREAM, NOON)) == faults
+    assert list(stream_rules.find_faults(LIVE | changed, STREAM, NOON)) == faults
 
 
 def test_writers_with_the_same_fault_share_a_line() -> None:
@@ -175,7 +175,7 @@ def test_writers_with_the_same_fault_share_a_line() -> None:
 
     explained = {each: {"hints": [hint]} for each in ("default", "ship")}
 
-    found = outcomes(stream_rules.writers_of(StreamFacts(STREAM, page, explained)))
+    found = outcomes(stream_rules.judge_writers(StreamFacts(STREAM, page, explained)))
 
     named = ", ".join(f"w{n} (45s of 1m)" for n in range(5))
     assert found == [
@@ -200,7 +200,7 @@ def test_a_domain_is_wrong_without_a_mark_or_if_its_stream_fell_silent(
     """Otherwise it says what was decided."""
     explained = {"sentences": ["flights holds."], "lower": lower, "silence": silence}
 
-    (found,) = stream_rules.time_domain("flights", "default", explained)
+    (found,) = stream_rules.judge_domain("flights", "default", explained)
 
     assert (found.check, found.outcome) == ("domain default", outcome)
 
@@ -223,7 +223,7 @@ def test_a_setting_of_the_topic_that_bites_is_named(
     changed: dict[str, str], age_ms: int, ahead_ms: int | None, names: list[str]
 ) -> None:
     """By how old events are when they come, and how far ahead the stream lets them be."""
-    found = topic_rules.topic_settings(TOPIC | changed, age_ms, ahead_ms, is_observed=False)
+    found = topic_rules.judge_settings(TOPIC | changed, age_ms, ahead_ms, is_observed=False)
 
     wrong = [each for each in found if each.outcome == "wrong"]
     assert [each.fact.partition("=")[0] for each in wrong] == names
@@ -238,7 +238,7 @@ def test_an_observed_topic_may_have_the_brokers_stamps(observe: list[bool], outc
     rows = [LIVE | {"observes": each} for each in observe]
     stamped = TOPIC | {"message.timestamp.type": "LogAppendTime"}
 
-    (found,) = topic_rules.settings_of(stamped, TopicLook("a", {}), seen(rows), NOON)
+    (found,) = topic_rules.judge_topic(stamped, TopicLook("a", {}), seen(rows), NOON)
 
     assert found.outcome == outcome
 
@@ -258,7 +258,7 @@ def test_events_are_as_old_as_at_the_mark_or_as_the_newest_is(
     """Whichever is known."""
     look = TopicLook("a", {}, newest={} if newest is None else {0: Stamp(newest, 4)})
 
-    assert topic_rules.age_ms(look, seen([], marks={"default": mark}), NOON) == age_ms
+    assert topic_rules.find_age_ms(look, seen([], marks={"default": mark}), NOON) == age_ms
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_topic_is_the_log_of_the_stream_by_its_id(
     topic_id: str | None, logs: list[str], outcome: str
 ) -> None:
     """Unless either does not tell one."""
-    (found,) = topic_rules.log_of(TopicLook(topic_id, {0: 5}), seen([], logs=logs))
+    (found,) = topic_rules.judge_log(TopicLook(topic_id, {0: 5}), seen([], logs=logs))
 
     assert found.outcome == outcome
 
@@ -289,7 +289,7 @@ def test_positions_are_judged_by_the_partitions_and_their_ends(
     position: dict[str, int], look: TopicLook, facts: list[str]
 ) -> None:
     """An empty partition needs no position."""
-    found = topic_rules.segments_of(look, seen([LIVE | {"position": position}]))
+    found = topic_rules.judge_segments(look, seen([LIVE | {"position": position}]))
 
     begun = [fact.partition(" … ") for fact in facts]
     assert [
@@ -318,7 +318,7 @@ def test_the_connector_has_to_fit_spark(
     found: list[str], unfit: list[str], expected: tuple[str, str, str]
 ) -> None:
     """A session may be given it elsewhere, which the doctor does not see."""
-    (verdict,) = spark_rules.connector(("p:kafka:4.2.0", "a:hadoop"), found, unfit)
+    (verdict,) = spark_rules.judge_connector(("p:kafka:4.2.0", "a:hadoop"), found, unfit)
 
     assert (verdict.outcome, verdict.fact.partition(";")[0], verdict.remedy) == expected
 
@@ -334,7 +334,7 @@ def test_the_connector_has_to_fit_spark(
 )
 def test_java_is_judged_by_what_it_prints(printed: str, outcome: str, fact: str) -> None:
     """Which begins with other lines if there are options in the environment."""
-    assert outcomes(spark_rules.java_release("java", printed)) == [(outcome, fact)]
+    assert outcomes(spark_rules.judge_java("java", printed)) == [(outcome, fact)]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_java_is_judged_by_what_it_prints(printed: str, outcome: str, fact: str)
 def test_spark_is_judged_by_its_release(running: str, outcome: str) -> None:
     """Older ones read part of it."""
     major, minor, _ = running.split(".")
-    (found,) = spark_rules.spark_release(running, (int(major), int(minor)), (3, 5), (4, 2))
+    (found,) = spark_rules.judge_spark(running, (int(major), int(minor)), (3, 5), (4, 2))
 
     assert found.outcome == outcome
 
@@ -362,7 +362,7 @@ def test_a_checkpoint_is_judged_by_the_id_of_its_stream(
     own: str, ids: dict[str, str | None], outcome: str, fact: str
 ) -> None:
     """A stream that was made again has another."""
-    (found,) = spark_rules.checkpoint("c", [("flights", "ship", own)], ids)
+    (found,) = spark_rules.judge_checkpoint("c", [("flights", "ship", own)], ids)
 
     assert (found.outcome, found.fact[: len(fact)]) == (outcome, fact)
 
@@ -373,7 +373,7 @@ def test_late_records_are_put_down_to_the_record_that_moved_time() -> None:
     row = LIVE | {"observes": True, "because": [fact]}
     page = {"now": NOON, "writers": [row], "states": {"live": 1}}
     hint = {"writer": "UA", "hint": "late", "detail": "found 21 rows below the watermark."}
-    found = stream_rules.writers_of(StreamFacts(STREAM, page, {"default": {"hints": [hint]}}))
+    found = stream_rules.judge_writers(StreamFacts(STREAM, page, {"default": {"hints": [hint]}}))
 
     assert [(each.fact, each.remedy) for each in found] == [
         (
@@ -393,7 +393,7 @@ def test_a_stream_without_writers_is_wrong_once() -> None:
     explained |= {"waiting_for": [], "hints": []}
     page = {"now": NOON, "writers": [], "states": {"live": 0}}
     none, some = (
-        stream_rules.stream(StreamFacts(STREAM, page | {"writers": rows}, facts))
+        stream_rules.judge_stream(StreamFacts(STREAM, page | {"writers": rows}, facts))
         for rows, facts in (
             ([], dict.fromkeys(("default", "ship"), explained)),
             ([LIVE], {"default": explained | {"lower": NOON}, "ship": explained}),
@@ -426,8 +426,8 @@ def test_a_silent_domain_is_told_by_its_writers(
     ("why", "other", "remedy"),
     [
         ("Connection refused", None, "start it (noted-time serve), or name another by --url"),
-        ("[SSL: UNEXPECTED_EOF_WHILE_READING]", None, controller_rules.STRANGE),
-        ("[SSL: CERTIFICATE_VERIFY_FAILED]", None, controller_rules.TRUST),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING]", None, controller_rules.URL_REMEDY),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", None, controller_rules.TRUST_REMEDY),
         ("Server disconnected", "https://ct", "use https://ct"),
     ],
 )
@@ -435,7 +435,7 @@ def test_a_url_without_an_answer_has_the_remedy_of_its_reason(
     why: str, other: str | None, remedy: str
 ) -> None:
     """And whatever it is, from where the URL was taken."""
-    assert controller_rules.unreached(why, other, "the default") == (
+    assert controller_rules.find_remedy(why, other, "the default") == (
         f"{remedy}; this URL is the default"
     )
 

@@ -18,7 +18,7 @@ from noted_time.client import connections
 from noted_time.client.problems import error_of
 from noted_time.client.protocol import MOST_BYTES, Question
 from noted_time.client.transport import ANSWER_TOO_LATE, AsyncTransport, Transport
-from noted_time_cli.calls.calling import Caller
+from noted_time_cli.client.caller import Caller
 from reader_client import AsyncReaderClient, ReaderClient
 from tests.support.memory import MIB
 from tests.support.waiting import wait_until

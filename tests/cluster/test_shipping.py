@@ -20,12 +20,12 @@ from pyspark import cloudpickle
 
 from demo.trials.spark_programs import ROOT, SparkProgram
 from spark_integration import NotedLogSink
-from spark_integration.beside.query import MarksQuery
-from spark_integration.beside.source import MarksSource
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.source import LogSource
-from spark_integration.session.shipping import shipped
-from spark_integration.session.sources import options_of
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks_source.source import MarksSource
+from spark_integration.session.pickling import make_source_class
+from spark_integration.session.sources import build_options
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
 from writer_client import WriterClient
@@ -144,13 +144,13 @@ def test_a_python_that_lacks_pyarrow_is_told_which_variable_names_another(
 
 def of_source() -> object:
     """Return what Spark sends to the first process of a read."""
-    return shipped(LogSource, "noted_log")
+    return make_source_class(LogSource, "noted_log")
 
 
 def of_reader() -> object:
     """Return what Spark sends to the workers."""
     marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
-    source = MarksSource(options_of(marks))
+    source = MarksSource(build_options(marks))
     return source.streamReader(source.schema())
 
 

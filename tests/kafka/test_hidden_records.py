@@ -21,7 +21,7 @@ from writer_client import (
     Seen,
     WriterClient,
 )
-from writer_client.kafka.event_times import timestamp
+from writer_client.kafka.event_times import get_timestamp
 
 pytestmark = pytest.mark.acceptance
 
@@ -36,7 +36,7 @@ def by_field(broker: Broker, topic: str) -> KafkaFields:
 
 def by_read_timestamp(broker: Broker, topic: str) -> KafkaFields:
     """Return a look at the timestamps of the records."""
-    return KafkaFields(broker.config, topic, timestamp, start="earliest", clock=lambda: NINE)
+    return KafkaFields(broker.config, topic, get_timestamp, start="earliest", clock=lambda: NINE)
 
 
 def by_timestamp(broker: Broker, topic: str) -> KafkaTimes:

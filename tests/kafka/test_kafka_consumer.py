@@ -298,7 +298,7 @@ def test_a_topic_that_was_recreated_under_a_consumer_is_named(
     broker: Broker, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka's own consumer waits for ever at an offset that means another record now."""
-    monkeypatch.setattr("reader_client.kafka.consumer.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("reader_client.kafka.consumer.CHECK_INTERVAL_S", 0.0)
     flights = Flights(broker, served, "recreated-below", 1)
     flights.send(1, 3)
     with flights.consumer("a") as consumer:

@@ -30,7 +30,7 @@ from writer_client import (
     Seen,
     WriterClient,
 )
-from writer_client.kafka.event_times import timestamp
+from writer_client.kafka.event_times import get_timestamp
 from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
@@ -330,7 +330,7 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
         return f"{topic}' uses transactions" in caplog.text
 
     wait_until(is_named)
-    fields = KafkaFields(broker.config, topic, timestamp, start="earliest")
+    fields = KafkaFields(broker.config, topic, get_timestamp, start="earliest")
 
     assert fields().newest == {1: 1000}
 
@@ -462,10 +462,10 @@ def test_reading_continues_where_records_are_left(
     """What was deleted before it was read is named; a topic that ends before that was recreated."""
     broker.send(topic, [(0, str(n), 1000) for n in range(9)])
     broker.truncate(topic, {0: 5})
-    look = KafkaFields(broker.config, topic, timestamp, known=lambda: {0: 2})
-    beyond = KafkaFields(broker.config, topic, timestamp, known=lambda: {0: 12})
+    look = KafkaFields(broker.config, topic, get_timestamp, known=lambda: {0: 2})
+    beyond = KafkaFields(broker.config, topic, get_timestamp, known=lambda: {0: 12})
 
-    latest = KafkaFields(broker.config, topic, timestamp)
+    latest = KafkaFields(broker.config, topic, get_timestamp)
 
     assert latest() == Seen({0: 9, 1: 0})
     assert look() == Seen({0: 9, 1: 0}, {0: 1000}, 1000)

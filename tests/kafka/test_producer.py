@@ -571,7 +571,7 @@ def test_a_topic_created_again_that_is_longer_is_reported_to_its_running_writer(
     broker: Broker, served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its id: no offset goes back. What is delivered from then on is not noted."""
-    monkeypatch.setattr(channel, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(channel, "CHECK_INTERVAL_S", 0.1)
     producer = start()
     producer.produce(value="a", event_time=NOON, partition=0)
     producer.note_time(NOON + 1)

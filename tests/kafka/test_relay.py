@@ -22,7 +22,7 @@ from noted_time.kafka.topic import Topic
 from noted_time.values import StreamCut, reaches
 from noted_time_cli.app import app
 from reader_client import KafkaRelay
-from reader_client.asking.questions import marks_after
+from reader_client.protocol.questions import ask_marks
 from tests.support.kafka_judge import Json, relayed, violations
 from tests.support.processes import environment
 from tests.support.served import Served
@@ -305,7 +305,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
     first = noted(broker, topic)[0]
     broker.delete(f"{topic}.noted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader_client.kafka.relay.marks_after", after_one)
+        patch.setattr("reader_client.kafka.relay.ask_marks", after_one)
         for lower, is_forged in ((10, False), (20, True)):
             values = replace(first, mark=replace(first.mark, lower=lower)).value
             broker.create(f"{topic}.noted", 1)
@@ -322,7 +322,7 @@ def test_a_mark_that_the_controller_dropped_is_compared_with_its_next(
 
 def after_one(stream: str, seq: int, *more: Any) -> Question:  # noqa: ANN401 - any argument
     """Ask as if the controller had dropped the first mark."""
-    return marks_after(stream, max(seq, 1), *more)
+    return ask_marks(stream, max(seq, 1), *more)
 
 
 def command(broker: Broker, served: Served, *words: str) -> tuple[int, str]:

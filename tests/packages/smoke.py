@@ -113,7 +113,7 @@ def use_all(extra: str) -> None:
     """Import each name of the clients that needs an extra."""
     for package in ("reader_client", "writer_client", "noted_time.kafka"):
         module = import_module(package)
-        names = getattr(module, "OPTIONAL", None) or module.NAMES
+        names = getattr(module, "OPTIONAL", None) or module.LAZY_IMPORTS
         for name in (name for name, (_, needed) in names.items() if needed == extra):
             getattr(module, name)
 

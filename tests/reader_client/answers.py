@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from noted_time import Mark, ScaleEvent, StreamCut
 from noted_time.client import position_to_wire
 from noted_time.values import join_into
-from reader_client.asking import answers
-from reader_client.asking.answers import MarksRead, StreamRead
+from reader_client.protocol import answers
+from reader_client.protocol.answers import MarksAnswer, StreamAnswer
 from tests.support.http import as_json
 from tests.support.served import Served
 
@@ -31,7 +31,7 @@ def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
 
 def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
-) -> StreamRead:
+) -> StreamAnswer:
     """Return what ``GET /streams/{stream}`` answers, as far as readers look."""
     wire = {
         "id": stream_id,
@@ -48,7 +48,7 @@ def stream_answer(
         "max_time_ahead_ms": None,
         "logs": [],
     }
-    return answers.stream_answer(wire)
+    return answers.decode_stream(wire)
 
 
 def marks_answer(
@@ -56,7 +56,7 @@ def marks_answer(
     stream_id: str = "a",
     scale_events: int = 0,
     final_cut: Mapping[int, int] | None = None,
-) -> MarksRead:
+) -> MarksAnswer:
     """Return what ``GET /streams/{stream}/marks`` answers."""
     wire = {
         "stream_id": stream_id,
@@ -68,7 +68,7 @@ def marks_answer(
         "ahead_of_stream": False,
         "logs": [],
     }
-    return answers.marks_answer(wire)
+    return answers.decode_marks(wire)
 
 
 def readers_of(served: Served, stream: str) -> object:

@@ -15,10 +15,10 @@ import pytest
 from noted_time import ClientFailed, Rejected
 from noted_time.client import Backoff
 from reader_client import ReaderClient
-from reader_client.asking import questions
+from reader_client.background.wakeup import News
 from reader_client.group import reporting
 from reader_client.marks.follower import Follower
-from reader_client.running.wakeup import News
+from reader_client.protocol import questions
 from tests.reader_client.answers import readers_of, stream_answer
 from tests.support.faults import Faults
 from tests.support.served import Served
@@ -241,7 +241,10 @@ def test_signs_of_life_fit_into_the_streams_timeout() -> None:
     question = next(round_)
     pause = round_.send({"position": {}, "readers": {"r": {}}, **NO_BACKLOG})
 
-    assert (question, pause) == (questions.report("s", "g", "r", {}), questions.Pause(0.25))
+    assert (question, pause) == (
+        questions.report_position("s", "g", "r", {}),
+        questions.Pause(0.25),
+    )
 
 
 def test_a_group_that_takes_no_reader_is_reported(served: Served, stream: str) -> None:

@@ -8,8 +8,8 @@ import pytest
 from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
-from reader_client.asking.answers import group_answer
 from reader_client.group.reporting import ReportedBacklog
+from reader_client.protocol.answers import decode_group
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
@@ -138,12 +138,12 @@ async def test_the_client_for_asyncio_does_the_same(served: Served, stream: str)
 def test_what_changes_meanwhile_is_reported_next() -> None:
     """An answer heeds what was under way, and nothing that came after it."""
     backlog = ReportedBacklog()
-    backlog.say(backlog=True)
+    backlog.set_backlog(backlog=True)
     reports = [backlog.take()]
-    backlog.say(backlog=None)
-    backlog.answered(REPORTED)
+    backlog.set_backlog(backlog=None)
+    backlog.record_answer(REPORTED)
     reports += [backlog.take(), backlog.take()]
-    backlog.answered(BacklogState())
+    backlog.record_answer(BacklogState())
     reports.append(backlog.take())
     backlog.announce()
     reports.append(backlog.take())
@@ -156,4 +156,4 @@ def test_a_reason_that_a_later_controller_names_leaves_the_backlog_what_it_is() 
     because = [{"reason": "behind"}, {"reason": "new"}, {"reason": "behind"}]
     group = {"position": {}, "readers": {}, "backlog": True, "because": because, "since": 5}
 
-    assert group_answer(group).backlog == BacklogState(backlog=True, because=("behind",), since=5)
+    assert decode_group(group).backlog == BacklogState(backlog=True, because=("behind",), since=5)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, ScaleEvent, StreamCut, TimeWindow
-from reader_client.marks.follower import Follower, Since
+from reader_client.marks.follower import Follower, StartMark
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 from tests.support.following import Answer, broken
 from tests.support.http import as_json
@@ -124,7 +124,7 @@ def test_a_reader_that_is_ahead_of_the_stream_starts_again() -> None:
     restored = mark(1, 10, s0=100)
     for followed in (
         follower(restored, mark(2, 20, s0=200)),
-        Follower("default", keep_last=10, since=Since("a", 2)),
+        Follower("default", keep_last=10, since=StartMark("a", 2)),
     ):
         followed.take_stream(stream_answer(last=restored))
         asked = followed.after

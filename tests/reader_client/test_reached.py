@@ -16,7 +16,7 @@ from noted_time.client import Json, Question, mark_to_wire, position_from_wire, 
 from noted_time.client.waiting import NothingKnown, NotYet
 from noted_time.progress import ReadOffsets, find_lookup_starts, parse_offsets
 from reader_client import CompleteTo, complete_to
-from reader_client.asking.reached import UpTo, last_reached, reaches_mark
+from reader_client.protocol.completeness import OffsetsUpTo, check_reached, find_last_reached
 from tests.support.calls import TEN
 from tests.support.served import Served
 from tests.support.streams import deliver, marks_of, stream_of
@@ -130,9 +130,9 @@ class History:
             position[number] = end if self.chance.random() < 0.5 else (own or [0])[-1]
         deliver(self.stream, Note(writer, self.promised[writer], position))
 
-    def answer(self, step: Question | UpTo, read: ReadOffsets) -> Json | ReadOffsets:
+    def answer(self, step: Question | OffsetsUpTo, read: ReadOffsets) -> Json | ReadOffsets:
         """Answer as the controller does."""
-        if isinstance(step, UpTo):
+        if isinstance(step, OffsetsUpTo):
             return read
         history = self.known
         if step.method == "POST":
@@ -159,12 +159,12 @@ def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] |
     `wait` says the same of each mark.
     """
 
-    def perform(step: Question | UpTo) -> Any:  # noqa: ANN401 - of either
-        cut = step.cut if isinstance(step, UpTo) else {}
+    def perform(step: Question | OffsetsUpTo) -> Any:  # noqa: ANN401 - of either
+        cut = step.cut if isinstance(step, OffsetsUpTo) else {}
         return history.answer(step, read_of(history.topic, committed, cut))
 
     try:
-        time, mark, _ = run(last_reached("s", None), perform)
+        time, mark, _ = run(find_last_reached("s", None), perform)
     except NothingKnown:
         time, mark = -1, {"seq": 0}
     for each in history.marks[-5:]:
@@ -172,7 +172,7 @@ def reached(history: History, committed: Mapping[int, int]) -> tuple[int, int] |
         if not wire["cut"]:
             continue
         try:
-            run(reaches_mark("s", wire, each.lower, None), perform)
+            run(check_reached("s", wire, each.lower, None), perform)
             is_reached = True
         except NotYet:
             is_reached = False

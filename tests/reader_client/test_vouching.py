@@ -12,8 +12,8 @@ from noted_time.analysis import AbsencePeriod, WriterPromise
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.values import MAX_INT64, VouchingPeriod
-from reader_client.asking import vouching
-from reader_client.asking.vouching import NotedRead, read_noted
+from reader_client.protocol import vouching
+from reader_client.protocol.vouching import NotedMarksAnswer, read_noted
 from tests.support.served import Served
 
 
@@ -33,7 +33,7 @@ def note(served: Served, stream: str, writer: str, time: int, position: dict[str
     served.post(stream, {"writer": writer, "time": time, "position": position})
 
 
-def read(served: Served, stream: str, domain: str | None = None) -> NotedRead:
+def read(served: Served, stream: str, domain: str | None = None) -> NotedMarksAnswer:
     """Ask for all of it."""
     with closing(Transport(served.url)) as transport:
         return run(read_noted(stream, domain), transport.ask)

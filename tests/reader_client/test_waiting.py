@@ -191,7 +191,7 @@ def post(reports: Reports, known: dict[int, int], fate: Fate) -> None:
     if fate != "lost":
         known.update(taken)
     if fate == "answered":
-        reports.answered(known)
+        reports.record_answer(known)
     else:
         reports.put_back()
 

@@ -15,9 +15,9 @@ from noted_time.client import Backoff
 from noted_time.reading import Tiling
 from noted_time.values import Missing
 from reader_client import AsyncReaderClient, ReaderClient, merged
+from reader_client.background.wakeup import News
 from reader_client.marks.cursors import WindowCursor
 from reader_client.marks.following import Following
-from reader_client.running.wakeup import News
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -164,7 +164,7 @@ def test_windows_are_given_while_the_controller_is_away() -> None:
     )
     cursor = WindowCursor(following, Tiling(10), 0, None)
 
-    assert list(cursor.with_missing(page, None)) == page
+    assert list(cursor.add_missing(page, None)) == page
     assert page[0].missing == Missing(is_known=False)
 
 

@@ -9,10 +9,10 @@ import pytest
 from noted_time import Note
 from noted_time.client import OWNER_HEADER
 from noted_time.client.transport import Transport
-from reader_client.asking.questions import about_stream
+from reader_client.protocol.questions import ask_stream
 from tests.replicas.played import HERE, OTHER, THERE, Played
 from writer_client.sending.exchange import Exchange
-from writer_client.sending.waiting import Pending
+from writer_client.sending.pending_notes import PendingNote
 
 A, B, ELSEWHERE = "http://a", "http://b", "http://elsewhere"
 
@@ -58,7 +58,7 @@ def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
 
     def posted(times: int) -> None:
         for _ in range(times):
-            transport.run(exchange.post((Pending(Note("UA", 5), since=1, made=1),)))
+            transport.run(exchange.post((PendingNote(Note("UA", 5), since=1, made=1),)))
 
     yield posted
     transport.close()
@@ -78,7 +78,7 @@ def test_a_reader_goes_to_the_owner_of_its_stream(replicas: Replicas) -> None:
     transport = Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))
     with closing(transport):
         for _ in range(3):
-            transport.ask(about_stream("s"))
+            transport.ask(ask_stream("s"))
 
     assert replicas.asked == [A, B, B]
 

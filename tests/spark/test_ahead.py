@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
 from noted_time.reading import WholeFrom
-from spark_integration.beside import planner
-from spark_integration.beside.admitted import Admitted, MarksOffset
-from spark_integration.beside.planner import NO_IDS, MarksPlanner, Watched
-from spark_integration.beside.query import AheadLimit, FromKafka, MarksQuery
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
-from spark_integration.marks.feed import Marks
+from spark_integration.marks.feed import NewMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
+from spark_integration.marks_source import planner
+from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from spark_integration.marks_source.planner import NO_IDS, MarksPlanner, WatchedTopic
+from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
 
 
 @dataclass
@@ -67,10 +67,10 @@ class GivenFeed:
         """Continue after it."""
         self._taken = released.seq
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """Return the marks that were added since."""
         new, self._taken = self._marks[self._taken :], len(self._marks)
-        return Marks("s", new)
+        return NewMarks("s", new)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -107,11 +107,11 @@ class Query:
         """
         self.limit = limit
         streams = {"flights": KafkaTopic("flights")}
-        terms = FromKafka({"flights": "flights"}, ahead=ahead, limit=limit)
+        terms = KafkaPlanning({"flights": "flights"}, ahead=ahead, limit=limit)
         policy = WatermarkPolicy(batch_after_mark=claims)
         query = MarksQuery(streams, "", self._checkpoint, policy=policy, kafka=terms)
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
-        watched = {"flights": Watched(self.topic, terms, patience_s=self.patience_s)}
+        watched = {"flights": WatchedTopic(self.topic, terms, patience_s=self.patience_s)}
         self._planner = MarksPlanner(query, releasers, watched)
         self._frozen: dict[int, int] | None = None
         if now:

@@ -41,11 +41,11 @@ from spark_integration import (
 )
 from spark_integration.log.options import Option
 from spark_integration.log.query import LogQuery
-from spark_integration.log.rows import scan_schema
+from spark_integration.log.rows import build_scan_schema
 from spark_integration.log.source import LogSource
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
-from spark_integration.session.sources import options_of
+from spark_integration.session.sources import build_options
 from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served
@@ -237,7 +237,7 @@ def test_a_query_that_is_planned_elsewhere_refuses_them_too(served: Served) -> N
 def test_the_column_of_ingestion_itself_is_taken(served: Served) -> None:
     """By its name, and by none; and a column that lags by what the query allows for."""
     served.create("seen", domains=["default", "ingestion"])
-    named, ingested = Noted(served.url, "seen"), partial(LogQuery.asked, domain="ingestion")
+    named, ingested = Noted(served.url, "seen"), partial(LogQuery.create, domain="ingestion")
     columns = [
         ingested("log", named, ()).event_time,
         ingested("log", named, (), event_time="_ingested").event_time,
@@ -251,11 +251,11 @@ def test_a_query_travels_in_the_options_of_a_source(tmp_path: Path) -> None:
     """Spark's options know only strings."""
     options = (CatchUp(BacklogPolicy(5, None, "sticky"), 7), ReadRange(NOON))
     policy = WatermarkPolicy(on_seal="hold")
-    query = LogQuery.asked(
+    query = LogQuery.create(
         tmp_path, Noted("http://a", "flights"), options, event_time="time", policy=policy
     )
 
-    assert LogSource(options_of(query)).query == query
+    assert LogSource(build_options(query)).query == query
 
 
 def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller: Served) -> None:
@@ -296,6 +296,6 @@ def test_the_event_time_is_read_whatever_the_columns_are(flights: NotedStream) -
     columns = Columns(("name", "time"))
     query = LogQuery(str(flights.root), "flights", "http://x", "time", columns=columns)
 
-    assert scan_schema(query).simpleString() == (
+    assert build_scan_schema(query).simpleString() == (
         "struct<name:string,time:timestamp,_noted_mark_time:timestamp>"
     )

@@ -35,7 +35,7 @@ def plan(begun: LogOffset, last_lower: int | None, first_lower: int | None = Non
     files = {0: [LogFile(Path("0"), 0, begun.segments.get(0, 0) + 1)]}
     marks = cast("Releaser", SimpleNamespace(last_lower=last_lower, lower_at=lambda _: first_lower))
     unread = Unread(files, begun.segments)
-    return Plan(begun, begun.released("default"), marks, unread, USUAL)
+    return Plan(begun, begun.get_released("default"), marks, unread, USUAL)
 
 
 def limited(
@@ -46,7 +46,7 @@ def limited(
 
     def divide(unread: Unread, most: int) -> dict[int, int]:
         limits.append(ReadMaxRows(most))
-        return unread.rows()
+        return unread.count_rows()
 
     limit(replace(plan(begun, last_lower, first_lower), divide=divide))
     return limits[0] if limits else ReadAllAvailable()
@@ -58,13 +58,13 @@ def test_the_limit_is_larger_while_behind_and_the_flag_shows_it() -> None:
     found = []
     for lower, last in ((50, 100), (100, 105)):
         most = limited(limit, end(lower), last)
-        found.append((most, limit.flagged(begun, end(lower, 9)).backlog))
+        found.append((most, limit.flag_backlog(begun, end(lower, 9)).backlog))
     never = Limit(None)
 
     assert found == [(ReadMaxRows(50), True), (USUAL, False)]
-    assert limit.flagged(begun, end(50)) == begun
+    assert limit.flag_backlog(begun, end(50)) == begun
     assert limited(never, end(50), 100) == USUAL
-    assert never.flagged(begun, end(50, 9)).backlog is None
+    assert never.flag_backlog(begun, end(50, 9)).backlog is None
 
 
 def test_a_query_that_caught_up_for_good_has_after_a_restart() -> None:
@@ -93,7 +93,7 @@ def test_nothing_is_concluded_before_a_mark_is_known() -> None:
     limit = Limit(CatchUp(BEHIND, 50))
     most = limited(limit, end(50), None)
 
-    assert (most, limit.flagged(end(50), end(50, 9)).backlog) == (USUAL, None)
+    assert (most, limit.flag_backlog(end(50), end(50, 9)).backlog) == (USUAL, None)
 
 
 @pytest.mark.parametrize("flag", [None, True, False])

@@ -11,7 +11,7 @@ import pytest
 
 from noted_time import Rejected, Unreachable
 from spark_integration.checkpoint import files
-from spark_integration.checkpoint.files import place_of
+from spark_integration.checkpoint.files import parse_place
 from spark_integration.checkpoint.query_progress import QueryProgress
 from tests.support.object_store import SECRET, ObjectStore
 
@@ -56,7 +56,7 @@ def plan(store: ObjectStore, batch: int) -> None:
 )
 def test_a_checkpoint_is_found_by_its_uri(checkpoint: str, place: tuple[str, str, str]) -> None:
     """As Spark finds it."""
-    assert place_of(checkpoint) == place
+    assert parse_place(checkpoint) == place
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_an_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) ->
     (store.root / "lake" / "q" / "metadata").write_text('{"id": "an-id"}')
     plan(store, 9)
     progress = QueryProgress(f"{where}/q")
-    seen = [progress.watermark(9), progress.watermark(9)]
+    seen = [progress.read_watermark(9), progress.read_watermark(9)]
     plan(store, 10)
-    seen.append(progress.watermark(10))
+    seen.append(progress.read_watermark(10))
 
-    assert (seen, progress.query_id()) == ([9, 9, 10], "an-id")
+    assert (seen, progress.read_query_id()) == ([9, 9, 10], "an-id")
     names = ["9", "10", "10", "10", "11"]
     asked = ["LIST lake/q/offsets/", *(f"GET lake/q/offsets/{name}" for name in names)]
     assert store.requests == [*asked, "GET lake/q/metadata"]
@@ -100,9 +100,9 @@ def test_an_offset_log_in_a_store_is_followed(store: ObjectStore, where: str) ->
 def test_a_store_without_the_log_says_so(where: str) -> None:
     """As a disk does."""
     with pytest.raises(Rejected, match=f"'{where}/elsewhere' .* it has no batch yet"):
-        QueryProgress(f"{where}/elsewhere").watermark(0)
+        QueryProgress(f"{where}/elsewhere").read_watermark(0)
     with pytest.raises(Rejected, match="no metadata file"):
-        QueryProgress(f"{where}/q").query_id()
+        QueryProgress(f"{where}/q").read_query_id()
 
 
 @pytest.mark.parametrize("where", ["s3a://lake", AZURE, "gs://lake"])
@@ -126,11 +126,11 @@ def test_an_error_of_a_store_names_the_checkpoint_and_the_remedy(  # noqa: PLR09
 ) -> None:
     """In bounded time, and without the secrets with which it was asked."""
     if not fault:
-        monkeypatch.setattr(files, "ANSWER", {"timeout": timedelta(seconds=0.2)})
-    monkeypatch.setattr(files, "RETRIES", 1)
+        monkeypatch.setattr(files, "REQUEST_TIMEOUTS", {"timeout": timedelta(seconds=0.2)})
+    monkeypatch.setattr(files, "MAX_RETRIES", 1)
     store.fault = fault
     with pytest.raises(kind, match=says) as failed:
-        QueryProgress(f"{where}/q").watermark(0)
+        QueryProgress(f"{where}/q").read_watermark(0)
 
     assert f"checkpoint_location='{where}/q'" in str(failed.value)
     assert SECRET not in str(failed.value)
@@ -143,11 +143,11 @@ def test_missing_credentials_are_named(store: ObjectStore, monkeypatch: pytest.M
     store.fault = 404
 
     with pytest.raises(Rejected, match=r"needs credentials .* set AWS_ACCESS_KEY_ID"):
-        QueryProgress("s3a://lake/q").watermark(0)
+        QueryProgress("s3a://lake/q").read_watermark(0)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """And how to install it."""
     monkeypatch.setitem(sys.modules, "obstore.store", None)
     with pytest.raises(ImportError, match=r"needs obstore: pip install .*\[spark\]"):
-        QueryProgress("s3a://lake/q").watermark(0)
+        QueryProgress("s3a://lake/q").read_watermark(0)

@@ -11,7 +11,7 @@ from pyspark.sql.functions import window
 
 from demo.trials.kafka import Broker
 from reader_client import complete_to
-from spark_integration.checkpoint.committed import committed_offsets
+from spark_integration.checkpoint.committed import read_committed_offsets
 from tests.support.served import Served
 
 pytestmark = [pytest.mark.spark, pytest.mark.acceptance]
@@ -56,7 +56,7 @@ def test_a_query_is_complete_to_what_it_committed(
             .start()
         )
         query.awaitTermination()
-        read = committed_offsets(place, topic)
+        read = read_committed_offsets(place, topic)
         found.append(complete_to(controller.url, topic, read).time)
 
     written = spark.read.parquet(str(tmp_path / "sink")).count()

@@ -21,7 +21,11 @@ from noted_time.kafka import Topic
 from reader_client import ReaderClient
 from spark_integration import BatchRead, KafkaRecords, Noted, kafka_offsets, read_complete_kafka
 from spark_integration.complete import read_kafka
-from spark_integration.complete.read_kafka import OffsetRange, gone, needed
+from spark_integration.complete.read_kafka import (
+    OffsetRange,
+    find_deleted_ranges,
+    find_needed_ranges,
+)
 from tests.support.bundles import taken
 from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
@@ -216,7 +220,7 @@ def test_a_window_that_cannot_be_read_says_why(
     hourly: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time, a transaction that is open, another topic, an option that is ours, no field."""
-    monkeypatch.setattr(read_kafka, "THERE_S", 0.5)
+    monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
     broker, name = hourly.broker, hourly.name
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
     hanging = Producer({**broker.config, "transactional.id": name})
@@ -279,8 +283,8 @@ def test_what_is_needed_and_not_gone_is_all_of_a_window(  # noqa: PLR0913 - what
     }
     cuts = StreamCut(from_cut), StreamCut({p: end for p, end in to.items() if end})
     window = CompleteWindow(start, start + 10, *cuts, 1, 0, exact=exact)
-    lost = gone(window, begun, since)
-    reads = [needed(window, begun, firsts) for firsts in ({}, since, from_cut)]
+    lost = find_deleted_ranges(window, begun, since)
+    reads = [find_needed_ranges(window, begun, firsts) for firsts in ({}, since, from_cut)]
 
     assert all(read.keys() == topic.keys() for read in reads)
     assert all(begun[p] <= start <= end for read in reads for p, (start, end) in read.items())

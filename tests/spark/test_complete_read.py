@@ -18,10 +18,10 @@ from noted_time.client import position_from_wire
 from noted_time.filelog import file_name, segment_directory
 from spark_integration import BatchRead, Noted, read_complete
 from spark_integration.complete.source import CompleteSource, WindowQuery, WindowReader
-from spark_integration.complete.window import complete_window
+from spark_integration.complete.window import wait_for_window
 from spark_integration.log.rows import RowShape
-from spark_integration.scan.files import Between, LogFiles
-from spark_integration.session.sources import options_of
+from spark_integration.scan.files import CutRange, LogFiles
+from spark_integration.session.sources import build_options
 from tests.support.hourly_log import HOUR, HourlyLog, note_of, written
 from tests.support.page import Runner, examples, text_of
 from tests.support.served import Served
@@ -42,7 +42,7 @@ def planned(log: HourlyLog, query: dict[str, Any]) -> int:
     }
     where: dict[str, Any] = {"root": str(log.files.root), "stream": "flights"}
     asking = WindowQuery(event_time="time", **where, **cuts, **query)
-    source = CompleteSource(options_of(asking))
+    source = CompleteSource(build_options(asking))
     reader = WindowReader(source.query, RowShape(source.schema(), "time"))
     return sum(each.rows for task in reader.partitions() for each in task.work)  # type: ignore[attr-defined]
 
@@ -244,7 +244,7 @@ def looked_up(url: str, start: int, end: int, **asked: Any) -> None:  # noqa: AN
     late = asked.pop("late", "warn")
     where: dict[str, Any] = {"event_time": "at", "domain": None}
     noted, read = Noted(url, "flights"), BatchRead(**asked)
-    complete_window(noted, start, end, read=read, late=late, **where)
+    wait_for_window(noted, start, end, read=read, late=late, **where)
 
 
 def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
@@ -312,7 +312,7 @@ def test_statistics_of_every_unit_are_understood(tmp_path: Path, unit: str) -> N
     path = segment_directory(tmp_path, "flights", 0)
     path.mkdir(parents=True)
     pq.write_table(pa.table({"time": times}), path / file_name("flights", 0, 0))
-    files = LogFiles(tmp_path, "flights", between=Between({}, {0: 2}, "time")).refresh()
+    files = LogFiles(tmp_path, "flights", between=CutRange({}, {0: 2}, "time")).refresh()
 
     least = -1000 if unit == "s" else -1500
     assert [(g.least, g.most) for g in files[0][0].groups] == [(least, 2000)]

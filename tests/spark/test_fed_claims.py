@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from demo.trials.starting import started
 from noted_time.client import Json
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
-from spark_integration.checkpoint.query_progress import Planned, QueryProgress
+from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.log.query import LogQuery
 from spark_integration.marks.released import Released, Restated
 from tests.spark.conftest import Reads
@@ -140,11 +140,11 @@ def test_a_log_without_a_mark_has_no_batch_more(flights: NotedStream) -> None:
     ]
 
 
-def plans(checkpoint: Path) -> list[Planned]:
+def plans(checkpoint: Path) -> list[PlannedBatch]:
     """Return all batches of a query."""
     progress = QueryProgress(str(checkpoint))
     names = sorted(int(name) for name in _names(checkpoint / "offsets"))
-    return [progress.planned(batch) for batch in names]
+    return [progress.read_batch(batch) for batch in names]
 
 
 def _names(log: Path) -> list[str]:

@@ -13,9 +13,9 @@ from noted_time import Mark, Rejected, StreamCut, Unreachable
 from spark_integration import Ingestion
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
-from spark_integration.marks.feed import Marks
+from spark_integration.marks.feed import NewMarks
 from spark_integration.marks.released import Released
-from spark_integration.scan.admission import Unread, shares
+from spark_integration.scan.admission import Unread, compute_shares
 from spark_integration.scan.files import LogFile
 from tests.spark.conftest import Reads
 from tests.support.log_reading import batches, log_query, reader_of
@@ -41,10 +41,10 @@ class KeptMarks:
         """See `MarksFeed`."""
         self.marks = [mark for mark in self.marks if mark.seq > released.seq]
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """See `MarksFeed`."""
         new, self.marks = self.marks, []
-        return Marks() if self.is_away else Marks(self.stream_id, new)
+        return NewMarks() if self.is_away else NewMarks(self.stream_id, new)
 
     def close(self) -> None:
         """See `MarksFeed`."""
@@ -72,7 +72,7 @@ def stamps(
     found = {}
     for segment, run in files.items():
         start, end = begun.segments.get(segment, 0), ended.segments.get(segment, 0)
-        for each in marks.slices(ended, [(segment, run, start, end)]):
+        for each in marks.split_by_stamp(ended, [(segment, run, start, end)]):
             for row in range(each.first, each.last):
                 found[segment, int(each.path) + row] = each.stamp_ms
     return found
@@ -82,10 +82,10 @@ def batch(
     marks: IngestionMarks, files: dict[int, list[LogFile]], begun: LogOffset, limit: int
 ) -> LogOffset:
     """Return the end of the next micro-batch, as the source plans it."""
-    unread = Unread(files, begun.segments).upto(marks.cut)
-    ends = unread.ends(shares(unread.rows(), limit))
+    unread = Unread(files, begun.segments).limit_to_cut(marks.cut)
+    ends = unread.find_ends(compute_shares(unread.count_rows(), limit))
     ended = LogOffset(begun.stream, segments={**begun.segments, **ends}, marks=begun.marks)
-    return marks.stamping(begun, ended, files)
+    return marks.stamp(begun, ended, files)
 
 
 growths = st.lists(

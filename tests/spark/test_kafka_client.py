@@ -6,7 +6,7 @@ import pytest
 
 from noted_time import Rejected
 from noted_time.kafka.config_function import FUNCTION_SETTING
-from spark_integration.kafka.client import client_config
+from spark_integration.kafka.client import build_client_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -53,7 +53,10 @@ def test_a_login_and_pem_stores_are_translated(
     """As Java reads them, and nothing else of the options is taken."""
     options = {f"kafka.{name}": value for name, value in given.items()} | {"minPartitions": "3"}
 
-    assert client_config("b:9092", options, None) == {"bootstrap.servers": "b:9092", **expected}
+    assert build_client_config("b:9092", options, None) == {
+        "bootstrap.servers": "b:9092",
+        **expected,
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,10 +73,10 @@ def test_what_has_no_translation_is_named_without_its_value(name: str, value: st
     """And goes into client=."""
     options = {f"kafka.{name}": value, "kafka.security.protocol": "SASL_SSL"}
     with pytest.raises(Rejected, match=f'kafka.{name} is for Java.*client="module:') as refused:
-        client_config("b:9092", options, None)
+        build_client_config("b:9092", options, None)
 
     assert "secret" not in str(refused.value)
-    assert client_config("b:9092", options, {"sasl.username": "me"}) == {
+    assert build_client_config("b:9092", options, {"sasl.username": "me"}) == {
         "bootstrap.servers": "b:9092",
         "security.protocol": "SASL_SSL",
         "sasl.username": "me",
@@ -85,9 +88,9 @@ def test_a_function_is_refused_which_the_planner_cannot_get(client: Any) -> None
     """By its name it can."""
     options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
     with pytest.raises(Rejected, match='give its name, client="module:function"'):
-        client_config("b:9092", options, client)
+        build_client_config("b:9092", options, client)
 
-    assert client_config("b:9092", options, "kafka_login:config") == {
+    assert build_client_config("b:9092", options, "kafka_login:config") == {
         "bootstrap.servers": "b:9092",
         "sasl.mechanism": "AWS_MSK_IAM",
         FUNCTION_SETTING: "kafka_login:config",

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected
 from spark_integration import Batches, Columns, split_late
-from spark_integration.log.rows import scan_schema
+from spark_integration.log.rows import build_scan_schema
 from tests.spark.conftest import Reads
 from tests.support.disorder import Step, disorder, replay
 from tests.support.log_reading import Batch, batches, log_query
@@ -66,7 +66,7 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
 
     assert sum(len(batch.rows) for batch in found) == sum(flights.position.values())
     for before, batch in pairwise(found):
-        lower = before.end.released("default").lower
+        lower = before.end.get_released("default").lower
         assert batch.late == [time for time, _ in batch.rows if lower is not None and time < lower]
     assert (found[0].late, found[-1].late, len(found[-1].rows)) == ([], [27_999], 2)
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_split_is_refused(read: Reads, flights: NotedStream) -> N
     with pytest.raises(Rejected, match=r'read them with Columns\(late="keep"\)'):
         split_late(read(flights.begun()))
     with pytest.raises(Rejected, match="column _late of the log is taken"):
-        scan_schema(
+        build_scan_schema(
             log_query(flights, Columns(late="keep")),
             StructType([*EVENTS.fields, StructField("_late", StringType())]),
         )

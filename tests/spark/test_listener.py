@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, QueryTerminatedEv
 
 from noted_time.values import InvalidName
 from spark_integration import KafkaTopic, PositionListener
-from spark_integration.checkpoint.listener import _position
+from spark_integration.checkpoint.listener import _join_positions
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
@@ -51,7 +51,7 @@ def test_a_topic_counts_though_the_source_reads_others_too(
     listener = PositionListener(controller.url, "flights", "g", "r", position=position)
     offset = '{"flights": {"0": 3}, "landings": {"0": 9}}'
 
-    assert _position([offset], listener._position_of) == {0: 3}
+    assert _join_positions([offset], listener._position_of) == {0: 3}
 
 
 def test_only_the_query_of_the_name_is_reported(controller: Served) -> None:

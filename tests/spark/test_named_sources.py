@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from demo.trials.kafka import Broker
 from spark_integration import Noted, WatermarkPolicy, with_noted_watermark
-from spark_integration.checkpoint.committed import committed_offsets
-from spark_integration.session.settings import EVOLUTION
+from spark_integration.checkpoint.committed import read_committed_offsets
+from spark_integration.session.settings import EVOLUTION_SETTING
 from tests.cli.conftest import Commands
 from tests.spark.conftest import Reads
 from tests.spark.test_any_source import Ticks
@@ -43,9 +43,9 @@ def by_name(spark: SparkSession) -> Iterator[SparkSession]:
 @pytest.fixture
 def evolving(by_name: SparkSession) -> Iterator[SparkSession]:
     """Return a session whose queries may change their sources, so that each needs a name."""
-    by_name.conf.set(EVOLUTION, "true")
+    by_name.conf.set(EVOLUTION_SETTING, "true")
     yield by_name
-    by_name.conf.unset(EVOLUTION)
+    by_name.conf.unset(EVOLUTION_SETTING)
 
 
 def names_in(checkpoint: Path) -> list[str]:
@@ -144,7 +144,7 @@ def test_a_topic_continues_under_its_marks(
     said = Commands(clock.url)("doctor", clock.name, "--checkpoint", place, "--json")
     (found,) = (each for each in said.json["verdicts"] if each["check"] == "checkpoint")
     assert clock.counts == [(0, 4), (1, 4)]
-    assert committed_offsets(place, clock.name).position == {0: 4, 1: 4}
+    assert read_committed_offsets(place, clock.name).position == {0: 4, 1: 4}
     assert (found["outcome"], len(names_in(output.checkpoint))) == ("ok", 2)
 
 

@@ -55,7 +55,7 @@ class User:
     def counts(self) -> list[tuple[int, int]]:
         """Run the query again; returns (second, rows) of every second that came out so far."""
         noted, policy = Noted(self.url, "orders"), WatermarkPolicy(strict=False)
-        query = LogQuery.asked(self.log, noted, (), event_time="time", policy=policy)
+        query = LogQuery.create(self.log, noted, (), event_time="time", policy=policy)
         self._found += batches(query, self._found[-1].end if self._found else None)
         return counted(self._found)
 

@@ -9,10 +9,10 @@ import pytest
 
 from noted_time import Rejected
 from spark_integration import Batches
-from spark_integration.beside.admitted import Admitted, MarksOffset
-from spark_integration.beside.query import MarksQuery
-from spark_integration.beside.source import MarksReader
 from spark_integration.checkpoint.source_positions import KafkaTopic
+from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks_source.source import MarksReader
 from tests.support.log_reading import batches, log_query, replayed
 from tests.support.noted_stream import NotedStream
 from tests.support.served import Served

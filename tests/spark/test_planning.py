@@ -12,12 +12,12 @@ from noted_time import Rejected
 from spark_integration.scan.admission import (
     Slice,
     Unread,
-    advanced,
-    below,
+    advance_offset,
     check_there,
-    shares,
-    slices,
-    tasks,
+    compute_shares,
+    divide_into_tasks,
+    find_slices,
+    select_below,
 )
 from spark_integration.scan.files import LogFile
 
@@ -41,7 +41,7 @@ def test_shares_give_away_the_limit_and_never_more_than_there_is(
     rows: dict[int, int], limit: int
 ) -> None:
     """As much as the limit allows in all, and no segment beyond its end."""
-    given_away = shares(rows, limit)
+    given_away = compute_shares(rows, limit)
 
     assert sum(given_away.values()) == min(limit, sum(rows.values()))
     assert all(0 <= given_away[segment] <= rows[segment] for segment in rows)
@@ -52,10 +52,10 @@ def test_an_offset_advanced_by_rows_has_just_those_rows_below_it(
     files: list[LogFile], start: int, rows: int
 ) -> None:
     """Across files and gaps, from the middle of any of them."""
-    there = Unread({0: files}, {0: start}).rows()[0]
-    end = advanced(files, start, min(rows, there))
+    there = Unread({0: files}, {0: start}).count_rows()[0]
+    end = advance_offset(files, start, min(rows, there))
 
-    assert sum(each.rows for each in slices(files, start, end)) == min(rows, there)
+    assert sum(each.rows for each in find_slices(files, start, end)) == min(rows, there)
 
 
 @pytest.mark.parametrize(("start", "rows", "end"), [(0, 2, 2), (0, 3, 9), (3, 0, 9), (3, 1, 10)])
@@ -63,14 +63,14 @@ def test_offsets_that_were_never_used_are_read_with_the_row_before_them(
     start: int, rows: int, end: int
 ) -> None:
     """The segment has rows at 0 to 3 and at 9 to 11: a cut at 5 is reached after the third row."""
-    assert advanced([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
+    assert advance_offset([LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)], start, rows) == end
 
 
 def test_a_position_that_has_read_all_below_a_cut_reaches_it() -> None:
     """Also if the cut lies among offsets that were never used."""
     files = [LogFile(Path("a"), 0, 3), LogFile(Path("b"), 9, 11)]
 
-    assert [advanced(below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
+    assert [advance_offset(select_below(files, cut), 0, 99) for cut in (0, 2, 3, 5, 9, 10, 20)] == [
         0, 2, 3, 5, 9, 10, 11,
     ]  # fmt: skip
 
@@ -85,7 +85,7 @@ def test_files_end_at_a_cut_or_where_they_were_read() -> None:
     log = files((0, 10), (10, 20), (20, 30))
 
     assert [
-        [(each.start, each.end) for each in Unread(log, start).upto(cut).files[0]]
+        [(each.start, each.end) for each in Unread(log, start).limit_to_cut(cut).files[0]]
         for start, cut in (({}, {0: 15}), ({0: 18}, {0: 15}), ({}, {1: 5}))
     ] == [[(0, 10), (10, 15)], [(0, 10), (10, 18)], [(0, 0)]]
 
@@ -115,7 +115,7 @@ def test_rows_deleted_after_they_were_read_are_not_missed(start: int, end: int) 
 def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, least: int) -> None:
     """However they are cut, put together they are the slices that were dealt out."""
     work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
-    dealt = [each for task in tasks(work, cores, least) for each in task]
+    dealt = [each for task in divide_into_tasks(work, cores, least) for each in task]
 
     rows = [(each.path, row) for each in dealt for row in range(each.first, each.last)]
     assert rows == [(each.path, row) for each in work for row in range(each.last)]
@@ -125,7 +125,7 @@ def test_tasks_read_every_row_once_and_in_order(sizes: list[int], cores: int, le
 def test_tasks_differ_by_one_row_at_most(sizes: list[int], cores: int) -> None:
     """No core waits for another one."""
     work = [Slice(str(number), 0, size) for number, size in enumerate(sizes)]
-    loads = [sum(each.rows for each in task) for task in tasks(work, cores, least=1)]
+    loads = [sum(each.rows for each in task) for task in divide_into_tasks(work, cores, least=1)]
 
     assert max(loads) - min(loads) <= 1
 
@@ -134,4 +134,4 @@ def test_a_small_batch_is_one_task() -> None:
     """Another task would cost more than it saves."""
     work = [Slice(str(number), 0, 1000) for number in range(16)]
 
-    assert tasks(work, cores=8) == [work]
+    assert divide_into_tasks(work, cores=8) == [work]

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from noted_time import Rejected
-from spark_integration.beside.admitted import Admitted, MarksOffset
-from spark_integration.checkpoint.query_progress import Planned, QueryProgress
+from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.offset import LogOffset
+from spark_integration.marks_source.admitted import Admitted, MarksOffset
 
 FLIGHTS = KafkaTopic("flights")
 
@@ -38,7 +38,7 @@ def test_the_position_is_that_of_the_newest_batch_planned(tmp_path: Path) -> Non
     seen = []
     for batch in range(9, 12):
         plan(tmp_path, batch, marks("a"), {"flights": {"0": batch, "1": 2 * batch}})
-        seen.append(progress.position("a", FLIGHTS))
+        seen.append(progress.find_position("a", FLIGHTS))
 
     assert seen == [{0: 9, 1: 18}, {0: 10, 1: 20}, {0: 11, 1: 22}]
 
@@ -52,7 +52,10 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
     plan(tmp_path, 0, {"trains": {}}, marks("a"), {"flights": {"0": 1}}, marks("b"), "-", log)
     progress = QueryProgress(f"file://{tmp_path}")
 
-    assert [progress.position("a", FLIGHTS), progress.position("b", FLIGHTS)] == [{0: 1}, {}]
+    assert [progress.find_position("a", FLIGHTS), progress.find_position("b", FLIGHTS)] == [
+        {0: 1},
+        {},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,13 +87,13 @@ def test_a_log_without_information_is_refused(
     plan(tmp_path, 0, *offsets, version=version)
 
     with pytest.raises(Rejected, match=says):
-        QueryProgress(str(tmp_path)).position("a", FLIGHTS)
+        QueryProgress(str(tmp_path)).find_position("a", FLIGHTS)
 
 
 def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
     """It is not the checkpoint of a query that has planned a batch."""
     with pytest.raises(Rejected, match="has no batch yet"):
-        QueryProgress(str(tmp_path / "nowhere")).position("a", FLIGHTS)
+        QueryProgress(str(tmp_path / "nowhere")).find_position("a", FLIGHTS)
 
 
 def metadata(watermark_ms: int, **conf: str) -> object:
@@ -104,18 +107,18 @@ def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> Non
     plan(tmp_path, 3, {"flights": {"0": 1}}, "-", metadata=metadata(30, **policy))
     plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, metadata=metadata(40, **policy))
 
-    planned = QueryProgress(str(tmp_path)).planned(3)
+    planned = QueryProgress(str(tmp_path)).read_batch(3)
 
-    assert planned == Planned("5b1e", 3, 30, "max", ({"flights": {"0": 1}}, None))
+    assert planned == PlannedBatch("5b1e", 3, 30, "max", ({"flights": {"0": 1}}, None))
 
 
 def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
     """Spark writes 0, and older releases of it wrote no policy."""
     plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
 
-    planned = QueryProgress(str(tmp_path)).planned(0)
+    planned = QueryProgress(str(tmp_path)).read_batch(0)
 
-    assert planned == Planned("5b1e", 0, None, "min", ({"flights": {"0": 1}},))
+    assert planned == PlannedBatch("5b1e", 0, None, "min", ({"flights": {"0": 1}},))
 
 
 def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
@@ -123,7 +126,7 @@ def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
     plan(tmp_path, 4, {"flights": {"0": 1}}, metadata=metadata(0))
 
     with pytest.raises(Rejected, match="it does not have batch 3"):
-        QueryProgress(str(tmp_path)).planned(3)
+        QueryProgress(str(tmp_path)).read_batch(3)
 
 
 def test_the_watermark_is_that_of_the_batch_planned_last(tmp_path: Path) -> None:
@@ -132,6 +135,6 @@ def test_the_watermark_is_that_of_the_batch_planned_last(tmp_path: Path) -> None
     plan(tmp_path, 4, {"flights": {"0": 2}}, metadata=metadata(40))
     progress = QueryProgress(str(tmp_path))
 
-    assert progress.watermark(4) == 40
+    assert progress.read_watermark(4) == 40
     with pytest.raises(Rejected, match="is at batch 4, and this is batch 3"):
-        progress.watermark(3)
+        progress.read_watermark(3)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_integration.session.sources import parallelism, registered
+from spark_integration.session.sources import count_cores, register_source
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +44,7 @@ def test_a_session_made_later_reads_what_its_parent_had_registered(spark: SparkS
     sessions = [spark, spark.newSession()]
 
     rows = [
-        session.read.format(registered(session, One)).load().first()
+        session.read.format(register_source(session, One)).load().first()
         for session in [*sessions, *sessions]
     ]
 
@@ -56,9 +56,9 @@ def test_the_cores_of_a_session_are_those_that_spark_has_or_is_to_get(
 ) -> None:
     """However many the caller's machine has."""
     monkeypatch.setattr("os.cpu_count", lambda: 64)
-    cores = [parallelism(spark)]
+    cores = [count_cores(spark)]
     settings = {"spark.executor.instances": "3", "spark.executor.cores": "4"}
     monkeypatch.setattr(spark.conf, "get", settings.get)
-    cores.append(parallelism(spark))
+    cores.append(count_cores(spark))
 
     assert cores == [2, 12]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from noted_time import Mark, StreamCut
-from spark_integration.beside.admitted import Admitted
-from spark_integration.marks.feed import Marks
+from spark_integration.marks.feed import NewMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.watermark import LAST_MS
+from spark_integration.marks_source.admitted import Admitted
 
 YEAR_1 = -62_135_596_799_999
 
@@ -21,7 +21,7 @@ YEAR_1 = -62_135_596_799_999
 class GivenFeed:
     """Marks that a test hands over."""
 
-    def __init__(self, *answers: Marks) -> None:
+    def __init__(self, *answers: NewMarks) -> None:
         self.answers = list(answers)
         self.begun_at: list[Released] = []
 
@@ -31,16 +31,16 @@ class GivenFeed:
         """Remember the position."""
         self.begun_at.append(released)
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """Return the next answer, or that of the last stream if there is none."""
         return self.answers.pop(0) if len(self.answers) > 1 else self._last()
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _last(self) -> Marks:
+    def _last(self) -> NewMarks:
         answer = self.answers[0]
-        self.answers = [Marks(answer.stream_id)]
+        self.answers = [NewMarks(answer.stream_id)]
         return answer
 
 
@@ -52,7 +52,7 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
 
 def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
     """The last one whose cut is reached; a crossed one bounds nothing."""
-    feed = GivenFeed(Marks("a", (mark(1, 10, s0=5), mark(2, 20, s0=5, s1=3))))
+    feed = GivenFeed(NewMarks("a", (mark(1, 10, s0=5), mark(2, 20, s0=5, s1=3))))
     releaser = Releaser(feed)
     releaser.follow(Released())
     positions: list[dict[int, int]] = [{0: 4, 1: 9}, {0: 9, 1: 2}, {0: 5, 1: 3}]
@@ -66,7 +66,7 @@ def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
 
 def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
     """A restart does not read the history again."""
-    feed = GivenFeed(Marks("a", (mark(8, 80, s0=1),)))
+    feed = GivenFeed(NewMarks("a", (mark(8, 80, s0=1),)))
     Releaser(feed).follow(Released("a", 7, 70))
 
     assert feed.begun_at == [Released("a", 7, 70)]
@@ -75,7 +75,7 @@ def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
 def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
     """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
     feed = GivenFeed(
-        Marks("a", (mark(9, 90, s0=1),)), Marks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
+        NewMarks("a", (mark(9, 90, s0=1),)), NewMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
     )
     releaser = Releaser(feed)
     before = Released("a", 8, 80)
@@ -91,7 +91,7 @@ def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
 
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
     """A query that was away for longer than marks are kept continues with the kept ones."""
-    feed = GivenFeed(Marks("a", (mark(3, 30, s0=1),)), Marks("a", (mark(7, 70, s0=4),)))
+    feed = GivenFeed(NewMarks("a", (mark(3, 30, s0=1),)), NewMarks("a", (mark(7, 70, s0=4),)))
     releaser = Releaser(feed)
     for _ in range(2):
         releaser.follow(Released())
@@ -105,7 +105,9 @@ def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
 ) -> None:
     """All that follow lie beyond it too, until the stream is recreated."""
     beyond = (mark(2, lower, s0=2), mark(3, lower + 1, s0=3))
-    feed = GivenFeed(Marks("a", (mark(1, 10, s0=1), *beyond)), Marks("b", (mark(1, 20, s0=1),)))
+    feed = GivenFeed(
+        NewMarks("a", (mark(1, 10, s0=1), *beyond)), NewMarks("b", (mark(1, 20, s0=1),))
+    )
     releaser = Releaser(feed)
     let_in = []
     for _ in range(2):
@@ -127,7 +129,7 @@ def test_time_advances_with_the_first_mark_that_spark_can_express(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
     """Spark has no year 0; the next mark is admitted."""
-    releaser = Releaser(GivenFeed(Marks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
+    releaser = Releaser(GivenFeed(NewMarks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
     releaser.follow(Released())
 
     assert releaser.release(Released(), {0: 1}) == Released("a", 2, 10)
@@ -140,7 +142,7 @@ def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
     """Its lower counts for nothing: any later mark comes in."""
     json = {"mark": {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}}
     released = Admitted.from_json(json).mark
-    releaser = Releaser(GivenFeed(Marks("b", (mark(1, 10, s0=1),))))
+    releaser = Releaser(GivenFeed(NewMarks("b", (mark(1, 10, s0=1),))))
     releaser.follow(released)
 
     assert releaser.release(released, {0: 1}) == Released("b", 1, 10)
@@ -168,7 +170,7 @@ def test_a_watermark_has_its_reason(
     released: Released, options: dict[str, Any], ms: int | None, because: str
 ) -> None:
     """That of a mark, with all that was subtracted; or an end, with nothing subtracted."""
-    watermark = Watermark.after(released, **{"strict": True, **options})
+    watermark = Watermark.of(released, **{"strict": True, **options})
 
     assert watermark.ms == ms
     assert re.search(because, watermark.because)
@@ -178,6 +180,6 @@ def test_a_watermark_names_what_the_next_mark_waits_for() -> None:
     """The first segment that is not read up to its cut; nothing while no mark follows."""
     watermark = Watermark(29, "so it is")
     following = [mark(4, 40, s0=5, s1=9), mark(5, 50, s0=7, s1=9)]
-    found = [watermark.waiting_for(marks, {0: 5, 1: 8}).because for marks in (following, [])]
+    found = [watermark.explain_wait(marks, {0: 5, 1: 8}).because for marks in (following, [])]
 
     assert found == ["so it is; mark 4 needs segment 1 to 9, read to 8", "so it is"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from spark_integration.beside.admitted import MarksOffset
 from spark_integration.log.offset import LogOffset
+from spark_integration.marks_source.admitted import MarksOffset
 
 STORED: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("stored-offsets.json").read_text()

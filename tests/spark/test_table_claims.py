@@ -19,8 +19,8 @@ from noted_time.reading import NoClaim
 from noted_time.tables import accept, complete_to, standing
 from noted_time.values import EXPECTS_PROPERTY, VALID_THROUGH, Claim
 from spark_integration import NotedTable, TableClaims
-from spark_integration.checkpoint.query_progress import Planned
-from spark_integration.tables.claims import covered, read_to
+from spark_integration.checkpoint.query_progress import PlannedBatch
+from spark_integration.tables.claims import check_covered, describe_read
 from spark_integration.tables.table import check_column
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
@@ -47,7 +47,7 @@ MARKS: dict[str, object] = {"noted_marks": "flights", "token": "t", "streams": {
 )
 def test_a_source_is_covered_by_marks_or_not(offsets: list[object], found: list[bool]) -> None:
     """A source of ours is; so is the one behind the marks, and a topic that has a noted topic."""
-    assert list(covered(offsets)) == found
+    assert list(check_covered(offsets)) == found
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_claim_says_how_far_its_query_had_read(
     offsets: tuple[object, ...], found: tuple[str, str, int | None]
 ) -> None:
     """If it reads one stream and the offsets name segments."""
-    read = read_to(Planned("q", 7, 50, "min", offsets))
+    read = describe_read(PlannedBatch("q", 7, 50, "min", offsets))
 
     assert (read["stream"], read["domain"], read["cut"].get("0")) == found
 
@@ -89,7 +89,7 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
     offsets: tuple[dict[str, object], ...],
 ) -> None:
     """Also if its offsets name no domain: the first one of the stream is meant."""
-    monkeypatch.setattr("spark_integration.tables.claims.ASKING_S", PATIENCE_S)
+    monkeypatch.setattr("spark_integration.tables.claims.ASK_TIMEOUT_S", PATIENCE_S)
     served.stream("flights", "default", "ship")
     served.post("flights", {"writer": "lima", "time": 40}, {"writer": "oslo", "time": 60})
     served.ask("DELETE", "/streams/flights/writers/lima")

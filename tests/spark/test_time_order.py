@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, StreamSettings, Succession
-from spark_integration.scan.admission import Unread, shares
+from spark_integration.scan.admission import Unread, compute_shares
 from spark_integration.scan.files import LogFile
-from spark_integration.scan.time_order import rows_by_time
+from spark_integration.scan.time_order import divide_by_time
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 
 ROWS_A_FILE, SPAN = 50, 12_000
@@ -81,10 +81,10 @@ def read_through(
     """Return where each batch ends in a query that reads everything."""
     ends: list[dict[int, int]] = []
     position: dict[int, int] = {}
-    while any((unread := unread_from(position)).rows().values()):
+    while any((unread := unread_from(position)).count_rows().values()):
         rows = plan(unread)
         assert any(rows.values()), "a batch without a row"
-        position = unread.ends(rows)
+        position = unread.find_ends(rows)
         ends.append(position)
     return ends
 
@@ -108,7 +108,7 @@ def test_batches_by_time_read_every_row_and_cross_no_mark(
     sizes = []
 
     def plan(unread: Unread) -> dict[int, int]:
-        rows = rows_by_time(unread, limit, MarkHistory(marks), succession)
+        rows = divide_by_time(unread, limit, MarkHistory(marks), succession)
         sizes.append(sum(rows.values()))
         return rows
 
@@ -138,11 +138,12 @@ def test_rows_by_time_come_nearly_in_order_in_as_many_batches(seed: int) -> None
     log = bursty_log(seed)
     limit = 500
     by_share = read_through(
-        lambda position: Unread(log.files, position), lambda unread: shares(unread.rows(), limit)
+        lambda position: Unread(log.files, position),
+        lambda unread: compute_shares(unread.count_rows(), limit),
     )
     by_time = read_through(
         lambda position: Unread(log.files, position),
-        lambda unread: rows_by_time(unread, limit, log.marks, Succession()),
+        lambda unread: divide_by_time(unread, limit, log.marks, Succession()),
     )
 
     assert (log.disorder(by_time) < 1, log.disorder(by_share) > 100) == (True, True)
@@ -155,7 +156,9 @@ MARKS = [Mark(1, 10, 10, StreamCut({0: 50})), Mark(2, 20, 20, StreamCut({0: 80, 
 
 def planned(limit: int, start: dict[int, int], succession: Succession | None = None) -> list[int]:
     """Return how many rows of the segments 0 and 1 a batch takes."""
-    rows = rows_by_time(Unread(FILES, start), limit, MarkHistory(MARKS), succession or Succession())
+    rows = divide_by_time(
+        Unread(FILES, start), limit, MarkHistory(MARKS), succession or Succession()
+    )
     return [rows[0], rows[1]]
 
 
@@ -181,14 +184,14 @@ def test_a_batch_ends_at_the_last_mark_that_fits(
 def test_marks_that_are_read_already_do_not_end_a_batch() -> None:
     """Nor do those whose rows are not in the log yet: the batch takes what there is."""
     far = [*MARKS, Mark(3, 30, 30, StreamCut({0: 900, 1: 900}))]
-    rows = rows_by_time(Unread(FILES, {0: 80, 1: 20}), 500, MarkHistory(far), Succession())
+    rows = divide_by_time(Unread(FILES, {0: 80, 1: 20}), 500, MarkHistory(far), Succession())
 
     assert rows == {0: 20, 1: 80}
 
 
 def test_without_marks_each_segment_gives_its_share() -> None:
     """Nothing is known of the order."""
-    rows = rows_by_time(Unread(FILES, {}), 50, MarkHistory(), Succession())
+    rows = divide_by_time(Unread(FILES, {}), 50, MarkHistory(), Succession())
 
     assert rows == {0: 25, 1: 25}
 
@@ -198,7 +201,7 @@ def test_a_successor_takes_part_once_its_predecessor_is_at_its_end() -> None:
     succession = Succession()
     succession.scale(ScaleEvent({0: 100}, {1: (0,)}), known={0})
     found = [
-        rows_by_time(Unread(FILES, {0: start}), 30, MarkHistory(), succession)
+        divide_by_time(Unread(FILES, {0: start}), 30, MarkHistory(), succession)
         for start in (60, 90, 100)
     ]
 
@@ -210,4 +213,4 @@ def test_a_predecessor_that_the_log_has_lost_keeps_no_reader_waiting() -> None:
     succession = Succession()
     succession.scale(ScaleEvent({7: 40}, {1: (7,)}), known={7})
 
-    assert rows_by_time(Unread(FILES, {}), 50, MarkHistory(), succession) == {0: 25, 1: 25}
+    assert divide_by_time(Unread(FILES, {}), 50, MarkHistory(), succession) == {0: 25, 1: 25}

@@ -14,7 +14,7 @@ from spark_integration import Batches, CatchUp, Columns, ReadRange
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from spark_integration.scan.files import LogFile
-from spark_integration.scan.time_range import TimeRange, first_offsets
+from spark_integration.scan.time_range import TimeRange, find_first_offsets
 from tests.spark.conftest import Reads
 from tests.support.disorder import disorder, replay
 from tests.support.log_reading import batches, log_query, reader_of
@@ -146,7 +146,7 @@ def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginnin
     path = flights.append_table(0, table((1, "a"), (9, "b")), write_statistics=False)
     files = {0: [LogFile(path, 0, 2)], 1: []}
 
-    assert first_offsets(files, "time", 5, {0: 7, 1: 40}) == {0: 0}
+    assert find_first_offsets(files, "time", 5, {0: 7, 1: 40}) == {0: 0}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_rows_of_the_range_that_were_deleted_fail_the_query(
     files = {0: [LogFile(Path("late"), 50, 60)], 1: []}
 
     with pytest.raises(Rejected, match=sentence):
-        first_offsets(files, "time", 5, from_cut, final)
+        find_first_offsets(files, "time", 5, from_cut, final)
 
 
 def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream) -> None:
@@ -189,7 +189,7 @@ def test_rows_without_a_time_are_in_no_range() -> None:
     rows = pa.record_batch({"at": pa.array([1000, 2000, None, 3000], instant)})
 
     def kept(times: TimeRange) -> list[int]:
-        return [batch.num_rows for batch in times.rows(iter([rows]), "at")]
+        return [batch.num_rows for batch in times.filter_rows(iter([rows]), "at")]
 
     asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
     assert [kept(times) for times in asked] == [[4], [2], [1], [1]]

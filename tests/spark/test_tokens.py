@@ -10,12 +10,12 @@ from pyspark import cloudpickle
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_integration import PositionListener
-from spark_integration.beside.query import MarksQuery
-from spark_integration.beside.source import MarksSource
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogSource
-from spark_integration.session.sources import options_of, secrets_of
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks_source.source import MarksSource
+from spark_integration.session.sources import build_options, build_secrets
 from tests.spark.conftest import Reads
 from tests.support.gates import Guarded
 from tests.support.noted_stream import NotedStream
@@ -65,9 +65,9 @@ def test_workers_are_given_no_secret() -> None:
     """Spark sends them a reader, and with it the source, pickled."""
     log = LogQuery("/log", "flights", "http://127.0.0.1", "time")
     marks = MarksQuery({"flights": KafkaTopic("flights")}, "http://127.0.0.1", "/checkpoint")
-    log_source = LogSource(options_of(log, SECRET))
-    client = secrets_of(SECRET, {"sasl.password": SECRET})
-    marks_source = MarksSource({**options_of(marks), **client})
+    log_source = LogSource(build_options(log, SECRET))
+    client = build_secrets(SECRET, {"sasl.password": SECRET})
+    marks_source = MarksSource({**build_options(marks), **client})
     schema = StructType([StructField("time", TimestampType())])
     given = [(source, source.streamReader(schema)) for source in (log_source, marks_source)]
 

@@ -12,14 +12,14 @@ import pytest
 
 from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
 from spark_integration import CatchUp
-from spark_integration.beside.admitted import Admitted, MarksOffset
-from spark_integration.beside.planner import MarksPlanner
-from spark_integration.beside.query import MarksQuery
 from spark_integration.checkpoint.source_positions import KafkaTopic
-from spark_integration.kafka.read import _limited
-from spark_integration.marks.feed import Marks
+from spark_integration.kafka.read import _limit_rows
+from spark_integration.marks.feed import NewMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
+from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from spark_integration.marks_source.planner import MarksPlanner
+from spark_integration.marks_source.query import MarksQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,12 +41,12 @@ class LastMark:
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
 
-    def take(self) -> Marks:
+    def take(self) -> NewMarks:
         """See `MarksFeed`."""
         cut, last = StreamCut({0: 9}), self.last
         marks = [] if last is None else [Mark(2, last, last, cut)]
         self.last = None
-        return Marks("s", marks, is_quiet=self.is_quiet)
+        return NewMarks("s", marks, is_quiet=self.is_quiet)
 
     def close(self) -> None:
         """See `MarksFeed`."""
@@ -133,6 +133,6 @@ def test_with_spark_connect_another_limit_is_refused_and_the_flag_alone_is_not()
     remote, query = cast("SparkSession", object()), MarksQuery({}, "", "checkpoint")
     catch_up, limit = CatchUp(BEHIND), {"maxOffsetsPerTrigger": 4}
 
-    assert _limited(remote, catch_up, {}, query, (None, {})) == {}
+    assert _limit_rows(remote, catch_up, {}, query, (None, {})) == {}
     with pytest.raises(Rejected, match="CatchUp beside maxOffsetsPerTrigger needs the checkpoint"):
-        _limited(remote, catch_up, limit, query, (None, {}))
+        _limit_rows(remote, catch_up, limit, query, (None, {}))

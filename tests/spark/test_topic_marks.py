@@ -18,7 +18,7 @@ from noted_time import Mark, Rejected, StreamCut
 from noted_time.kafka.noted_topic import NotedRecord, name_noted_topic
 from reader_client import KafkaRelay
 from spark_integration import Ingestion, WatermarkPolicy
-from spark_integration.kafka.topic_marks import MarksWanted, NotedTopic
+from spark_integration.kafka.topic_marks import NotedTopic, WantedMarks
 from spark_integration.marks.watermark import LAST_MS
 from tests.support.clock import START_MS, Clock, Option, Transactions
 from tests.support.queries import per_second
@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.shows('read_noted_kafka(marks="topic")'),
 ]
 
-ASKED = MarksWanted({"flights": "flights"}, {"flights": None}, {}, {}, WatermarkPolicy())
+ASKED = WantedMarks({"flights": "flights"}, {"flights": None}, {}, {}, WatermarkPolicy())
 HELD = WatermarkPolicy(strict=False, on_seal="hold")
 MARK = NotedRecord("flights", "9f", "default", None, Mark(1, 50, 50, StreamCut({0: 1})))
 
@@ -95,12 +95,12 @@ def other(new: Callable[[], NotedClock]) -> NotedClock:
 Rows = Sequence[tuple[str | None, bytes | None]]
 
 
-def lowers(spark: SparkSession, rows: Rows, asked: MarksWanted = ASKED, **how: Any) -> list[int]:  # noqa: ANN401
+def lowers(spark: SparkSession, rows: Rows, asked: WantedMarks = ASKED, **how: Any) -> list[int]:  # noqa: ANN401
     """Return what (key, value) stand for, in order of their offsets from 7 on."""
     given = [("flights.noted", 7 + n, key, value) for n, (key, value) in enumerate(rows)]
     schema = "topic STRING, offset LONG, key STRING, value BINARY"
     records = spark.createDataFrame(given, schema)
-    found = NotedTopic("flights.noted", "flights", asked).lowers(records, **how)
+    found = NotedTopic("flights.noted", "flights", asked).select_lowers(records, **how)
     return [row.lower for row in found.collect()]
 
 

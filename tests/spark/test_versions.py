@@ -12,11 +12,11 @@ import pytest
 import spark_integration
 from noted_time import Rejected
 from spark_integration.session.versions import (
-    INSTEAD,
-    NEEDS,
+    ALTERNATIVE_CALLS,
+    NEEDED_RELEASES,
     NEWEST,
     OLDEST,
-    WITH_ALL,
+    UNIVERSAL_CALL,
     SparkTooOld,
     require,
 )
@@ -29,22 +29,22 @@ RUNNING = {"3.5.9": (3, 5), "4.0.5": (4, 0), "4.1.4": (4, 1), "4.2.1": (4, 2), "
 def test_what_a_spark_lacks_is_refused_in_one_sentence_with_what_it_has(running: str) -> None:
     """The sentence has what was asked, the version that it needs, and the one that runs."""
     refused = {}
-    for asked in (*spark_integration.__all__, *NEEDS):
+    for asked in (*spark_integration.__all__, *NEEDED_RELEASES):
         try:
             require(asked, running)
         except SparkTooOld as error:
             refused[asked] = str(error)
 
-    assert refused.keys() == {name for name, n in NEEDS.items() if n > RUNNING[running]}
+    assert refused.keys() == {name for name, n in NEEDED_RELEASES.items() if n > RUNNING[running]}
     for asked, sentence in refused.items():
-        needed = ".".join(map(str, NEEDS[asked]))
+        needed = ".".join(map(str, NEEDED_RELEASES[asked]))
         begin = f"{asked} needs PySpark {needed} or newer, and {running} runs here; with this one, "
-        assert sentence == begin + INSTEAD.get(asked, WITH_ALL)
+        assert sentence == begin + ALTERNATIVE_CALLS.get(asked, UNIVERSAL_CALL)
 
 
 def test_what_an_older_spark_can_do_is_imported_without_its_python_sources() -> None:
     """Spark has Python sources since 4.0, and not all of this package needs them."""
-    older = [name for name in spark_integration.__all__ if name not in NEEDS]
+    older = [name for name in spark_integration.__all__ if name not in NEEDED_RELEASES]
     program = f"""
 import sys
 sys.modules.update({{"pyspark.sql.datasource": None, "pyspark.sql.streaming.datasource": None}})

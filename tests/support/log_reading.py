@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from spark_integration.log.late_rows import LATE
+from spark_integration.log.late_rows import LATE_COLUMN
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogReader, LogSource
 from spark_integration.marks.watermark import MARK_TIME
-from spark_integration.session.sources import options_of
+from spark_integration.session.sources import build_options
 from tests.support.bundles import noted_and_policy
 from tests.support.noted_stream import INSTANT, NotedStream
 
@@ -35,12 +35,12 @@ def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery: 
     """Return a query of a stream whose controller serves marks."""
     chosen = {"event_time": "time", **asked}
     noted = noted_and_policy(chosen, stream.server.url, stream.name)
-    return LogQuery.asked(stream.root, noted, options, **chosen)
+    return LogQuery.create(stream.root, noted, options, **chosen)
 
 
 def reader_of(query: LogQuery) -> LogReader:
     """Return what reads one run of a query."""
-    source = LogSource(options_of(query))
+    source = LogSource(build_options(query))
     return source.streamReader(source.schema())
 
 
@@ -68,7 +68,7 @@ def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
         for read in reader.read(task):
             names, flags = (
                 read[column].to_pylist() if column in read.schema.names else repeat(otherwise)
-                for column, otherwise in (("name", ""), (LATE, False))
+                for column, otherwise in (("name", ""), (LATE_COLUMN, False))
             )
             times, marks = _ms(read["time"]), _ms(read[MARK_TIME])
             for time, name, is_late, mark in zip(times, names, flags, marks, strict=False):

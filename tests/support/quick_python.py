@@ -31,7 +31,7 @@ IMPORTED = (
     "pyspark.sql.worker.create_data_source",
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.plan_data_source_read",
-    "spark_integration.beside.source",
+    "spark_integration.marks_source.source",
     "spark_integration.log.source",
 )
 READY = b"ready\n"

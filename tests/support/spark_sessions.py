@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.surroundings import SMALL_BATCHES
-from spark_integration.session.versions import release_of
+from spark_integration.session.versions import parse_release
 from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ SETTINGS = {
 }
 
 
-if release_of(pyspark.__version__) < (4, 1):
+if parse_release(pyspark.__version__) < (4, 1):
     SETTINGS = {name: value.replace(".checkpointing.", ".") for name, value in SETTINGS.items()}
 
 FAILED = (PySparkException, Py4JError)

@@ -15,7 +15,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from spark_integration.session.versions import PYTHON_SOURCES, SparkTooOld, release_of
+from spark_integration.session.versions import PYTHON_SOURCES, SparkTooOld, parse_release
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "reference" / "spark-versions.json"
@@ -39,7 +39,7 @@ FEATURES = {
 HEAD = "| PySpark | "
 """How the first line of the table begins."""
 
-RUNNING = release_of(pyspark.__version__)
+RUNNING = parse_release(pyspark.__version__)
 _outcomes: dict[str, set[str]] = defaultdict(set)
 
 
@@ -61,7 +61,7 @@ def skip_newer(items: Iterable[pytest.Item]) -> None:
     """Skip the tests of Spark that need a newer one: `PYTHON_SOURCES` if they do not say."""
     for item in items:
         mark = item.get_closest_marker("needs_spark")
-        needed = release_of(mark.args[0]) if mark else PYTHON_SOURCES
+        needed = parse_release(mark.args[0]) if mark else PYTHON_SOURCES
         if item.get_closest_marker("spark") and needed > RUNNING:
             reason = f"needs PySpark {'.'.join(map(str, needed))}"
             item.add_marker(pytest.mark.skip(reason=reason))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from locks import install, java, suites
-from spark_integration.session.versions import NEEDS, OLDEST, release_of
+from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
 from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
 
 BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
@@ -333,13 +333,16 @@ def test_the_table_is_of_the_releases_that_are_installed_here(
 
 
 def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
-    """By `NEEDS`; what it does not name works with the oldest."""
+    """By `NEEDED_RELEASES`; what it does not name works with the oldest."""
     features = {feature for each in table.values() for feature in each["passed"]}
-    kafka = {"read_noted_kafka": NEEDS['read_noted_kafka(marks="ahead")']}
-    needs = {feature: {**NEEDS, **kafka}.get(feature) for feature in features - {"Spark Connect"}}
+    kafka = {"read_noted_kafka": NEEDED_RELEASES['read_noted_kafka(marks="ahead")']}
+    needs = {
+        feature: {**NEEDED_RELEASES, **kafka}.get(feature)
+        for feature in features - {"Spark Connect"}
+    }
     for release, each in table.items():
         expected = {
-            feature for feature, need in needs.items() if release_of(release) >= (need or OLDEST)
+            feature for feature, need in needs.items() if parse_release(release) >= (need or OLDEST)
         }
         assert {*each["passed"]} - {"Spark Connect"} == expected
 

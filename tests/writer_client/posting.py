@@ -13,7 +13,7 @@ from noted_time.client import position_to_wire
 from noted_time.values import State, find_gained, join_into
 from writer_client.sending.answers import read_answer
 from writer_client.sending.outbox import Outbox
-from writer_client.sending.waiting import Batch
+from writer_client.sending.pending_notes import Batch
 
 DOMAINS = ("order_time", "ship_time")
 Fate = Literal["answered", "lost", "applied but not answered"]
@@ -106,7 +106,7 @@ class Run:
     def write(self, act: Wrote) -> None:
         """Pass the outbox an event, and the other controller at once."""
         gained = self.gain(act.gains, of=(act.domain, act.time))
-        self.outbox.wrote(act.time, act.domain, gained)
+        self.outbox.record_write(act.time, act.domain, gained)
         self.notify(Note("UA", None, dict(self.position), act.domain, act.time))
 
     def say(self, act: Say) -> None:
@@ -140,7 +140,7 @@ class Run:
 
     def _change(self, state: State) -> Callable[[dict[int, int]], int]:
         outbox = self.outbox
-        changes = {"live": outbox.join, "idle": outbox.idle, "finished": outbox.finished}
+        changes = {"live": outbox.join, "idle": outbox.idle, "finished": outbox.finish}
         return changes[state]
 
     def post(self, fate: Fate) -> None:
@@ -151,7 +151,7 @@ class Run:
         if fate == "answered":
             domains = list(self.heard.settings.domains)
             answer = read_answer({"results": results, "domains": domains}, len(batch))
-            self.outbox.answered(batch, answer)
+            self.outbox.record_answer(batch, answer)
         else:
             self.outbox.put_back(batch)
 

@@ -19,13 +19,13 @@ from controller.api.wire.encoding import encode
 from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
 from noted_time.client import AddressedQuestion, Controllers, Reply
 from tests.support.streams import restarted
-from writer_client.sending.answers import Answered, Found
-from writer_client.sending.exchange import Exchange, Numbers
+from writer_client.sending.answers import FoundPosition, NotesAnswer
+from writer_client.sending.exchange import Exchange, RequestNumbers
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
+from writer_client.sending.pending_notes import Batch
 from writer_client.sending.posting import Pace, Posting
 from writer_client.sending.vouched import Process
-from writer_client.sending.waiting import Batch
 
 WRITER = "UA"
 MOST = 5
@@ -65,7 +65,7 @@ class Successor:
     outbox: Outbox
     posting: Posting
     exchange: Exchange
-    asking: Generator[AddressedQuestion, Reply, Answered] | None = None
+    asking: Generator[AddressedQuestion, Reply, NotesAnswer] | None = None
     batch: Batch = ()
 
 
@@ -116,32 +116,32 @@ class Successors:
         posting = Posting(outbox, Pace(), notices, now=0, chance=lambda: 0.5)
         exchange = Exchange(Controllers("http://c"), "s")
         skew = (number % 3 - 1) * 500
-        exchange._numbers = Numbers(clock=lambda: 1000 + self.now + skew)
+        exchange._numbers = RequestNumbers(clock=lambda: 1000 + self.now + skew)
         outbox.begin(self._look_up)
         self.processes.append(Successor(session, outbox, posting, exchange))
 
-    def _look_up(self, _: Mapping[int, int]) -> Found:
+    def _look_up(self, _: Mapping[int, int]) -> FoundPosition:
         largest: dict[str | None, int] = {}
         if self.log:
             largest[None] = max(row.time for row in self.log)
-        return Found({0: len(self.log)}, largest)
+        return FoundPosition({0: len(self.log)}, largest)
 
     def write(self, process: Successor, number: int) -> None:
         """Append a row above what the process noted, unless it knows that it is fenced."""
         if process.outbox.fenced:
             return
-        least = max(process.outbox.vouched.time(None) or 0, 0)
+        least = max(process.outbox.vouched.get_time(None) or 0, 0)
         time = least + number % 7
         mark = self.stream.domains["default"].last
         known = WRITER in self.stream
         has_name = known and self.stream.member(WRITER).session.id == process.session
         self.log.append(Row(time, has_name, mark is None or time >= mark.lower))
-        process.outbox.wrote(time, None, {0: len(self.log)})
+        process.outbox.record_write(time, None, {0: len(self.log)})
 
     def note(self, process: Successor, number: int) -> None:
         """Note a time that is not below the last."""
         if not process.outbox.fenced:
-            last = process.outbox.vouched.time(None) or 0
+            last = process.outbox.vouched.get_time(None) or 0
             process.outbox.note(last + number % 5, {})
 
     def join(self, process: Successor, _: int) -> None:
@@ -196,12 +196,12 @@ class Successors:
         """Give the process the answer, or report that there is none."""
         asking = process.asking
         assert asking is not None
-        outcome: Answered | Exception
+        outcome: NotesAnswer | Exception
         try:
             error = Unreachable("lost")
             asked = asking.throw(error) if reply is None else asking.send(reply)
         except StopIteration as end:
-            outcome = process.posting.looked_up(end.value)
+            outcome = process.posting.look_up_ends(end.value)
         except Exception as error:  # noqa: BLE001 - as the sender has it
             outcome = error
         else:

@@ -149,7 +149,7 @@ def test_a_sender_that_died_is_an_error_of_every_call(
     def fail(*_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(client._outbox, "answered", fail)
+    monkeypatch.setattr(client._outbox, "record_answer", fail)
     client.note_time(5, {0: 10})
     calls: list[Callable[[], object]] = [
         client.flush,

@@ -23,7 +23,7 @@ from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from writer_client import DeliveryTracker, Pace, SegmentLogWriter, WriterClient
 from writer_client.files.segment_files import SegmentFiles
-from writer_client.sending.answers import Found
+from writer_client.sending.answers import FoundPosition
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,9 +92,9 @@ def test_only_what_was_not_noted_before_is_looked_at(
     """Past the position that the controller knows, which a writer learns as it begins."""
     known = []
 
-    def look_up(position: Mapping[int, int]) -> Found:
+    def look_up(position: Mapping[int, int]) -> FoundPosition:
         known.append(position)
-        return Found({}, {})
+        return FoundPosition({}, {})
 
     with WriterClient(served.url, stream, "UA") as client:
         log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
@@ -106,7 +106,7 @@ def test_only_what_was_not_noted_before_is_looked_at(
         client.flush()
     files = SegmentFiles(tmp_path, "flights", 0)
 
-    assert (known, files.largest("time", beyond=1)) == ([{0: 1}], 700)
+    assert (known, files.find_largest_time("time", beyond=1)) == ([{0: 1}], 700)
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -130,8 +130,8 @@ def test_the_largest_time_is_found_with_statistics_and_without(
     pq.write_table(pa.table({"t": times}), path, write_statistics=statistics, row_group_size=2)
     files.find_end()
 
-    found = [files.largest("t", beyond=beyond) for beyond in (0, 3, 4)]
-    assert (found, files.largest("other", beyond=0)) == ([largest, largest, None], None)
+    found = [files.find_largest_time("t", beyond=beyond) for beyond in (0, 3, 4)]
+    assert (found, files.find_largest_time("other", beyond=0)) == ([largest, largest, None], None)
 
 
 def test_times_may_be_aware(tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ async def test_a_closed_client_raises_and_reports_what_it_did_not_send(
 async def test_a_fault_of_ours_is_an_error_of_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing looks like success."""
     client = AsyncWriterClient(URL, "s", "UA", transport=Scripted())
-    monkeypatch.setattr(client._outbox, "answered", None)
+    monkeypatch.setattr(client._outbox, "record_answer", None)
     client.note_time(5, {0: 10})
     for call in (client.flush, client.finish, client.close):
         with pytest.raises(ClientFailed, match="TypeError"):

@@ -14,7 +14,7 @@ from noted_time import DeliveryFailed, Rejected
 from noted_time.values import LateRows, Time, unix_ms_of
 from writer_client import DeliveryTracker
 from writer_client.sending.delivery import Epoch, OnFailure
-from writer_client.sending.vouched import NOWHERE
+from writer_client.sending.vouched import EMPTY_POSITION
 from writer_client.sending.writer import Writer
 
 OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
@@ -48,14 +48,14 @@ class Noting(Writer[None]):
     def note_time(
         self,
         time: Time,
-        position: Mapping[int, int] = NOWHERE,
+        position: Mapping[int, int] = EMPTY_POSITION,
         *,
         domain: str | None = None,
         max_time: Time | None = None,
     ) -> None:
         """Keep the note as well."""
         super().note_time(time, position, domain=domain, max_time=max_time)
-        largest = self._outbox.vouched.largest(domain)
+        largest = self._outbox.vouched.get_largest(domain)
         self.left.append(Left(unix_ms_of(time), self.position, largest, domain))
 
 

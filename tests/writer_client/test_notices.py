@@ -17,7 +17,7 @@ from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Exclusion, Flushed, Pace, SegmentLogWriter, WriterClient
-from writer_client.sending.answers import Answered
+from writer_client.sending.answers import NotesAnswer
 from writer_client.sending.outbox import Outbox
 
 SINCE = 1357041600000
@@ -302,7 +302,7 @@ TOO_FAR = Refused("too_far_ahead", BOUND)
 def post(outbox: Outbox, *answers: Accepted | Refused) -> list[tuple[object, ...]]:
     """Have the next batch answered; returns what was posted."""
     batch = outbox.take()
-    outbox.answered(batch, Answered(answers))
+    outbox.record_answer(batch, NotesAnswer(answers))
     return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
 
 
@@ -341,7 +341,7 @@ def test_the_largest_time_is_declared_again_once_time_has_passed_the_event() -> 
     outbox = Outbox("UA")
     posted = []
     for at, answers in ((NOON, [TOO_FAR]), (NOON + 1, [OK]), (FAR, [OK])):
-        outbox.wrote(FAR if at == NOON else at, None, {0: at - NOON})
+        outbox.record_write(FAR if at == NOON else at, None, {0: at - NOON})
         outbox.note(at, {})
         posted += post(outbox, *answers)
 
@@ -390,7 +390,7 @@ def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> Non
     """A change of state has no time, and not the largest event time of a wrong clock again."""
     outbox = Outbox("UA")
     outbox.note(NOON, {0: 10}, max_time=FAR)
-    getattr(outbox, state)({})
+    {"idle": outbox.idle, "finished": outbox.finish}[state]({})
     post(outbox, TOO_FAR, TOO_FAR)
 
     assert post(outbox, OK, OK) == [("live", NOON, {0: 10}, None), (state, None, {0: 10}, None)]

@@ -11,7 +11,7 @@ from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachab
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import HOUR_MS, MOST_LATE, LateRows, list_reports
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
-from writer_client.sending.answers import Answered, answer_of
+from writer_client.sending.answers import NotesAnswer, decode_reply
 from writer_client.sending.outbox import Outbox
 
 laws = settings(deadline=None)
@@ -127,8 +127,8 @@ def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
 def test_a_note_declares_all_domains_of_its_writer() -> None:
     """The one without a name is the default, by which a note of another domain calls it."""
     outbox = Outbox("UA")
-    outbox.wrote(7, None, {0: 1})
-    outbox.wrote(9, "ship", {0: 1})
+    outbox.record_write(7, None, {0: 1})
+    outbox.record_write(9, "ship", {0: 1})
     outbox.note(5, {}, domain="ship")
     outbox.note(6, {})
 
@@ -141,7 +141,7 @@ def test_a_note_whose_answer_was_lost_declares_what_was_written_since() -> None:
     outbox = Outbox("UA")
     outbox.note(5, {0: 1}, domain="order", max_time=5)
     outbox.note(5, {0: 2}, domain="ship", max_time=9)
-    outbox.wrote(30, "order", {0: 2})
+    outbox.record_write(30, "order", {0: 2})
     outbox.put_back(outbox.take())
 
     posted = [(p.note.position, p.note.max_time, p.note.max_times) for p in outbox.take()]
@@ -151,9 +151,9 @@ def test_a_note_whose_answer_was_lost_declares_what_was_written_since() -> None:
 def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
     """Which a note of another domain learns by its first refusal, and is posted again."""
     outbox = Outbox("UA")
-    outbox.wrote(7, None, {0: 1})
+    outbox.record_write(7, None, {0: 1})
     outbox.note(5, {}, domain="ship", max_time=9)
-    outbox.answered(outbox.take(), Answered((Refused("unknown_domain", ("ship",)),)))
+    outbox.record_answer(outbox.take(), NotesAnswer((Refused("unknown_domain", ("ship",)),)))
 
     posted = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
     assert (posted, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
@@ -162,9 +162,11 @@ def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
 def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
     """The caller learns it once, and the notes are posted again without it."""
     outbox = Outbox("UA")
-    outbox.wrote(7, "shpi", {0: 1})
+    outbox.record_write(7, "shpi", {0: 1})
     outbox.note(5, {}, domain="ship")
-    outbox.answered(outbox.take(), Answered((Refused("unknown_domain", ("ship", "order")),)))
+    outbox.record_answer(
+        outbox.take(), NotesAnswer((Refused("unknown_domain", ("ship", "order")),))
+    )
 
     posted = [(p.note.time, p.note.max_times) for p in outbox.take()]
     refused = outbox.pop_refused()
@@ -176,7 +178,7 @@ def test_writing_brings_an_idle_writer_back() -> None:
     """Time has to wait for a writer that writes."""
     outbox = Outbox("UA")
     outbox.idle({})
-    outbox.wrote(5, None, {0: 1})
+    outbox.record_write(5, None, {0: 1})
 
     assert outbox.state == "live"
 
@@ -185,12 +187,12 @@ def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
     """A refusal is kept with the stored value until the caller asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
-    outbox.answered(outbox.take(), Answered((Refused("invalid_time", 9),)))
+    outbox.record_answer(outbox.take(), NotesAnswer((Refused("invalid_time", 9),)))
     refused = outbox.pop_refused()
 
     assert isinstance(refused, InvalidNote)
     assert (refused.writer, refused.status, refused.last) == ("UA", "invalid_time", 9)
-    assert outbox.vouched.known_time(None) == 9  # so that a clock behind it notes that
+    assert outbox.vouched.get_known_time(None) == 9  # so that a clock behind it notes that
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["refused", "lost"])
@@ -198,16 +200,16 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
     """With the next note of their domain, and then no longer."""
     outbox = Outbox("UA")
     outbox.note(5, {})
-    outbox.late(None, LateRows(2, 4))
-    outbox.late(None, LateRows(1, 3))
+    outbox.count_late_rows(None, LateRows(2, 4))
+    outbox.count_late_rows(None, LateRows(1, 3))
     batch = outbox.take()
     if answered:
-        outbox.answered(batch, Answered((Refused("invalid_time", 9),)))
+        outbox.record_answer(batch, NotesAnswer((Refused("invalid_time", 9),)))
     else:
         outbox.put_back(batch)
     outbox.note(10, {})
     again = outbox.take()
-    outbox.answered(again, Answered((Accepted(None),)))
+    outbox.record_answer(again, NotesAnswer((Accepted(None),)))
     outbox.note(11, {})
 
     posted = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
@@ -218,8 +220,8 @@ def test_late_rows_are_reported_without_a_note_of_time() -> None:
     """One note for each domain, if none is waiting."""
     outbox = Outbox("UA")
     outbox.join({})
-    outbox.late("a", LateRows(2, 4))
-    outbox.late("b", LateRows(1, 3))
+    outbox.count_late_rows("a", LateRows(2, 4))
+    outbox.count_late_rows("b", LateRows(1, 3))
 
     posted = [(p.note.domain, p.note.state, p.note.late) for p in outbox.take()]
     assert posted == [("a", "live", (LateRows(2, 4),)), ("b", "live", (LateRows(1, 3),))]
@@ -230,7 +232,7 @@ def test_late_rows_are_reported_by_full_hours() -> None:
     outbox = Outbox("UA")
     outbox.note(5, {})
     for hour in (*range(30), 29):
-        outbox.late(None, LateRows(1, hour * HOUR_MS, hour * HOUR_MS + 5))
+        outbox.count_late_rows(None, LateRows(1, hour * HOUR_MS, hour * HOUR_MS + 5))
     (pending,) = outbox.take()
 
     reports = sorted(list_reports(pending.note.late), key=lambda each: each.least)
@@ -244,7 +246,7 @@ def test_a_writer_that_only_joined_joins_before_it_finishes() -> None:
     """Only a known writer may finish; coalescing must not make it unknown."""
     outbox = Outbox("UA")
     outbox.join({})
-    outbox.finished({0: 5})
+    outbox.finish({0: 5})
     lost = outbox.take()
     outbox.put_back(lost)
 
@@ -257,7 +259,7 @@ def test_an_answer_that_is_not_understood_changes_nothing() -> None:
     outbox.note(5, {0: 10})
     outbox.take()
     with pytest.raises(Unreachable):
-        answer_of(
+        decode_reply(
             Reply(200, {}, b'{"results": [{"status": "accepted", "lower": null}, 7]}'), 2, "s"
         )
 
@@ -273,7 +275,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     parts = []
     while outbox:
         batch = outbox.take()
-        outbox.answered(batch, Answered((Accepted(None),) * len(batch)))
+        outbox.record_answer(batch, NotesAnswer((Accepted(None),) * len(batch)))
         parts.append([pending.note.domain for pending in batch])
 
     assert parts == [[f"k{n}" for n in range(20)], [f"k{n}" for n in range(20, 30)] + ["k29"]]
@@ -332,7 +334,9 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
     posts = 0
     while outbox and posts < 9:
         batch = outbox.take()
-        outbox.answered(batch, Answered((Refused("unknown_domain", ("default",)),) * len(batch)))
+        outbox.record_answer(
+            batch, NotesAnswer((Refused("unknown_domain", ("default",)),) * len(batch))
+        )
         posts += 1
 
     assert (posts, outbox.durable_through) == (3, 2)

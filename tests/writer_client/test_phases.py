@@ -16,7 +16,7 @@ from tests.writer_client.test_delivery import Message, Noting
 from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import Channel
 from writer_client.sending.delivery import DeliveryTracker, OnFailure
-from writer_client.sending.phases import Phase
+from writer_client.sending.producer_state import ProducerState
 
 FAULTS = {
     "slow": KafkaError(KafkaError.REQUEST_TIMED_OUT, "slow", retriable=True),
@@ -30,13 +30,13 @@ OVER = -1.0
 """A timeout that is over: one attempt is made."""
 
 
-def table() -> set[tuple[Phase, Phase]]:
-    """Return the moves of the table in the docstring of `Phase`."""
-    rows = re.findall(r"\| ([A-Z, ]+|each) \| ([A-Z, ]+) \|", Phase.__doc__ or "")
+def table() -> set[tuple[ProducerState, ProducerState]]:
+    """Return the moves of the table in the docstring of `ProducerState`."""
+    rows = re.findall(r"\| ([A-Z, ]+|each) \| ([A-Z, ]+) \|", ProducerState.__doc__ or "")
     return {
-        (Phase[a], Phase[b])
+        (ProducerState[a], ProducerState[b])
         for before, after in rows
-        for a in (Phase.__members__ if before == "each" else before.split(", "))
+        for a in (ProducerState.__members__ if before == "each" else before.split(", "))
         for b in after.split(", ")
     }
 
@@ -48,7 +48,7 @@ class Tracker(DeliveryTracker):
         if name == "phase" and hasattr(self, "phase"):
             self.moves.append((self.phase, value))
         elif name == "phase":
-            self.moves: list[tuple[Phase, object]] = []
+            self.moves: list[tuple[ProducerState, object]] = []
         super().__setattr__(name, value)
 
 
@@ -117,7 +117,7 @@ class Walk:
     def start(self) -> None:
         """Begin."""
         self.channel.begin()
-        self.tracker.move(Phase.CLEAR)
+        self.tracker.move(ProducerState.CLEAR)
 
     def produce(self) -> None:
         """Produce an event, as the producer does."""
@@ -209,7 +209,7 @@ def test_no_call_and_no_fault_leaves_the_table_of_moves(
     walk.client.is_away = False
     for name in ("forgive", "commit", "abort", "begin"):
         walk.step(name)
-    expected = Phase.OPEN if is_transactional else Phase.CLEAR
+    expected = ProducerState.OPEN if is_transactional else ProducerState.CLEAR
     ended = walk.channel.fault is not None
 
     reached = walk.tracker.phase
@@ -222,5 +222,7 @@ def test_no_call_and_no_fault_leaves_the_table_of_moves(
 
 def test_the_table_leads_to_each_phase_and_out_of_all_but_the_last() -> None:
     """So none is forgotten."""
-    assert {after for _, after in table()} == set(Phase) - {Phase.BEGINNING}
-    assert {before for before, _ in table() - {(Phase.CLOSED,) * 2}} == set(Phase) - {Phase.CLOSED}
+    assert {after for _, after in table()} == set(ProducerState) - {ProducerState.BEGINNING}
+    assert {before for before, _ in table() - {(ProducerState.CLOSED,) * 2}} == set(
+        ProducerState
+    ) - {ProducerState.CLOSED}

@@ -479,14 +479,14 @@ def test_a_batch_that_another_run_appends_at_the_last_moment_is_seen(
 ) -> None:
     """After the files were looked through, before its own is linked."""
     first = writer(tmp_path)
-    link = SegmentFiles._linked
+    link = SegmentFiles._try_link
 
     def overtaken(self: SegmentFiles, hidden: Path, count: int) -> bool:
-        monkeypatch.setattr(SegmentFiles, "_linked", link)
+        monkeypatch.setattr(SegmentFiles, "_try_link", link)
         writer(tmp_path).append_once([{"time": 1}], Batch("q", 0))
         return link(self, hidden, count)
 
-    monkeypatch.setattr(SegmentFiles, "_linked", overtaken)
+    monkeypatch.setattr(SegmentFiles, "_try_link", overtaken)
 
     assert first.append_once([{"time": 1}], Batch("q", 0)) is False
     assert numbers(tmp_path) == [1]

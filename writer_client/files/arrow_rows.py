@@ -20,8 +20,8 @@ from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_la
 Rows = Any
 """A pandas DataFrame, a `pyarrow.Table`, anything else with Arrow's C stream, or dicts."""
 
-_PER_MS = {"us": 1_000, "ns": 1_000_000}
-_SPELLED = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_TICKS_PER_MS = {"us": 1_000, "ns": 1_000_000}
+_UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
     Raises `Rejected` if the rows have other columns, other types, or no common form at all.
     """
-    table = storable(_table(rows, schema))
+    table = cast_seconds_to_ms(_build_table(rows, schema))
     check_schema(table.schema, schema)
     return table if schema is None else table.select(schema.names)
 
@@ -68,7 +68,7 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
 
 def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
     """Raise `Rejected` if rows of the schema `found` do not belong to the segment's."""
-    _check_differences([] if wanted is None else _differences(found, wanted))
+    _check_differences([] if wanted is None else _find_differences(found, wanted))
 
 
 def _check_differences(differences: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ def _check_differences(differences: Sequence[str]) -> None:
         raise Rejected(f"the rows differ from the segment's schema: {'; '.join(differences)}")
 
 
-def span_of(table: pa.Table, column: str) -> Span:
+def find_span(table: pa.Table, column: str) -> Span:
     """Return the span of an event-time column.
 
     Raises `Rejected` if the column is missing, holds nulls, or is neither int64 (taken as ms)
@@ -88,14 +88,14 @@ def span_of(table: pa.Table, column: str) -> Span:
     if values.null_count:
         raise Rejected(f"event-time column {column!r} has {values.null_count} nulls")
     ends = pc.min_max(values)
-    unit = _unit(column, values.type)
+    unit = _find_unit(column, values.type)
     least, largest = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
-    per_ms = _PER_MS.get(unit, 1)
+    per_ms = _TICKS_PER_MS.get(unit, 1)
     return Span(least // per_ms, -(-largest // per_ms))
 
 
 @contextmanager
-def opened(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file; raises `Rejected` if it is not complete.
 
     A missing file raises `FileNotFoundError` if it `may_be_gone`.
@@ -109,20 +109,20 @@ def opened(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]
         raise Rejected(f"{path} is not a complete Parquet file: {error}") from error
 
 
-def largest_time(file: pq.ParquetFile, column: str) -> int | None:
+def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
     """Return the largest event time of a file in ms, `None` if it has none in that column.
 
     Finer timestamps are rounded up.
     """
     if column not in file.schema_arrow.names:
         return None
-    unit = _unit(column, file.schema_arrow.field(column).type)
-    found = [_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
+    unit = _find_unit(column, file.schema_arrow.field(column).type)
+    found = [_read_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
     largest = max((ticks for ticks in found if ticks is not None), default=None)
-    return None if largest is None else -(-largest // _PER_MS.get(unit, 1))
+    return None if largest is None else -(-largest // _TICKS_PER_MS.get(unit, 1))
 
 
-def _largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
+def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
     """Return the largest value of a row group, in ticks of the column's Arrow type."""
     metadata = file.metadata.row_group(group)
     kind = file.schema_arrow.field(column).type
@@ -140,22 +140,22 @@ def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
     if statistics.physical_type != "INT64":
         return False
     stored = json.loads(statistics.logical_type.to_json())
-    return bool(kind == pa.int64() or stored.get("timeUnit") == _SPELLED.get(kind.unit))
+    return bool(kind == pa.int64() or stored.get("timeUnit") == _UNIT_NAMES.get(kind.unit))
 
 
-def rows_below(table: pa.Table, column: str, time: int) -> list[LateRows]:
+def find_late_rows(table: pa.Table, column: str, time: int) -> list[LateRows]:
     """Return the rows with an event time below `time` (ms), each full hour's by themselves."""
     values = table.column(column)
-    unit = _unit(column, values.type)
+    unit = _find_unit(column, values.type)
     ticks = pc.cast(values, pa.int64())
     # floor(ticks / per_ms) < time exactly if ticks < time * per_ms
-    per_ms = _PER_MS.get(unit, 1)
+    per_ms = _TICKS_PER_MS.get(unit, 1)
     bound = min(max(time * per_ms, MIN_INT64), MAX_INT64)
     below = pc.filter(ticks, pc.less(ticks, pa.scalar(bound, pa.int64()))).to_pylist()
     return group_late_rows(tick // per_ms for tick in below)
 
 
-def _unit(column: str, kind: pa.DataType) -> str:
+def _find_unit(column: str, kind: pa.DataType) -> str:
     if kind == pa.int64():
         return "ms"
     if pa.types.is_timestamp(kind):
@@ -184,20 +184,20 @@ def _is_pandas(rows: Rows) -> bool:
     return frame is not None and isinstance(rows, frame)
 
 
-def _table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
+def _build_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     if _is_pandas(rows):
-        return _from_pandas(rows, schema)
+        return _convert_pandas(rows, schema)
     if hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pa.RecordBatch):
         return pa.table(rows)
     if isinstance(rows, Sequence) and all(isinstance(row, dict) for row in rows):
-        return _from_dicts(rows, schema)
+        return _convert_dicts(rows, schema)
     kind = type(rows).__name__
     raise Rejected(f"rows are {kind}, neither a DataFrame, nor an Arrow table, nor a list of dicts")
 
 
-def storable(table: pa.Table) -> pa.Table:
+def cast_seconds_to_ms(table: pa.Table) -> pa.Table:
     """Return the table with seconds as ms, because Parquet has no seconds and reads ms back."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "s":
@@ -206,7 +206,7 @@ def storable(table: pa.Table) -> pa.Table:
     return table
 
 
-def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
+def _convert_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
     """Return the columns of a DataFrame, and its index if that has a name.
 
     pandas has fewer types than Arrow, so the values are cast to the segment's types if that is
@@ -226,7 +226,7 @@ def _from_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
+def _convert_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
     names = dict.fromkeys(name for row in rows for name in row)
     known = schema.names if schema is not None else list(names)
     unknown = [name for name in names if name not in known]
@@ -239,7 +239,7 @@ def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) -> 
         raise Rejected(f"the rows have no common form: {error}") from error
 
 
-def _differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
+def _find_differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
     types = {field.name: field.type for field in found}
     said = [f"no column {name}" for name in types if name not in wanted.names]
     for field in wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-KEY = b"noted_time.batch"
+METADATA_KEY = b"noted_time.batch"
 """The key of the Parquet file's metadata; its value is ``<source>:<number>``."""
 
 
@@ -24,10 +24,10 @@ class Batch:
 
     def to_metadata(self) -> dict[bytes, bytes]:
         """Return the entry for the file's metadata."""
-        return {KEY: f"{self.source}:{self.number}".encode()}
+        return {METADATA_KEY: f"{self.source}:{self.number}".encode()}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
         """Return the batch of a file, `None` if its metadata has none."""
-        source, _, number = (metadata or {}).get(KEY, b"").decode().rpartition(":")
+        source, _, number = (metadata or {}).get(METADATA_KEY, b"").decode().rpartition(":")
         return cls(source, int(number)) if number.isdecimal() else None

@@ -16,7 +16,7 @@ import pyarrow as pa
 from noted_time.filelog import LogDirectories, SegmentDirectory
 from noted_time.observing import IN_MS, Seen, TimeForm
 from noted_time.values import Rejected, Unreachable, validate_name
-from writer_client.files.arrow_rows import largest_time, opened
+from writer_client.files.arrow_rows import open_parquet, read_largest_time
 
 
 class LogEnds:
@@ -43,7 +43,7 @@ class LogEnds:
 
     def __call__(self) -> Seen:
         """Return the ends."""
-        self._look()
+        self._find_ends()
         self._new.clear()
         return Seen(self.ends)
 
@@ -52,7 +52,7 @@ class LogEnds:
         """The ends as of the last call."""
         return {number: each.end for number, each in self._segments.items()}
 
-    def _look(self) -> None:
+    def _find_ends(self) -> None:
         """Find the ends, and add new files to those that were found, with their segments."""
         if not self.root.is_dir():
             raise Unreachable(f"{self.root} does not exist")
@@ -60,7 +60,7 @@ class LogEnds:
             found, known = self._directories.segments(), self._segments
             self._segments = {n: known.get(n) or _Segment(found[n]) for n in found}
             for number, segment in self._segments.items():
-                self._new += [(number, path) for path in segment.look()]
+                self._new += [(number, path) for path in segment.find_new_files()]
         except OSError as error:
             raise Unreachable(f"{self.root / self.stream} cannot be read: {error}") from error
 
@@ -88,7 +88,7 @@ class LogTimes(LogEnds):
         Raises as `LogEnds`, and `Rejected` naming a file without such a column; the next call reads
         what was not read. Raises `NotObservable` if the unit is doubted.
         """
-        self._look()
+        self._find_ends()
         newest: dict[int, int] = {}
         for segment, path in self._new:
             time = self._largest_in(path)
@@ -101,13 +101,13 @@ class LogTimes(LogEnds):
         return Seen(self.ends, newest, max(newest.values(), default=None))
 
     def _largest_in(self, path: Path) -> int | None:
-        with suppress(FileNotFoundError), opened(path, may_be_gone=True) as parquet:
+        with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as parquet:
             if self._field not in parquet.schema_arrow.names:
                 raise Rejected(f"{path} has no column {self._field}")
             kind = parquet.schema_arrow.field(self._field).type
             if pa.types.is_timestamp(kind):
-                return largest_time(parquet, self._field)
-            found = [largest_time(parquet, self._field)] if kind == pa.int64() else None
+                return read_largest_time(parquet, self._field)
+            found = [read_largest_time(parquet, self._field)] if kind == pa.int64() else None
             values = found or parquet.read([self._field]).column(0).to_pylist()
             self._values += values if self._form.unit is None else []
             times = (self._form.ms_of(value) for value in values if value is not None)
@@ -125,7 +125,7 @@ class _Segment:
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def look(self) -> list[Path]:
+    def find_new_files(self) -> list[Path]:
         """Find the end, and return the new files in the order of their offsets."""
         found = []
         for starts, new in self._directory.list_changes():
@@ -142,6 +142,6 @@ class _Segment:
         about = path.stat()
         last = (name, about.st_ino, about.st_size, about.st_mtime_ns)
         if last != self._last:
-            with opened(path, may_be_gone=True) as file:
+            with open_parquet(path, may_be_gone=True) as file:
                 self.end = starts[name] + file.metadata.num_rows
             self._last = last

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 from noted_time.values import LARGEST_TIME, Fenced, Rejected, Time, join_into, validate_name
 from writer_client.async_client import AsyncWriterClient
 from writer_client.client import WriterClient
-from writer_client.files.arrow_rows import Rows, Span, as_table, check_zones, rows_below, span_of
+from writer_client.files.arrow_rows import (
+    Rows,
+    Span,
+    as_table,
+    check_zones,
+    find_late_rows,
+    find_span,
+)
 from writer_client.files.batches import Batch
 from writer_client.files.segment_files import SegmentFiles
-from writer_client.sending.answers import Found
-from writer_client.sending.vouched import NOWHERE
+from writer_client.sending.answers import FoundPosition
+from writer_client.sending.vouched import EMPTY_POSITION
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +74,7 @@ class SegmentLogWriter:
         validate_name("stream", stream)
         self.stream = stream
         self.client = client
-        self._columns = _columns(event_time)
+        self._columns = _map_columns(event_time)
         self._files = {
             segment: SegmentFiles(Path(root), stream, segment, schema=schema)
             for segment in segments
@@ -129,16 +136,16 @@ class SegmentLogWriter:
     def holds(self, batch: Batch, segment: int | None = None) -> bool:
         """Whether the batch, or a later one of its source, was appended to the segment."""
         with self._lock:
-            return self._segment(segment).holds(batch)
+            return self._get_files(segment).holds(batch)
 
     def _append(self, rows: Rows, segment: int | None, batch: Batch | None) -> tuple[int, bool]:
         """Append the rows; returns the segment's end, and whether they were appended."""
         with self._lock:
-            files = self._segment(segment)
-            table = self._table(rows, files)
+            files = self._get_files(segment)
+            table = self._convert_rows(rows, files)
             if table is None:
                 return files.end, False
-            spans = {domain: span_of(table, column) for domain, column in self._columns.items()}
+            spans = {domain: find_span(table, column) for domain, column in self._columns.items()}
             self._join()
             is_appended = files.append(table, batch)
             self._track(files.segment, files.end, spans, table.num_rows if is_appended else 0)
@@ -146,7 +153,7 @@ class SegmentLogWriter:
                 self._count_late(table, spans)
             return files.end, is_appended
 
-    def _table(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
+    def _convert_rows(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
         """Return the rows in the segment's schema, `None` if there are none."""
         if isinstance(rows, list) and not rows:
             return None
@@ -164,9 +171,11 @@ class SegmentLogWriter:
             message = f"this writer of {self.stream!r} was created without a client to note with"
             raise Rejected(message)
         with self._lock:
-            self.client.note_time(time, NOWHERE, domain=domain, max_time=self._largest.get(domain))
+            self.client.note_time(
+                time, EMPTY_POSITION, domain=domain, max_time=self._largest.get(domain)
+            )
 
-    def _look_up(self, known: Mapping[int, int]) -> Found:
+    def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Return the ends, and the largest event times of what no note has covered.
 
         It runs in the thread or task that sends notes, so it reads the log concurrently with
@@ -175,12 +184,15 @@ class SegmentLogWriter:
         found = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
         largest = {}
         for domain, column in self._columns.items():
-            each = (files.largest(column, beyond=known.get(n, 0)) for n, files in found.items())
+            each = (
+                files.find_largest_time(column, beyond=known.get(n, 0))
+                for n, files in found.items()
+            )
             times = [min(time, LARGEST_TIME) for time in each if time is not None]
             if times:
                 largest[domain] = max(times)
         self._began = {n: files.end for n, files in found.items() if files.end}
-        return Found(self._began, largest)
+        return FoundPosition(self._began, largest)
 
     def _join(self) -> None:
         """Join before writing, so that time waits, without waiting for the controller."""
@@ -189,7 +201,7 @@ class SegmentLogWriter:
             if self.client.state in ("idle", "finished"):
                 self.client.join()
 
-    def _segment(self, segment: int | None) -> SegmentFiles:
+    def _get_files(self, segment: int | None) -> SegmentFiles:
         if segment is None and len(self._files) == 1:
             return next(iter(self._files.values()))
         if segment is None or segment not in self._files:
@@ -215,13 +227,13 @@ class SegmentLogWriter:
         for domain, span in spans.items():
             bound = self.client.late_below(domain)
             if bound is not None and span.least < bound:
-                for late in rows_below(table, self._columns[domain], bound):
+                for late in find_late_rows(table, self._columns[domain], bound):
                     self._late_rows += late.rows
                     with suppress(Fenced):
                         self.client.wrote_late(late.rows, late.least, late.most, domain=domain)
 
 
-def _columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:
+def _map_columns(event_time: str | Mapping[str, str]) -> dict[str | None, str]:
     if isinstance(event_time, str):
         return {None: event_time}
     return {domain: column for domain, column in event_time.items()}  # noqa: C416 - widens the domain's type

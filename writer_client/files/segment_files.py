@@ -24,11 +24,16 @@ import pyarrow.parquet as pq
 
 from noted_time.filelog import FILE_SUFFIX, file_name, is_hidden, parse_start, segment_directory
 from noted_time.values import MAX_INT64, Rejected
-from writer_client.files.arrow_rows import check_schema, largest_time, opened, storable
+from writer_client.files.arrow_rows import (
+    cast_seconds_to_ms,
+    check_schema,
+    open_parquet,
+    read_largest_time,
+)
 from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
-WALK = 8
+MAX_PASSED_APPENDS = 8
 """Maximum number of others' appends passed before the directory is listed again."""
 
 
@@ -49,7 +54,7 @@ class SegmentFiles:
         self._directory = segment_directory(self.root, self.stream, self.segment)
         _make_directories(self._directory)
         if self.schema is not None:
-            self.schema = storable(self.schema.empty_table()).schema
+            self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
         wanted = self.schema
         self.find_end()
         # what was found may be of a process that ended before it synced, and be noted from here on
@@ -64,21 +69,21 @@ class SegmentFiles:
 
         Raises `Rejected` naming a file that does not belong there or cannot be read.
         """
-        starts = self._starts()
+        starts = self._list_starts()
         if starts:
             self._step_to(starts[-1])
         else:
             self._last, self.end = None, 0
 
-    def largest(self, column: str, *, beyond: int) -> int | None:
+    def find_largest_time(self, column: str, *, beyond: int) -> int | None:
         """Return the largest value of an event-time column, in ms, in the files past an offset.
 
         It comes from the statistics in their footers, or from the rows if those have none.
         `None` if no file has such times. Raises `Rejected` naming a file that cannot be read.
         """
-        starts = [start for start in self._starts() if start < self.end]
+        starts = [start for start in self._list_starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
-        found = [self._largest_in(self._path(start), column) for start in past]
+        found = [self._read_largest_time(self._build_path(start), column) for start in past]
         return max((time for time in found if time is not None), default=None)
 
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
@@ -92,13 +97,13 @@ class SegmentFiles:
             self.find_end()
             if self.holds(batch):
                 return False
-        with self._hidden_file(table, batch) as hidden:
+        with self._write_hidden(table, batch) as hidden:
             if batch is None and self._last is not None and not self._last.exists():
                 self.find_end()
             tried = 0
-            while not self._linked(hidden, table.num_rows):
+            while not self._try_link(hidden, table.num_rows):
                 tried += 1
-                if batch is None and tried > WALK:
+                if batch is None and tried > MAX_PASSED_APPENDS:
                     self.find_end()
                 else:
                     self._step_to(self.end)
@@ -112,16 +117,16 @@ class SegmentFiles:
 
     def holds(self, batch: Batch) -> bool:
         """Whether the newest file of the batch's source holds it or a later batch, durably."""
-        said = (_reaches(self._path(start), batch) for start in reversed(self._starts()))
+        said = (_reaches(self._build_path(start), batch) for start in reversed(self._list_starts()))
         is_held = next((reached for reached in said if reached is not None), False)
         if is_held:
             _sync(self._directory)
         return is_held
 
-    def _linked(self, hidden: Path, rows: int) -> bool:
+    def _try_link(self, hidden: Path, rows: int) -> bool:
         if self.end + rows > MAX_INT64:
             raise Rejected(f"segment {self.segment} is full: it ends at {self.end}")
-        target = self._path(self.end)
+        target = self._build_path(self.end)
         try:
             os.link(hidden, target)
         except FileExistsError:
@@ -131,23 +136,23 @@ class SegmentFiles:
 
     def _step_to(self, start: int) -> None:
         """Continue after the file at `start`."""
-        path = self._path(start)
-        with opened(path) as file:
+        path = self._build_path(start)
+        with open_parquet(path) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
         if not rows:
             raise Rejected(f"{path} holds no rows, so nothing can follow it")
         self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
 
-    def _largest_in(self, path: Path, column: str) -> int | None:
-        with suppress(FileNotFoundError), opened(path, may_be_gone=True) as file:
-            return largest_time(file, column)
+    def _read_largest_time(self, path: Path, column: str) -> int | None:
+        with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as file:
+            return read_largest_time(file, column)
         return None  # removed meanwhile, with its rows
 
-    def _starts(self) -> list[int]:
+    def _list_starts(self) -> list[int]:
         names = (path.name for path in self._directory.iterdir())
-        return sorted(self._start(name) for name in names if not is_hidden(name))
+        return sorted(self._parse_start(name) for name in names if not is_hidden(name))
 
-    def _start(self, name: str) -> int:
+    def _parse_start(self, name: str) -> int:
         start = parse_start(self._directory / name, self.stream, self.segment)
         if name != file_name(self.stream, self.segment, start):
             message = (
@@ -156,11 +161,11 @@ class SegmentFiles:
             raise Rejected(message)
         return start
 
-    def _path(self, start: int) -> Path:
+    def _build_path(self, start: int) -> Path:
         return self._directory / file_name(self.stream, self.segment, start)
 
     @contextmanager
-    def _hidden_file(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
+    def _write_hidden(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
         """Write the rows to a file that readers skip; it is removed when the block ends.
 
         Its metadata names the batch. A crash may leave one behind, which is never read and can be
@@ -182,7 +187,7 @@ class SegmentFiles:
 
 def _reaches(path: Path, batch: Batch) -> bool | None:
     """Whether a file holds the batch or a later one of its source; `None` for another source's."""
-    with opened(path) as file:
+    with open_parquet(path) as file:
         held = Batch.from_metadata(file.metadata.metadata)
     if held is None or held.source != batch.source:
         return None

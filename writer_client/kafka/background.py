@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from noted_time.values import ClientFailed, NotedTimeError, Time, Unreachable, pluralize, unix_ms_of
 from writer_client.kafka.channel import Channel, log
 from writer_client.sending.clock import unix_ms
-from writer_client.sending.phases import BETWEEN, Phase
+from writer_client.sending.producer_state import BETWEEN_TRANSACTIONS, ProducerState
 
 IDLE_S, WAITING_S = 1.0, 0.005
 """How often reports are looked for while no event is produced: with no note that waits, or one."""
@@ -21,7 +21,7 @@ IDLE_S, WAITING_S = 1.0, 0.005
 RETRY_S = 1.0
 """How long after a begin that failed the next one is tried."""
 
-LIVE = ("live", "excluded")
+LIVE_STATES = ("live", "excluded")
 """The states of a writer for which the watermark waits, or will again."""
 
 
@@ -106,7 +106,7 @@ class WaitingCalls:
             self._ended.wait(timeout_s)
 
 
-class Background:
+class BackgroundThread:
     """Begins for a producer, and has its deliveries reported while no event is produced.
 
     It leaves them to a thread that produces: each report that is served here would wait for that
@@ -134,7 +134,7 @@ class Background:
         self._calls: SimpleQueue[None] = SimpleQueue()  # an event is not safe from signal handlers
         self._who = f"the producer of writer {channel.client.writer!r}"
         name = f"noted-time producer {channel.client.writer}"
-        threading.Thread(target=self._tend, name=name, daemon=True).start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def wake(self) -> None:
         """Have the thread look at once."""
@@ -177,7 +177,7 @@ class Background:
         while not (self._channel.is_closed or self._waiting.is_over):
             try:
                 self._channel.begin()
-                self._waiting.end(lambda: self._tracker.move(Phase.CLEAR))
+                self._waiting.end(lambda: self._tracker.move(ProducerState.CLEAR))
             except Unreachable as error:
                 self._put_off(error)
                 self._sleep(RETRY_S)
@@ -201,12 +201,12 @@ class Background:
 
     # Afterwards
 
-    def _tend(self) -> None:
+    def _run(self) -> None:
         self._begin()
         self._next_beat = clocks.monotonic() + (self._clock.period_ms / 1000 if self._clock else 0)
         while not self._channel.is_closed:
             polls = self._channel.polls
-            self._sleep(self._pause_s())
+            self._sleep(self._find_pause_s())
             try:
                 if self._channel.polls == polls and not self._channel.is_closed:
                     self._channel.poll(0)
@@ -220,7 +220,7 @@ class Background:
         with suppress(Empty):
             self._calls.get(timeout=timeout_s)
 
-    def _pause_s(self) -> float:
+    def _find_pause_s(self) -> float:
         idle_s = min(IDLE_S, self._idle_after_s or IDLE_S)
         pause_s = WAITING_S if self._tracker.is_waiting else idle_s
         if self._clock is None:
@@ -234,7 +234,9 @@ class Background:
         self._next_beat = now + self._clock.period_ms / 1000
         tracker = self._tracker
         with tracker.lock:
-            notes = tracker.phase in (Phase.CLEAR, Phase.OPEN) and not tracker.failed
+            notes = (
+                tracker.phase in (ProducerState.CLEAR, ProducerState.OPEN) and not tracker.failed
+            )
             if not notes or tracker.rests or self._channel.fault:
                 return
             time, last = self._clock.now_ms() - self._clock.delay_ms, tracker.time
@@ -246,14 +248,16 @@ class Background:
         if self._idle_after_s is None:
             return
         done = self._tracker.rows, self.notes
-        between = self._tracker.phase in BETWEEN
+        between = self._tracker.phase in BETWEEN_TRANSACTIONS
         if done != self._done or self._tracker.under_way or not between:
             self._done, self._done_at = done, now
-        elif now >= self._done_at + self._idle_after_s and self._channel.client.state in LIVE:
+        elif (
+            now >= self._done_at + self._idle_after_s and self._channel.client.state in LIVE_STATES
+        ):
             with suppress(NotedTimeError):  # something is under way, open or held after all
                 self._channel.rest(now, self._channel.client.idle)
 
 
-def until_of(timeout_s: float) -> float:
+def compute_deadline(timeout_s: float) -> float:
     """Return when that many seconds are over; below 0 they never are."""
     return clocks.monotonic() + (timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX / 2)

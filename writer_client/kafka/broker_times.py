@@ -12,16 +12,16 @@ from noted_time.kafka.records import TopicReader, log
 from noted_time.observing import BrokerClocks, BrokerLook, Seen
 from noted_time.values import NotObservable, Rejected, Unreachable, format_time, group_late_rows
 from writer_client.client import WriterClient
-from writer_client.kafka.ends import LookAtTopic, SameTopic
+from writer_client.kafka.ends import SameTopic, TopicPoller
 from writer_client.sending.clock import unix_ms
 
-STAMPED = "LogAppendTime"
+LOG_APPEND_TIME = "LogAppendTime"
 DOUBT_S = 30.0
 MARGIN_MS = 4_000
 """What a lag has beyond what replication may take: the change of the replicas in sync."""
 
 
-class KafkaBrokerTimes(LookAtTopic):
+class KafkaBrokerTimes(TopicPoller):
     """The ends of a topic with LogAppendTime, and each partition's time by its brokers' stamps.
 
     No record that comes into sight later has a stamp below its partition's time. This holds if
@@ -59,10 +59,10 @@ class KafkaBrokerTimes(LookAtTopic):
     def __call__(self) -> Seen:
         """Return the ends, the time of each partition that has one, and the largest stamp.
 
-        Raises as `SameTopic.seen`, and `NotObservable` if the topic has CreateTime now.
+        Raises as `SameTopic.poll_ends`, and `NotObservable` if the topic has CreateTime now.
         """
         clocks, now = self._begin(), self._clock()
-        look = self._topic.seen(newest=True)
+        look = self._topic.poll_ends(newest=True)
         hidden = [number for number, end in look.ends.items() if end and number not in look.newest]
         recent = self._topic.first_stamps(now - self._skew_ms, hidden)
         too_few = {number for number, some in look.in_sync.items() if some < self._in_sync}
@@ -75,26 +75,26 @@ class KafkaBrokerTimes(LookAtTopic):
         if hidden:  # those of the partition are not known, and none is from the future
             stamps.append(self._clock() + self._skew_ms)
         largest = max(stamps, default=None)
-        return Seen(look.ends, clocks.times(), largest, self._open_transactions(look))
+        return Seen(look.ends, clocks.times(), largest, self._find_open_transactions(look))
 
     def _begin(self) -> BrokerClocks:
         if self._clocks is None:
             self._check()
-            lag_ms = self._allowed_lag_ms()
+            lag_ms = self._find_lag_ms()
             self._clocks = BrokerClocks(skew_ms=self._skew_ms, lag_ms=lag_ms)
         return self._clocks
 
     def _check(self) -> None:
         settings = self._topic.settings()
         self._in_sync = int(settings["min.insync.replicas"])
-        if settings["message.timestamp.type"] != STAMPED:
+        if settings["message.timestamp.type"] != LOG_APPEND_TIME:
             raise NotObservable(
                 f"the records of Kafka topic {self._topic.name!r} have the times of their "
-                f"producers: set its message.timestamp.type to {STAMPED}, or observe it by "
+                f"producers: set its message.timestamp.type to {LOG_APPEND_TIME}, or observe it by "
                 "timestamp, with a delay"
             )
 
-    def _allowed_lag_ms(self) -> int:
+    def _find_lag_ms(self) -> int:
         try:
             brokers = self._topic.broker_settings()
         except Rejected as error:

@@ -35,10 +35,10 @@ from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka.ends import TopicEnds
 from writer_client.kafka.limits import EventLimits
-from writer_client.sending.answers import Found
+from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.delivery import DeliveryTracker, OnFailure
-from writer_client.sending.phases import IN_TRANSACTION, Phase
+from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
 
 BEGIN_S = 10.0
 """How long a producer waits for Kafka, and for the controller, before its first event."""
@@ -55,17 +55,17 @@ FLUSH_S = 10.0
 WARN_S, SIGN_S = 60.0, 10.0
 """How often a warning names what failed, and at least the controller learns that it lives."""
 
-FENCED = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own begin so
-FATAL = KafkaError._FATAL  # noqa: SLF001 - likewise
+FENCED_CODES = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own begin so
+FATAL_CODE = KafkaError._FATAL  # noqa: SLF001 - likewise
 
-REFUSED = (
+REFUSED_SETTINGS = (
     (("acks", "request.required.acks"), ("0",), "reports no offsets"),
     (("enable.idempotence",), ("false", "f", "0"), "writes events twice, or out of order"),
     (("delivery.report.only.error",), ("true", "t", "1"), "reports no offsets"),
 )
 """Settings that leave nothing to note: their names, the values refused, and why."""
 
-LOOK_EVERY_S = 10.0
+CHECK_INTERVAL_S = 10.0
 """How often the topic's id is looked up: so long may notes carry the id of one that is gone."""
 
 TimedCall = Callable[[float], None]
@@ -74,14 +74,14 @@ Answer = TypeVar("Answer")
 log = logging.getLogger("noted_time.writer.kafka")
 
 
-def lower_what_is_retried(record: logging.LogRecord) -> bool:
+def lower_retry_level(record: logging.LogRecord) -> bool:
     """Lower what librdkafka retries by itself to INFO: a broker that just started is not ready."""
     if record.getMessage().endswith(": retrying"):
         record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
     return True
 
 
-log.addFilter(lower_what_is_retried)
+log.addFilter(lower_retry_level)
 
 
 class Channel:
@@ -106,13 +106,13 @@ class Channel:
         The timestamps of events are of the first of the `domains`. Raises `Rejected` for a
         configuration that cannot work.
         """
-        config = checked(config)
+        config = validate_config(config)
         self.kafka = create_client(Producer, {"logger": log, **config})
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
         self.limits = EventLimits(self._ends.topic)
-        self._steps: list[Callable[[], object]] = [self._find, self._join, self._settle_in]
+        self._steps: list[Callable[[], object]] = [self._find, self._join, self._wait_for_join]
         self._is_transactional = "transactional.id" in config
-        self.produces_in = Phase.OPEN if self._is_transactional else Phase.CLEAR
+        self.produces_in = ProducerState.OPEN if self._is_transactional else ProducerState.CLEAR
         if self._is_transactional:
             self._steps.insert(1, self._take_over)
         self.client = writer()
@@ -123,7 +123,7 @@ class Channel:
             domain=domains,
             look_again=self._begin,
             on_failure=on_failure,
-            phase=Phase.BEGINNING,
+            phase=ProducerState.BEGINNING,
         )
         self.fault: NotedTimeError | None = None
         """The error that every call raises; `fail` sets it."""
@@ -162,14 +162,14 @@ class Channel:
         try:
             self.kafka.init_transactions(BEGIN_S)
         except KafkaException as error:
-            kind = Unreachable if error_of(error).retriable() else Rejected
-            raise kind(f"Kafka begins no transactions: {error_of(error).str()}") from error
+            kind = Unreachable if get_kafka_error(error).retriable() else Rejected
+            raise kind(f"Kafka begins no transactions: {get_kafka_error(error).str()}") from error
 
     def _join(self) -> None:
         self.client.of_log(self._ends.topic.id)
         self._begin()
 
-    def _settle_in(self) -> None:
+    def _wait_for_join(self) -> None:
         """Wait until the controller has accepted the join."""
         self.client.flush(BEGIN_S)
         self.tracker.settle()  # what is late is known from here on
@@ -178,7 +178,7 @@ class Channel:
         """Join, and look the ends of the topic up once no other process may note."""
         self.client.begin(self._look_up)
 
-    def _look_up(self, known: Mapping[int, int]) -> Found:
+    def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Return the ends. If the topic is another one, every later call raises that.
 
         What was written before the begin has timestamps, and no times of other domains.
@@ -197,7 +197,7 @@ class Channel:
 
         If it is another one, every later call raises that, and nothing more is noted.
         """
-        while not self._ended.wait(LOOK_EVERY_S):
+        while not self._ended.wait(CHECK_INTERVAL_S):
             try:
                 self._ends.check_same(self.client.position)
             except Recreated as error:
@@ -236,7 +236,7 @@ class Channel:
     def deliver(self, until: float) -> None:
         """Deliver all events, once it is known whether the last transaction was committed."""
         self.check()
-        if self.tracker.phase in (Phase.COMMITTING, Phase.UNRESOLVED):
+        if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             self._resolve(max(0.0, until - clocks.monotonic()))
         self._wait(until)
 
@@ -256,19 +256,19 @@ class Channel:
 
     def close(self) -> None:
         """Send nothing more: every later call raises that."""
-        self.tracker.move(Phase.CLOSED)
+        self.tracker.move(ProducerState.CLOSED)
         self.fail(Rejected(f"the producer of writer {self.client.writer!r} is closed"))
         self._ended.set()
 
     @property
     def is_closed(self) -> bool:
         """Whether it is closed."""
-        return self.tracker.phase is Phase.CLOSED
+        return self.tracker.phase is ProducerState.CLOSED
 
     def check_event(self) -> None:
         """Raise as `check`, and for an event outside a transaction if there are any."""
         self.check()
-        if self._is_transactional and self.tracker.phase is not Phase.OPEN:
+        if self._is_transactional and self.tracker.phase is not ProducerState.OPEN:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
 
     def check(self) -> None:
@@ -288,7 +288,7 @@ class Channel:
         """
         self.polls += 1
         if self._reports_in is None or (timeout_s > 0 and not self.is_reporting):
-            self.served += self._have_reported(lambda: self.kafka.poll(timeout_s))
+            self.served += self._report_during(lambda: self.kafka.poll(timeout_s))
         self._settle()
 
     @property
@@ -296,7 +296,7 @@ class Channel:
         """Whether this thread is inside a delivery callback: it cannot wait for another one."""
         return self._reports_in == threading.get_ident()
 
-    def _have_reported(self, call: Callable[[], Answer]) -> Answer:
+    def _report_during(self, call: Callable[[], Answer]) -> Answer:
         """Have deliveries reported by a call of librdkafka's; one thread at a time does so.
 
         A signal handler may raise at any call. `with` alone takes and releases the lock for sure.
@@ -305,7 +305,7 @@ class Channel:
             outer = self._reports_in
             try:
                 self._reports_in = threading.get_ident()
-                answer = _as_raised(call)
+                answer = _call_librdkafka(call)
                 if outer is None:
                     self.tracker.resolve(lambda: len(self.kafka))
                 return answer
@@ -324,9 +324,9 @@ class Channel:
                     f"{pluralize(under_way, 'event')} in time; all is kept and retried"
                 )
             try:
-                self._have_reported(partial(self.kafka.flush, min(left_s, REPORTS_S)))
+                self._report_during(partial(self.kafka.flush, min(left_s, REPORTS_S)))
             except KafkaException as error:
-                raise self.named(error) from error
+                raise self.translate_error(error) from error
             self._settle()
         self._settle()
         self.check()
@@ -342,7 +342,7 @@ class Channel:
             self.fail(error)
         if self.tracker.failed or self._failed_since is not None:
             with suppress(Rejected):  # it cannot note any more
-                self._say(self.tracker.failure, clocks.monotonic())
+                self._report_failure(self.tracker.failure, clocks.monotonic())
 
     # Transactions
 
@@ -356,7 +356,7 @@ class Channel:
         try:
             self.kafka.begin_transaction()
         except KafkaException as error:
-            raise self.named(error) from error
+            raise self.translate_error(error) from error
         self.tracker.begin()
 
     def commit_transaction(self, timeout_s: float) -> None:
@@ -365,24 +365,24 @@ class Channel:
         If the outcome of the last commit is unknown, find it out.
         """
         until = clocks.monotonic() + timeout_s
-        if self.tracker.phase not in (Phase.COMMITTING, Phase.UNRESOLVED):
+        if self.tracker.phase not in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             self._check_open()
             self._wait(until)
-            self.tracker.move(Phase.COMMITTING)
+            self.tracker.move(ProducerState.COMMITTING)
         try:
             self._resolve(max(0.0, until - clocks.monotonic()))
         finally:
-            if self.tracker.phase is Phase.COMMITTING:
+            if self.tracker.phase is ProducerState.COMMITTING:
                 self.tracker.commit(is_certain=False)
 
     def abort_transaction(self, timeout_s: float) -> None:
         """Abort, and drop what was produced and noted; without a transaction, do nothing."""
         self.check_transactional()
-        if self.tracker.phase in (Phase.COMMITTING, Phase.UNRESOLVED):
+        if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             raise Rejected(
                 "whether the transaction was committed is unknown: call `commit_transaction` again"
             )
-        if self.tracker.phase is Phase.OPEN:
+        if self.tracker.phase is ProducerState.OPEN:
             self._abort(timeout_s)
 
     def send_offsets(
@@ -395,12 +395,12 @@ class Channel:
         try:
             self._complete(send, timeout_s)
         except KafkaException as error:
-            said = f"the offsets of writer {self.client.writer!r}: {error_of(error).str()}"
-            if error_of(error).txn_requires_abort():
+            said = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
+            if get_kafka_error(error).txn_requires_abort():
                 raise Conflict(f"{said}; abort the transaction, and do it again") from error
-            if error_of(error).retriable():
+            if get_kafka_error(error).retriable():
                 raise Unreachable(f"{said}; send them again") from error
-            raise self.named(error) from error
+            raise self.translate_error(error) from error
 
     def check_transactional(self) -> None:
         """Raise `Rejected` without a transactional.id."""
@@ -409,7 +409,7 @@ class Channel:
 
     def _check_open(self) -> None:
         self.check_transactional()
-        if self.tracker.phase is not Phase.OPEN:
+        if self.tracker.phase is not ProducerState.OPEN:
             raise Rejected("no transaction is open: begin one first")
 
     def _resolve(self, timeout_s: float) -> None:
@@ -422,11 +422,15 @@ class Channel:
             with self._resolving:
                 self._end(timeout_s)
         except KafkaException as error:
-            if not error_of(error).retriable() or self.tracker.phase is Phase.UNABORTED:
-                raise self.named(error) from error
+            if (
+                not get_kafka_error(error).retriable()
+                or self.tracker.phase is ProducerState.UNABORTED
+            ):
+                raise self.translate_error(error) from error
             raise Unreachable(
                 f"whether the transaction of writer {self.client.writer!r} was "
-                f"committed is unknown: {error_of(error).str()}; nothing is noted until that is "
+                f"committed is unknown: {get_kafka_error(error).str()}; nothing is noted until "
+                "that is "
                 "known, which the next transaction, `flush`, `idle` and `finish` find out"
             ) from error
 
@@ -448,21 +452,21 @@ class Channel:
     def _end(self, timeout_s: float) -> None:
         """Complete the commit or abort that has no outcome yet; a commit may turn out as abort."""
         phase = self.tracker.phase
-        if phase is Phase.UNABORTED:
+        if phase is ProducerState.UNABORTED:
             self._complete(self.kafka.abort_transaction, timeout_s)
-            self.tracker.move(Phase.ABORTED)
-        if phase not in (Phase.COMMITTING, Phase.UNRESOLVED):
+            self.tracker.move(ProducerState.ABORTED)
+        if phase not in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             return
         try:
             self._complete(self.kafka.commit_transaction, timeout_s)
         except KafkaException as error:
-            if not error_of(error).txn_requires_abort():
+            if not get_kafka_error(error).txn_requires_abort():
                 raise
             self._complete(self.kafka.abort_transaction, timeout_s)
             self.tracker.abort()
             raise Conflict(
                 f"Kafka aborted the transaction of writer {self.client.writer!r}: "
-                f"{error_of(error).str()}; produce all of its events again"
+                f"{get_kafka_error(error).str()}; produce all of its events again"
             ) from error
         self.tracker.commit()
 
@@ -471,16 +475,16 @@ class Channel:
         until = clocks.monotonic() + timeout_s
         while True:
             try:
-                self._have_reported(partial(call, ATTEMPT_S))
+                self._report_during(partial(call, ATTEMPT_S))
             except KafkaException as error:
-                if not error_of(error).retriable() or clocks.monotonic() > until:
+                if not get_kafka_error(error).retriable() or clocks.monotonic() > until:
                     raise
             else:
                 return
 
     # Failures
 
-    def _say(self, failure: DeliveryFailed | None, now: float) -> None:
+    def _report_failure(self, failure: DeliveryFailed | None, now: float) -> None:
         """Log that events failed, and have the controller know that the writer lives."""
         if failure is None:
             self._failed_since, self._warn_at, self._sign_at = None, 0.0, 0.0
@@ -497,13 +501,13 @@ class Channel:
             since = format_time(self._failed_since // 1000 * 1000)
             self.client.hold(f"{events} not delivered since {since}")
 
-    def named(self, error: KafkaException) -> NotedTimeError:
+    def translate_error(self, error: KafkaException) -> NotedTimeError:
         """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""
-        found = self._fatal(error_of(error))
+        found = self._find_fatal(get_kafka_error(error))
         if found is None:
-            return Rejected(f"Kafka's client refuses: {error_of(error).str()}")
+            return Rejected(f"Kafka's client refuses: {get_kafka_error(error).str()}")
         writer = self.client.writer
-        if found.code() in FENCED:
+        if found.code() in FENCED_CODES:
             # Kafka says the same in both cases
             label = (
                 "another producer with its transactional.id, "
@@ -518,22 +522,22 @@ class Channel:
         self.fail(fault)
         return fault
 
-    def _fatal(self, error: KafkaError) -> KafkaError | None:
+    def _find_fatal(self, error: KafkaError) -> KafkaError | None:
         """Return the error after which nothing can be done any more, if it is such a one.
 
         A call only says that there was one; to begin a transaction says which.
         """
-        if error.code() == FATAL:
+        if error.code() == FATAL_CODE:
             try:
                 self.kafka.begin_transaction()
             except KafkaException as again:
-                return error_of(again) if error_of(again).fatal() else error
+                return get_kafka_error(again) if get_kafka_error(again).fatal() else error
         return error if error.fatal() else None
 
 
-def checked(config: Mapping[str, Any]) -> dict[str, Any]:
+def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration that reports where events are written; raises `Rejected`."""
-    for names, values, why in REFUSED:
+    for names, values, why in REFUSED_SETTINGS:
         for name in names:
             if str(config.get(name, "")).lower() in values:
                 raise Rejected(
@@ -542,17 +546,17 @@ def checked(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "enable.idempotence": True}
 
 
-def error_of(error: KafkaException) -> KafkaError:
+def get_kafka_error(error: KafkaException) -> KafkaError:
     """Return what librdkafka says."""
     found: KafkaError = error.args[0]
     return found
 
 
 class _Reporting(Exception):
-    """See `_as_raised`."""
+    """See `_call_librdkafka`."""
 
 
-def _as_raised(call: Callable[[], Answer]) -> Answer:
+def _call_librdkafka(call: Callable[[], Answer]) -> Answer:
     """Make a call of librdkafka's, which raises what callbacks and signal handlers raise in it.
 
     Before Python 3.12 confluent-kafka garbles an exception of which Python has not yet created the

@@ -19,7 +19,7 @@ from noted_time.values import (
     find_missing_offsets,
     format_time,
 )
-from writer_client.sending.answers import Found
+from writer_client.sending.answers import FoundPosition
 from writer_client.sending.clock import unix_ms
 
 PAUSE_S = 0.2
@@ -27,7 +27,7 @@ PAUSE_S = 0.2
 CLOCK_AHEAD_MS = 60_000
 """A record whose timestamp is further ahead of the clock is named."""
 
-CHECKED = 3
+CHECKED_PARTITIONS = 3
 """In how many partitions the largest timestamp is looked for in the record."""
 
 MOST_CHECKS = 3
@@ -42,7 +42,7 @@ class TopicEnds:
         self.topic = Topic(config, topic)
         self._domain = domain
 
-    def look_up(self, known: Mapping[int, int]) -> Found:
+    def look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Return the ends, also of what was not committed, and the largest timestamp below them.
 
         `known` is the writer's position at the controller. Raises as `check_same`.
@@ -50,7 +50,7 @@ class TopicEnds:
         look = self.check_same(known)
         times = self.topic.largest_times()
         new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
-        return Found(look.ends, {self._domain: max(new)} if new else {})
+        return FoundPosition(look.ends, {self._domain: max(new)} if new else {})
 
     def check_same(self, known: Mapping[int, int]) -> TopicLook:
         """Return what the topic is now; raises `Recreated` if it is not the one that was noted.
@@ -89,7 +89,7 @@ class SameTopic(Topic):
         with suppress(Unreachable):
             self.look_again()
 
-    def seen(self, *, high: bool = True, newest: bool = False) -> TopicLook:
+    def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
         """Return id and ends of the topic; with `high` and `newest` what `TopicLook` has of them.
 
         An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
@@ -108,7 +108,7 @@ class SameTopic(Topic):
         return look
 
 
-class LookAtTopic:
+class TopicPoller:
     """What looks at a topic for an observer, and finds its open transactions."""
 
     def __init__(self, topic: SameTopic, clock: Callable[[], int]) -> None:
@@ -120,15 +120,15 @@ class LookAtTopic:
         """The topic's id, `None` before the first look, and if it has none."""
         return self._topic.id
 
-    def _open_transactions(self, look: TopicLook) -> Sequence[LogFact]:
+    def _find_open_transactions(self, look: TopicLook) -> Sequence[LogFact]:
         return self._open.take(look.high, look.ends, now=self._clock())
 
 
-class KafkaEnds(LookAtTopic):
+class KafkaEnds(TopicPoller):
     """The ends of a topic: a call returns them as of now.
 
     They are those of read_committed readers, so an open transaction holds the end of its partition.
-    Raises as `SameTopic`, and a call as `SameTopic.seen`.
+    Raises as `SameTopic`, and a call as `SameTopic.poll_ends`.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
@@ -136,11 +136,11 @@ class KafkaEnds(LookAtTopic):
 
     def __call__(self) -> Seen:
         """Return the ends."""
-        look = self._topic.seen()
-        return Seen(look.ends, because=self._open_transactions(look))
+        look = self._topic.poll_ends()
+        return Seen(look.ends, because=self._find_open_transactions(look))
 
 
-class KafkaTimes(LookAtTopic):
+class KafkaTimes(TopicPoller):
     """The ends of a topic, and how far the timestamps of its records have come; none is read.
 
     What a partition's largest timestamp tells counts once read_committed readers have its record,
@@ -172,17 +172,17 @@ class KafkaTimes(LookAtTopic):
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle.
 
-        Raises as `SameTopic.seen`.
+        Raises as `SameTopic.poll_ends`.
         """
-        look, now = self._topic.seen(newest=True), self._clock()
-        moved_by = self._name_those_ahead(look.newest, now)
-        self._name_markers(look)
+        look, now = self._topic.poll_ends(newest=True), self._clock()
+        moved_by = self._find_times_ahead(look.newest, now)
+        self._warn_of_markers(look)
         largest = max((stamp.time for stamp in look.newest.values()), default=None)
         active = self._open.find_active(look.high, look.ends)
         newest = self._newest.take(look.newest, look.ends, now=now, active=active)
-        return Seen(look.ends, newest, largest, (*self._open_transactions(look), *moved_by))
+        return Seen(look.ends, newest, largest, (*self._find_open_transactions(look), *moved_by))
 
-    def _name_markers(self, look: TopicLook) -> None:
+    def _warn_of_markers(self, look: TopicLook) -> None:
         """Warn, once there is something to see, if a largest timestamp is that of no record.
 
         It is a marker then, or aborted. Only some are looked for, and without the right to read the
@@ -192,7 +192,9 @@ class KafkaTimes(LookAtTopic):
         if not self._checks_left or not visible:
             return
         self._checks_left -= 1
-        asked = {partition: offset for _, partition, offset in sorted(visible)[-CHECKED:]}
+        asked = {
+            partition: offset for _, partition, offset in sorted(visible)[-CHECKED_PARTITIONS:]
+        }
         with suppress(Unreachable), TopicReader(self._topic) as reader:
             reader.begin(asked)
             read = reader.read({partition: offset + 1 for partition, offset in asked.items()})
@@ -208,7 +210,7 @@ class KafkaTimes(LookAtTopic):
                     self._topic.name,
                 )
 
-    def _name_those_ahead(self, newest: Mapping[int, Stamp], now: int) -> Sequence[LogFact]:
+    def _find_times_ahead(self, newest: Mapping[int, Stamp], now: int) -> Sequence[LogFact]:
         ahead = {number for number, stamp in newest.items() if stamp.time > now + CLOCK_AHEAD_MS}
         for number in sorted(ahead - self._ahead):
             stamp = newest[number]

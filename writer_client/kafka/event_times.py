@@ -24,70 +24,70 @@ EventTime = int | list[int] | None
 """The time of a record, or the times of its events, in ms; none if it has no event."""
 
 
-def time_in(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
+def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
     """Return what finds the time of a record: by a field of JSON, or a function, also of a module.
 
     A field may lead through arrays, and a function return several times: the record has several
     events then. It raises `Rejected`, or whatever the function does, for a record without a time.
     This raises `Rejected` for a function that cannot be imported.
     """
-    values_of = values_in(field)
+    values_of = make_values_getter(field)
 
-    def times_of(message: Message) -> EventTime:
+    def get_times(message: Message) -> EventTime:
         times = [form.ms_of(value) for value in values_of(message)]
         return times[0] if len(times) == 1 else times
 
     if not isinstance(field, str) or ":" in field:
-        return times_of
-    (decode, inside), is_in_ms = _decoder(field.split(".")), form.unit in (None, "ms")
+        return get_times
+    (decode, inside), is_in_ms = _make_decoder(field.split(".")), form.unit in (None, "ms")
 
-    def time_in_json(message: Message) -> EventTime:
+    def get_time_in_json(message: Message) -> EventTime:
         try:
             time = inside(decode(message.value() or b""))
         except msgspec.ValidationError:  # what is rare: text of other forms, arrays
-            return times_of(message)
+            return get_times(message)
         if is_in_ms and type(time) is int:
             return time
         return unix_ms_of(time) if type(time) is datetime else form.ms_of(time)
 
-    return time_in_json
+    return get_time_in_json
 
 
-def values_in(field: str | TimeOf) -> Callable[[Message], Sequence[object]]:
-    """Return what finds the times in a record as they are written there; raises as `time_in`."""
+def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[object]]:
+    """Return a function that gets a record's times as written; raises as `make_time_getter`."""
     if isinstance(field, str) and ":" not in field:
         names = field.split(".")
-        return lambda message: values_at(msgspec.json.decode(message.value() or b""), names)
+        return lambda message: get_values(msgspec.json.decode(message.value() or b""), names)
     function = load_function(field) if isinstance(field, str) else field
-    return lambda message: [*_flat([function(message)])]
+    return lambda message: [*_flatten([function(message)])]
 
 
-def values_at(found: object, names: Iterable[str]) -> list[object]:
+def get_values(found: object, names: Iterable[str]) -> list[object]:
     """Return what is at a path, through all elements of arrays; raises `Rejected` if none is.
 
-    >>> values_at({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
+    >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
     [1, 2, 3]
-    >>> values_at({"spans": []}, ["spans", "at"])
+    >>> get_values({"spans": []}, ["spans", "at"])
     []
     """
-    level = [*_flat([found])]
+    level = [*_flatten([found])]
     for name in names:
         inner = [_get(each, name) for each in level]
         if level and all(each is None for each in inner):
             there = sorted({key for each in level if isinstance(each, dict) for key in each})
             among = ", ".join(there[:SHOWN_NAMES]) or "what is no object"
             raise Rejected(f"there is no {name!r} among {among}")
-        level = [*_flat(each for each in inner if each is not None)]
+        level = [*_flatten(each for each in inner if each is not None)]
     return level
 
 
-def timestamp(message: Message) -> int | None:
+def get_timestamp(message: Message) -> int | None:
     """Return the timestamp of a record, which Kafka gives to each unless it is very old."""
     kind, time = message.timestamp()
     return time if kind else None
 
 
-def _decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
     """Return what decodes a time of the usual forms and nothing else, and what takes it out."""
     kind: Any = (
         Annotated[int, msgspec.Meta(ge=LEAST_TIME, le=LARGEST_TIME)]
@@ -103,10 +103,10 @@ def _get(found: object, name: str) -> object:
     return found.get(name) if isinstance(found, dict) else getattr(found, name, None)
 
 
-def _flat(found: Iterable[object]) -> Iterator[object]:
+def _flatten(found: Iterable[object]) -> Iterator[object]:
     """Yield what is in arrays, also within others."""
     for each in found:
         if isinstance(each, Sequence) and not isinstance(each, str | bytes):
-            yield from _flat(each)
+            yield from _flatten(each)
         else:
             yield each

@@ -23,8 +23,8 @@ from noted_time.values import (
     format_time,
 )
 from writer_client.client import WriterClient
-from writer_client.kafka.ends import CLOCK_AHEAD_MS, LookAtTopic, SameTopic
-from writer_client.kafka.event_times import EventTime, TimeOf, time_in, values_in
+from writer_client.kafka.ends import CLOCK_AHEAD_MS, SameTopic, TopicPoller
+from writer_client.kafka.event_times import EventTime, TimeOf, make_time_getter, make_values_getter
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.vouched import LateHours
 
@@ -34,7 +34,7 @@ AHEAD_MS = 300_000
 """How far ahead of the clock a time may be by default: clocks are apart, but not for hours."""
 
 
-class RecordTimes(LookAtTopic):
+class RecordTimes(TopicPoller):
     """What observers share that read each record of a topic once, from what was noted.
 
     `_time_of` returns the time of a record or those of its events, nothing if it has none, and
@@ -84,7 +84,7 @@ class RecordTimes(LookAtTopic):
         if self._ahead_ms is not None:
             now = self._clock()
             latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
-        late_below = self._late_below()
+        late_below = self._find_late_below()
         find_times, times, reached = self._find_times, self._times, self._reached
         for partition, offset, message in self._reader.read(look.ends):
             found = find_times(partition, offset, message)
@@ -103,24 +103,24 @@ class RecordTimes(LookAtTopic):
             if time > times.get(partition, LEAST_TIME - 1):
                 times[partition] = time
                 if time > named_from:
-                    self._name_moved(partition, offset, time, message)
+                    self._remember_moved(partition, offset, time, message)
             if least < late_below:
                 self._late.add(LateRows(1, least, least))
         self._report_late()
         return look
 
-    def _name_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
+    def _remember_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
         """Remember the record if it moves the time of its partition ahead of the clock."""
         known = self._moved_by.get(partition)
         if known is None or time > known.time:
             by = _as_text(message.key())
             self._moved_by[partition] = LogFact("moved_by", partition, offset, time, by)
 
-    def _facts(self, look: TopicLook) -> Sequence[LogFact]:
+    def _build_facts(self, look: TopicLook) -> Sequence[LogFact]:
         """Return the open transactions, and the records whose times are still ahead."""
         now = self._clock()
         self._moved_by = {n: fact for n, fact in self._moved_by.items() if fact.time > now}
-        return (*self._open_transactions(look), *self._moved_by.values())
+        return (*self._find_open_transactions(look), *self._moved_by.values())
 
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
         """Return the times of a record; one that cannot be read is counted, and has none."""
@@ -136,7 +136,7 @@ class RecordTimes(LookAtTopic):
                 self._reader.pass_over(partition, offset, unreadable)
             return None
 
-    def _late_below(self) -> int:
+    def _find_late_below(self) -> int:
         """Return the time below which the next records are late.
 
         They are new to the notes, too, which reach no further than what was read.
@@ -151,7 +151,7 @@ class RecordTimes(LookAtTopic):
 
     def _begin(self) -> TopicLook:
         """Look, and begin the partitions that are new."""
-        look, at = self._topic.seen(), self._reader.position
+        look, at = self._topic.poll_ends(), self._reader.position
         ends = look.ends
         known = {} if at else self._known()
         new = {partition: known.get(partition, 0) for partition in ends.keys() - at.keys()}
@@ -204,8 +204,8 @@ class KafkaFields(RecordTimes):
         client: WriterClient | None = None,
         form: TimeForm = IN_MS,
     ) -> None:
-        self._time_of = time_in(field, form)
-        self._unjudged = values_in(field) if form.unit is None else None
+        self._time_of = make_time_getter(field, form)
+        self._unjudged = make_values_getter(field) if form.unit is None else None
         self._name_of_time = field if isinstance(field, str) else "the function"
         super().__init__(config, topic, known=known, ahead_ms=ahead_ms, clock=clock)
         self._start, self._client = start, client
@@ -217,8 +217,8 @@ class KafkaFields(RecordTimes):
         far ahead; `None` if it began at ends, because what lies below is not known.
 
         It reads to the present ends, or for two seconds. A partition that has more is not idle,
-        also if an open transaction hides it. Raises as `SameTopic.seen`, and `Unreachable` if Kafka
-        refuses to be read; what was read until then is returned by the next call.
+        also if an open transaction hides it. Raises as `SameTopic.poll_ends`, and `Unreachable` if
+        Kafka refuses to be read; what was read until then is returned by the next call.
         """
         look = self._read()
         active = dict.fromkeys(self._open.find_active(look.high, self._reader.position))
@@ -226,7 +226,7 @@ class KafkaFields(RecordTimes):
         largest = self._largest = max((self._largest, *newest.values()))
         bound = None if self._has_skipped or largest == LEAST_TIME else largest
         position = dict(self._reader.position)
-        return Seen(position, {**active, **newest}, bound, self._facts(look))
+        return Seen(position, {**active, **newest}, bound, self._build_facts(look))
 
     def _begin(self) -> TopicLook:
         look = super()._begin()

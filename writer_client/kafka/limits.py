@@ -28,19 +28,19 @@ class EventLimits:
         self._topic = topic
         self._read_at = -SETTINGS_S
         self._before = self._after = LARGEST_TIME
-        self._bound()
+        self._set_bounds()
 
     def check(self, stamp: int) -> None:
         """Raise `Rejected`, with the limit, for an event that would be refused."""
-        if self._fault(stamp):
+        if self._find_fault(stamp):
             self.read()  # they may have been changed
-            fault = self._fault(stamp)
+            fault = self._find_fault(stamp)
             if fault:
                 raise Rejected(f"the event was not sent: {fault}")
 
-    def _fault(self, stamp: int) -> str:
+    def _find_fault(self, stamp: int) -> str:
         """Return why an event with that timestamp would be refused, empty if it would not."""
-        now, name = self._bound(), f"Kafka topic {self._topic.name!r}"
+        now, name = self._set_bounds(), f"Kafka topic {self._topic.name!r}"
         if not 0 < stamp < LARGEST_TIME:
             return f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"
         if now - self._before <= stamp <= self.latest:
@@ -51,7 +51,7 @@ class EventLimits:
         at = f"event_time {format_time(stamp)} is {apart} this clock"
         return f"{at}, and {name} has message.timestamp.{limit}"
 
-    def _bound(self) -> int:
+    def _set_bounds(self) -> int:
         """Set the times of which no event needs a check, and return the clock.
 
         Each event does if the earliest time rises.
@@ -76,4 +76,4 @@ class EventLimits:
                 LARGEST_TIME if any_time else int(found.get(name, between)) for name in TIME_LIMITS
             )
         self._read_at = clocks.monotonic()
-        self._bound()
+        self._set_bounds()

@@ -26,12 +26,17 @@ from noted_time.values import NotedTimeError, Rejected, Time, check_least, unix_
 from writer_client.at_exit import open_clients
 from writer_client.client import WriterClient
 from writer_client.kafka import channel as channels
-from writer_client.kafka.background import Background, ClockNotes, WaitingCalls, until_of
+from writer_client.kafka.background import (
+    BackgroundThread,
+    ClockNotes,
+    WaitingCalls,
+    compute_deadline,
+)
 from writer_client.kafka.channel import REPORTS_S, Channel, log
 from writer_client.sending.delivery import Epoch, OnFailure, Resting
 from writer_client.sending.outcome import Exclusion, Flushed
-from writer_client.sending.phases import Phase
-from writer_client.sending.vouched import checked_domains
+from writer_client.sending.producer_state import ProducerState
+from writer_client.sending.vouched import validate_domains
 
 POLL_EVERY = 64
 """A poll for each event would cost more than the event."""
@@ -44,7 +49,7 @@ Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
-class OfClient(TypedDict, total=False):
+class ClientOptions(TypedDict, total=False):
     """What a producer passes on to its `WriterClient`, where it means the same."""
 
     timeout_ms: int | None
@@ -126,7 +131,7 @@ class KafkaNotedProducer(Closing):
         on_failure: OnFailure = "raise",
         auto: ClockNotes | None = None,
         wait: float | None = channels.BEGIN_S,
-        **of_client: Unpack[OfClient],
+        **of_client: Unpack[ClientOptions],
     ) -> None:
         """Join the stream, which is by default that of the topic's name.
 
@@ -151,17 +156,17 @@ class KafkaNotedProducer(Closing):
         """
         if isinstance(wait, bool):
             raise Rejected("wait is a number of seconds, 0 for at once, or None for ever")
-        if unknown := of_client.keys() - OfClient.__annotations__:
+        if unknown := of_client.keys() - ClientOptions.__annotations__:
             raise TypeError(f"a KafkaNotedProducer has no argument {', '.join(sorted(unknown))}")
         idle_after_ms = of_client.pop("idle_after_ms", None)
         check_least("idle_after_ms", idle_after_ms, 1)
         if auto is not None and idle_after_ms is not None:
             raise Rejected("a clock that is noted never rests: leave out auto or idle_after_ms")
-        domains = checked_domains((domain,) if isinstance(domain, str) else domain)
+        domains = validate_domains((domain,) if isinstance(domain, str) else domain)
         config = dict(config)
         self.topic = topic
         self._own: OnDelivery | None = config.pop("on_delivery", config.pop("dr_cb", None))
-        self._on_delivery: OnDelivery | None = self._first_delivery
+        self._on_delivery: OnDelivery | None = self._check_first_delivery
 
         named = topic if stream is None else stream
         client = partial(WriterClient, controller_url, named, writer, domains=domains, **of_client)
@@ -179,7 +184,7 @@ class KafkaNotedProducer(Closing):
         self._auto = auto
         self._since_poll = 0
         self._pid = os.getpid()
-        self._background = Background(
+        self._background = BackgroundThread(
             channel, self._waiting, clock=auto, idle_after_ms=idle_after_ms
         )
         open_clients.add(self)
@@ -254,10 +259,10 @@ class KafkaNotedProducer(Closing):
                 "pass the event as value="
             )
         if event_times:
-            event_time, event_times = self._divided(event_time, event_times)
+            event_time, event_times = self._split_times(event_time, event_times)
         if timestamp:
-            event_time = _agreed(timestamp, event_time)
-        stamp = event_time if type(event_time) is int else self._time_of(event_time)
+            event_time = _check_timestamp(timestamp, event_time)
+        stamp = event_time if type(event_time) is int else self._find_time(event_time)
         tracker = self._tracker
         if (
             tracker.failed
@@ -273,7 +278,7 @@ class KafkaNotedProducer(Closing):
         if not self._waiting.is_over:
             kept = value, key, partition, asked, copy(headers), stamp, event_times
             waits = not self._channel.is_reporting
-            if self._waiting.keep(partial(self._send_kept, *kept, is_now=is_now), waits=waits):
+            if self._waiting.keep(partial(self._send_deferred, *kept, is_now=is_now), waits=waits):
                 return
         self._send(value, key, partition, asked, headers, stamp, event_times, is_now=is_now)
 
@@ -310,7 +315,7 @@ class KafkaNotedProducer(Closing):
         way. Reports come without it as well: a thread looks for them each second.
         """
         self.check()
-        until, before = until_of(timeout), self._channel.served
+        until, before = compute_deadline(timeout), self._channel.served
         while True:
             left_s = until - clocks.monotonic()
             self._channel.poll(max(0.0, min(REPORTS_S, left_s)))
@@ -366,7 +371,7 @@ class KafkaNotedProducer(Closing):
         self.check()
         time = unix_ms_of(time)
         self._background.notes += 1
-        note = partial(self._note_kept, time, domain)
+        note = partial(self._note_deferred, time, domain)
         if self._waiting.is_over or not self._waiting.keep(note):
             self._tracker.note(time, domain)
             self.check()
@@ -382,7 +387,7 @@ class KafkaNotedProducer(Closing):
         `Unreachable` when time is up, where Confluent's returns the number of events that are left:
         everything is kept and retried.
         """
-        until = until_of(timeout)
+        until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
         self._channel.deliver(until)
         self._tracker.report()
@@ -420,7 +425,7 @@ class KafkaNotedProducer(Closing):
             yield
             self._channel.deliver(clocks.monotonic() + channels.COMMIT_S)
         except BaseException:
-            if self._tracker.phase is Phase.OPEN:
+            if self._tracker.phase is ProducerState.OPEN:
                 self._channel.abort_transaction(channels.COMMIT_S)
             raise
         self._channel.commit_transaction(channels.COMMIT_S)
@@ -431,7 +436,7 @@ class KafkaNotedProducer(Closing):
         It takes its transactions over from a former process by itself.
         """
         self._channel.check_transactional()
-        self._background.wait_for_begin(until_of(timeout))
+        self._background.wait_for_begin(compute_deadline(timeout))
 
     def begin_transaction(self) -> None:
         """Begin a transaction; see `transaction`."""
@@ -472,13 +477,13 @@ class KafkaNotedProducer(Closing):
 
         It waits again from the next event or note on. Raises what `flush` raises of deliveries.
         """
-        until = until_of(timeout)
+        until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
         self._channel.rest(until, self.client.idle)
 
     def finish(self, timeout: float = 10.0) -> Flushed:
         """Deliver all events, report that the writer is finished, and flush; raises as `flush`."""
-        until = until_of(timeout)
+        until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
 
         def leave() -> Flushed:
@@ -494,9 +499,9 @@ class KafkaNotedProducer(Closing):
         """
         if self._channel.is_closed or self._pid != os.getpid():
             return
-        until = until_of(timeout)
+        until = compute_deadline(timeout)
         try:
-            if self._tracker.phase is Phase.OPEN:
+            if self._tracker.phase is ProducerState.OPEN:
                 self._channel.abort_transaction(max(0.0, until - clocks.monotonic()))
             self.flush(max(0.0, until - clocks.monotonic()))
         finally:
@@ -522,7 +527,7 @@ class KafkaNotedProducer(Closing):
         elsewhere = f"the producer of writer {self.client.writer!r} belongs to another process"
         self._channel.fail(Rejected(f"{elsewhere}: create one here, under a name of its own"))
 
-    def _time_of(self, event_time: Time | None) -> int:
+    def _find_time(self, event_time: Time | None) -> int:
         """Return an event's time, that of the clock for `None`; raises `Rejected` without one."""
         if event_time is not None:
             return unix_ms_of(event_time)
@@ -532,7 +537,7 @@ class KafkaNotedProducer(Closing):
             )
         return self._auto.now_ms()
 
-    def _divided(
+    def _split_times(
         self, event_time: Time | None, event_times: Mapping[str, Time]
     ) -> tuple[Time | None, Mapping[str, Time]]:
         """Return an event's time of the first domain, and those of others; raises `Rejected`."""
@@ -562,7 +567,7 @@ class KafkaNotedProducer(Closing):
             epoch, stamp = self._count(stamp, others, is_now=is_now)
             deliver: OnDelivery = epoch.on_delivery
             if asked is not None:
-                deliver = _both(deliver, asked)
+                deliver = _call_both(deliver, asked)
             self._place(epoch, value, key, partition, deliver, deliver, stamp, headers)
         finally:
             placing.discard(call)
@@ -587,7 +592,7 @@ class KafkaNotedProducer(Closing):
                 self._channel.poll(REPORTS_S)
             except KafkaException as error:
                 self._tracker.refused(epoch)
-                raise self._channel.named(error) from error
+                raise self._channel.translate_error(error) from error
             except (TypeError, ValueError):
                 self._tracker.refused(epoch)
                 raise
@@ -606,7 +611,7 @@ class KafkaNotedProducer(Closing):
             except Resting:
                 self._channel.join_again()
 
-    def _first_delivery(self, error: KafkaError | None, message: Message) -> None:
+    def _check_first_delivery(self, error: KafkaError | None, message: Message) -> None:
         """Look once whether the topic keeps the timestamps of its events."""
         if error is None and self._on_delivery is not self._own:
             self._on_delivery = self._own
@@ -622,7 +627,7 @@ class KafkaNotedProducer(Closing):
 
     # Calls that have waited for the begin
 
-    def _send_kept(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
+    def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
         """Send an event that has waited; one that is refused is reported as not delivered.
 
         It is judged by itself: Kafka would refuse the others of its batch as well.
@@ -636,11 +641,11 @@ class KafkaNotedProducer(Closing):
             with self._tracker.lock:
                 self._produced().failed(error)
             if asked is not None:
-                sent = {"key": _encoded(key), "value": _encoded(value), "headers": headers}
-                why = _as_kafkas(error)
+                sent = {"key": _encode(key), "value": _encode(value), "headers": headers}
+                why = _build_kafka_error(error)
                 _report(asked, why, Message(self.topic, partition, error=why, **sent))
 
-    def _note_kept(self, time: int, domain: str | None) -> None:
+    def _note_deferred(self, time: int, domain: str | None) -> None:
         """Note a time that has waited; a refusal is raised later."""
         try:
             self._tracker.note(time, domain)
@@ -660,7 +665,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_refuse_in_child)
 
 
-def _both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
+def _call_both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
     def deliver(error: KafkaError | None, message: Message) -> None:
         first(error, message)
         _report(second, error, message)
@@ -675,7 +680,7 @@ def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> No
         log.exception("on_delivery failed")
 
 
-def _as_kafkas(error: Exception) -> KafkaError:
+def _build_kafka_error(error: Exception) -> KafkaError:
     """Return the error by which Kafka would have reported what was refused before it was sent."""
     if isinstance(error.__cause__, KafkaException):
         found: KafkaError = error.__cause__.args[0]
@@ -685,11 +690,11 @@ def _as_kafkas(error: Exception) -> KafkaError:
     return KafkaError(code, str(error))
 
 
-def _encoded(part: Text) -> bytes | None:
+def _encode(part: Text) -> bytes | None:
     return part.encode() if isinstance(part, str) else part
 
 
-def _agreed(timestamp: int, event_time: Time | None) -> int:
+def _check_timestamp(timestamp: int, event_time: Time | None) -> int:
     """Return the time of an event whose timestamp is given, too."""
     if event_time is not None and unix_ms_of(event_time) != timestamp:
         raise Rejected(

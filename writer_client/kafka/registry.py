@@ -23,9 +23,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext, Se
 
 from noted_time.extras import load_function
 from noted_time.values import Rejected, Unreachable
-from writer_client.kafka.event_times import TimeOf, values_at
+from writer_client.kafka.event_times import TimeOf, get_values
 
-UNKNOWN = 404
+NOT_FOUND_STATUS = 404
 """The registry's answer for an id that it does not have: a matter of the record alone."""
 
 Deserialize = Callable[[bytes, SerializationContext], Any]
@@ -45,17 +45,17 @@ def registered_time(
     that the record is read again; and `Rejected` for a record without such a time. This raises
     `Rejected` for settings and a class that cannot be used.
     """
-    records = _Records(registry, message)
+    records = _RecordDecoder(registry, message)
     names = field.split(".")
 
-    def time_of(record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
-        return [_plain(each) for each in values_at(records.value(record), names)]
+    def get_time(record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
+        return [_convert_value(each) for each in get_values(records.decode(record), names)]
 
-    finalize(time_of, records.close)
-    return time_of
+    finalize(get_time, records.close)
+    return get_time
 
 
-class _Records:
+class _RecordDecoder:
     """Decodes values by the type of their schemas."""
 
     def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
@@ -73,26 +73,26 @@ class _Records:
             kind, plain = load_function(message), {"use.deprecated.format": False}
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
-    def value(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
+    def decode(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
         """Return a record's value; raises as `registered_time` says."""
         value, topic = record.value() or b"", record.topic() or ""
         context = SerializationContext(topic, MessageField.VALUE, record.headers())
         try:
-            return self._deserializer(value, context)(value, context)
+            return self._find_deserializer(value, context)(value, context)
         except (Rejected, SerializationError):
             raise
         except SchemaRegistryError as error:
-            if error.http_status_code == UNKNOWN:
+            if error.http_status_code == NOT_FOUND_STATUS:
                 raise Rejected(f"the schema registry does not know it: {error}") from error
-            raise self._away(error) from error
+            raise self._build_unreachable(error) from error
         except (httpx2.TransportError, OSError) as error:
-            raise self._away(error) from error
+            raise self._build_unreachable(error) from error
 
     def close(self) -> None:
         """Release the connections."""
         self._client.close()
 
-    def _deserializer(self, value: bytes, context: SerializationContext) -> Deserialize:
+    def _find_deserializer(self, value: bytes, context: SerializationContext) -> Deserialize:
         """Return that of the type of the value's schema."""
         schema_id = SchemaId("")
         dual_schema_id_deserializer(value, context, schema_id)
@@ -105,9 +105,9 @@ class _Records:
             raise Rejected(f"the value is {kind}, which needs --message module:Class")
         return self._by_type[kind]
 
-    def _away(self, error: Exception) -> Unreachable:
+    def _build_unreachable(self, error: Exception) -> Unreachable:
         return Unreachable(f"the schema registry at {self._url} does not answer: {error}")
 
 
-def _plain(found: Any) -> Any:  # noqa: ANN401 - whatever a schema describes
+def _convert_value(found: Any) -> Any:  # noqa: ANN401 - whatever a schema describes
     return found.ToDatetime(tzinfo=UTC) if hasattr(found, "ToDatetime") else found

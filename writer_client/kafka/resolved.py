@@ -29,15 +29,17 @@ class KafkaResolved(RecordTimes):
         """Return the offset of the last resolved record of each partition, and their times.
 
         A partition without one is at the offset where reading began, and has no time. No bound of
-        the times of rows is known. Raises as `SameTopic.seen` and as `TopicReader.read`.
+        the times of rows is known. Raises as `SameTopic.poll_ends` and as `TopicReader.read`.
         """
         look = self._read()
         if not self._reader.find_behind(look.ends):
-            self._name_those_without(look.ends)
-        added = self._topic.seen(high=False).ends  # they may speak of one that has come meanwhile
+            self._warn_of_missing(look.ends)
+        added = self._topic.poll_ends(
+            high=False
+        ).ends  # they may speak of one that has come meanwhile
         for partition in added:
             self._reached.setdefault(partition, 0)
-        return Seen(dict(self._reached), dict(self._times), because=self._facts(look))
+        return Seen(dict(self._reached), dict(self._times), because=self._build_facts(look))
 
     @staticmethod
     def _time_of(message: Message) -> int | None:
@@ -46,7 +48,7 @@ class KafkaResolved(RecordTimes):
             return None
         return read_resolved_time(message.key(), value)
 
-    def _name_those_without(self, ends: Mapping[int, int]) -> None:
+    def _warn_of_missing(self, ends: Mapping[int, int]) -> None:
         without = frozenset(each for each, end in ends.items() if end and each not in self._times)
         if without - self._without:
             log.warning(

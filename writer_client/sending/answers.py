@@ -24,7 +24,7 @@ from noted_time.values import (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPosition:
     """Where the segments of a writer end, and the largest event times in them, by domain."""
 
     position: Mapping[int, int]
@@ -32,7 +32,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class NotesAnswer:
     """A result for each note, in order; `last` of an unknown domain are those declared.
 
     `found` has what was looked up in the log after they were accepted. `declared` are the domains
@@ -40,11 +40,11 @@ class Answered:
     """
 
     results: tuple[Accepted | Refused, ...]
-    found: tuple[Found, ...] = ()
+    found: tuple[FoundPosition, ...] = ()
     declared: tuple[str, ...] = ()
 
 
-def answer_of(reply: Reply, count: int, stream: str) -> Answered:
+def decode_reply(reply: Reply, count: int, stream: str) -> NotesAnswer:
     """Return the answer in a reply to `count` notes.
 
     Raises the controller's problem as an error of our tree, and `Unreachable` if a controller did
@@ -61,7 +61,7 @@ def answer_of(reply: Reply, count: int, stream: str) -> Answered:
         raise reply.build_error(f"{type(unknown).__name__}: {unknown}") from unknown
 
 
-def read_answer(body: Mapping[str, Any], count: int) -> Answered:
+def read_answer(body: Mapping[str, Any], count: int) -> NotesAnswer:
     """Return the answer of a decoded body; raises one of `MISREAD_ERRORS` if it has another shape.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
@@ -70,11 +70,11 @@ def read_answer(body: Mapping[str, Any], count: int) -> Answered:
     results = body["results"]
     if len(results) != count:
         raise ValueError(f"{len(results)} results for {count} notes")
-    domains = _names(body.get("domains", []))
-    return Answered(tuple(_result(each, domains) for each in results), declared=domains)
+    domains = _decode_names(body.get("domains", []))
+    return NotesAnswer(tuple(_decode_result(each, domains) for each in results), declared=domains)
 
 
-def can_be_said_otherwise(note: Note, result: Refused, *, may_join: bool) -> bool:
+def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
     """Whether a refused change of state can be sent in another form.
 
     The refusal is then for a largest event time that the client added, or for the domain, which a
@@ -93,62 +93,66 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
-def holder(answer: Answered) -> Session | None:
+def find_holder(answer: NotesAnswer) -> Session | None:
     """Return the process that took over the writer's name, `None` if none did."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
 
 
-def _result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | Refused:
+def _decode_result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accepted | Refused:
     status = result["status"]
     if status == "accepted":
-        return _accepted(result)
+        return _decode_accepted(result)
     if status == "unknown_domain":
         return Refused(status, domains)
     if status == "another_log":
         return Refused(status, OtherLog(parse_text(result["known"]), parse_text(result["given"])))
-    if status not in _LAST:
+    if status not in _LAST_DECODERS:
         raise ValueError(f"status {status!r:.80}")
     is_beyond = status == "too_far_ahead"
     beyond = Beyond(parse_text(result["field"]), parse_int64(result["time"])) if is_beyond else None
-    return Refused(status, _LAST[status](result["last"]), beyond)
+    return Refused(status, _LAST_DECODERS[status](result["last"]), beyond)
 
 
-def _accepted(result: Mapping[str, Any]) -> Accepted:
-    def given(name: str, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - what `read` returns
+def _decode_accepted(result: Mapping[str, Any]) -> Accepted:
+    def decode_field(name: str, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - what `read` returns
         value = result.get(name)
         return None if value is None else read(value)
 
     lower = result["lower"]
     return Accepted(
         None if lower is None else parse_int64(lower),
-        given("excluded", _exclusion),
-        given("position", position_from_wire),
-        given("times", lambda it: {domain: parse_int64(time) for domain, time in it.items()}),
-        given("timeout_ms", parse_int64),
-        given("took_over", _names),
+        decode_field("excluded", _decode_exclusion),
+        decode_field("position", position_from_wire),
+        decode_field(
+            "times", lambda it: {domain: parse_int64(time) for domain, time in it.items()}
+        ),
+        decode_field("timeout_ms", parse_int64),
+        decode_field("took_over", _decode_names),
     )
 
 
-def _exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
+def _decode_exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
     reason: Any = parse_text(excluded["reason"])  # may be one that this client does not know
     return ExcludedSince(reason, parse_int64(excluded["since"]))
 
 
-def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
+def _decode_names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
     if not isinstance(value, list):
         raise TypeError(f"names {value!r:.80}")
     return tuple(parse_text(name) for name in value)
 
 
-def _session(held: Any) -> Session:  # noqa: ANN401 - checked here
+def _decode_session(held: Any) -> Session:  # noqa: ANN401 - checked here
     return Session(
         parse_text(held["session"]), parse_text(held["label"]), parse_int64(held["since"])
     )
 
 
-_LAST: Mapping[str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]]
-_LAST = {
+_LAST_DECODERS: Mapping[
+    str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]
+]
+_LAST_DECODERS = {
     "invalid_time": parse_int64,
     "invalid_position": position_from_wire,
     "implausible_position": position_from_wire,
@@ -157,8 +161,8 @@ _LAST = {
     "too_many_segments": parse_int64,
     "too_many_writers": parse_int64,
     "unknown_writer": lambda _: None,
-    "not_vouched": _names,
+    "not_vouched": _decode_names,
     "sealed": lambda _: None,
-    "fenced": _session,
+    "fenced": _decode_session,
 }
 """The functions that read the `last` of each refusal."""

@@ -27,11 +27,11 @@ from noted_time.values import (
     pluralize,
     unix_ms_of,
 )
-from writer_client.sending.phases import BETWEEN, IN_TRANSACTION, Phase
-from writer_client.sending.vouched import NOWHERE, LateHours, check_int64
+from writer_client.sending.producer_state import BETWEEN_TRANSACTIONS, IN_TRANSACTION, ProducerState
+from writer_client.sending.vouched import EMPTY_POSITION, LateHours, check_int64
 from writer_client.sending.writer import Writer
 
-NEVER = MIN_INT64
+NO_EVENT_TIME = MIN_INT64
 """Below all event times."""
 
 
@@ -53,7 +53,7 @@ class EventTimes:
     __slots__ = ("largest", "late")
 
     def __init__(self) -> None:
-        self.largest = NEVER
+        self.largest = NO_EVENT_TIME
         self.late = LateHours()
 
     def add(self, time: Time, late_below: int) -> None:
@@ -166,7 +166,7 @@ class DeliveryTracker:
         domain: str | Sequence[str] | None = None,
         look_again: Callable[[], object] | None = None,
         on_failure: OnFailure = "hold",
-        phase: Phase = Phase.CLEAR,
+        phase: ProducerState = ProducerState.CLEAR,
     ) -> None:
         self.lock = threading.RLock()
         """Held by each call; while it is held, no other thread produces or notes."""
@@ -193,7 +193,7 @@ class DeliveryTracker:
         self.failed, self._reason = 0, ""
         self._settled = Epoch(self)
         self._counted = 0
-        self._late_below = self._bound(self.domain)
+        self._late_below = self._find_late_below(self.domain)
 
     # Events
 
@@ -221,16 +221,16 @@ class DeliveryTracker:
                     own.late.add(LateRows(1, event_time, event_time))
             if others:
                 for domain, time in others.items():
-                    epoch.times_of(domain).add(time, self._bound(domain))
+                    epoch.times_of(domain).add(time, self._find_late_below(domain))
         return epoch
 
     def check_times(self, times: Mapping[str, Time]) -> None:
         """Raise `Rejected` for times of domains that are not the tracker's, or outside int64."""
         for domain, time in times.items():
-            self._named(domain)
+            self._resolve_domain(domain)
             check_int64("event time", unix_ms_of(time))
 
-    def _named(self, domain: str | None) -> str | None:
+    def _resolve_domain(self, domain: str | None) -> str | None:
         """Return a domain, the first if none is named."""
         if domain is None or domain in self._domains:
             return domain or self.domain
@@ -288,17 +288,17 @@ class DeliveryTracker:
 
     def last_time(self, domain: str | None = None) -> int | None:
         """Return the last time noted, whether it has left or not, also by an earlier process."""
-        domain = self._named(domain)
+        domain = self._resolve_domain(domain)
         with self.lock:
             known = self._client.known_time(domain)
-            times = (self._open.notes.get(domain), self._last_noted(domain), known)
+            times = (self._open.notes.get(domain), self._find_last_noted(domain), known)
         return max((time for time in times if time is not None), default=None)
 
     @property
     def is_waiting(self) -> bool:
         """Whether notes wait for nothing but deliveries."""
         with self.lock:
-            return len(self._epochs) > 1 and self.phase in BETWEEN and not self.failed
+            return len(self._epochs) > 1 and self.phase in BETWEEN_TRANSACTIONS and not self.failed
 
     def note(self, time: Time, domain: str | None = None) -> None:
         """Promise that all events with a time of `domain` below `time` were produced by now.
@@ -306,7 +306,7 @@ class DeliveryTracker:
         Of several notes in a transaction the last counts, and covers all of its events. Raises
         `InvalidNote` if time goes back, and `Rejected` for a domain that is not the tracker's.
         """
-        time, domain = unix_ms_of(time), self._named(domain)
+        time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)
         with self.lock:
             last = self.last_time(domain)
@@ -331,26 +331,26 @@ class DeliveryTracker:
                 self._settle(epoch)
                 if epochs[0] is epoch:  # a signal handler may have called this meanwhile, or raise
                     epochs.popleft()
-            self._late_below = self._bound(self.domain)
+            self._late_below = self._find_late_below(self.domain)
 
-    def _last_noted(self, domain: str | None) -> int | None:
+    def _find_last_noted(self, domain: str | None) -> int | None:
         """Return the last time noted, unless it has left and was refused as too far ahead."""
         noted = self._noted.get(domain)
         return self._client.noted_time(domain) if noted == self._left.get(domain) else noted
 
-    def _bound(self, domain: str | None) -> int:
+    def _find_late_below(self, domain: str | None) -> int:
         """Return the time below which events are late: readers need not wait for them.
 
         What failed is produced again before the notes that are held for it leave.
         """
-        noted = None if self.failed else self._last_noted(domain)
+        noted = None if self.failed else self._find_last_noted(domain)
         times = (noted, self._client.late_below(domain))
-        return max((time for time in times if time is not None), default=NEVER)
+        return max((time for time in times if time is not None), default=NO_EVENT_TIME)
 
     def report(self) -> None:
         """Report what was delivered and not noted: late rows are known without a further note."""
         with self.lock:
-            if self.phase in BETWEEN:
+            if self.phase in BETWEEN_TRANSACTIONS:
                 self._close({})
                 self.settle()
                 self._report(self._settled.sent)
@@ -365,7 +365,7 @@ class DeliveryTracker:
             self.check()
             if self.phase in IN_TRANSACTION:
                 raise Rejected("a transaction is open: commit or abort it first")
-            if self.phase is Phase.UNRESOLVED:
+            if self.phase is ProducerState.UNRESOLVED:
                 raise Rejected("whether the last transaction was committed is unknown: find out")
             if self.under_way:
                 raise Rejected(
@@ -380,10 +380,10 @@ class DeliveryTracker:
 
     # Transactions
 
-    def move(self, to: Phase) -> None:
-        """Move to another phase, by the table of `Phase`; nothing leads out of CLOSED."""
+    def move(self, to: ProducerState) -> None:
+        """Move to another phase, by the table of `ProducerState`; nothing leads out of CLOSED."""
         with self.lock:
-            if self.phase is not Phase.CLOSED:
+            if self.phase is not ProducerState.CLOSED:
                 self.phase = to
 
     def begin(self) -> None:
@@ -392,7 +392,7 @@ class DeliveryTracker:
         If the outcome of the last one was unknown, it was committed: call `abort` first if not.
         """
         with self.lock:
-            self.move(Phase.OPEN)
+            self.move(ProducerState.OPEN)
             self._close({})
 
     def commit(self, *, is_certain: bool = True) -> None:
@@ -403,7 +403,7 @@ class DeliveryTracker:
         """
         with self.lock:
             was_open = self.phase in IN_TRANSACTION
-            self.move(Phase.CLEAR if is_certain else Phase.UNRESOLVED)
+            self.move(ProducerState.CLEAR if is_certain else ProducerState.UNRESOLVED)
             if not is_certain:
                 self._doubtful, self._open.notes = self._open, {}
                 self._open = Epoch(self)
@@ -420,17 +420,17 @@ class DeliveryTracker:
         outcome `is_certain` not, nothing begins before the log has aborted the transaction.
         """
         with self.lock:
-            if self.phase not in (*IN_TRANSACTION, Phase.UNRESOLVED):
+            if self.phase not in (*IN_TRANSACTION, ProducerState.UNRESOLVED):
                 return
-            aborted = self._doubtful if self.phase is Phase.UNRESOLVED else self._open
+            aborted = self._doubtful if self.phase is ProducerState.UNRESOLVED else self._open
             at = self._epochs.index(aborted)
             self.failed -= aborted.failures
             self._epochs[at] = Epoch(self)
             self._open = self._epochs[-1]
             for epoch in list(self._epochs)[at:]:
                 epoch.notes = {}
-            self._noted = self._last_held()
-            self.move(Phase.ABORTED if is_certain else Phase.UNABORTED)
+            self._noted = self._find_last_held()
+            self.move(ProducerState.ABORTED if is_certain else ProducerState.UNABORTED)
             self.settle()
 
     # Failures
@@ -442,7 +442,7 @@ class DeliveryTracker:
                 self._reason = self._reason if self.failed else str(error)
                 epoch.failures += 1
                 self.failed += 1
-                self._late_below = self._bound(self.domain)
+                self._late_below = self._find_late_below(self.domain)
 
     def unplaced(self, epoch: Epoch) -> None:
         """Count an event that was delivered at an unknown offset; `Epoch.delivered` calls it."""
@@ -482,17 +482,17 @@ class DeliveryTracker:
                 epoch.sent -= epoch.failures
                 epoch.failures, epoch.notes = 0, {}
             self.failed = 0
-            if self.phase is Phase.ABORTED:
-                self.move(Phase.CLEAR)
+            if self.phase is ProducerState.ABORTED:
+                self.move(ProducerState.CLEAR)
             if notes and self.phase in IN_TRANSACTION:
                 self._open.notes = notes
             elif notes:
                 self._close(notes)
             elif self.raises:
-                self._noted = self._last_held()
+                self._noted = self._find_last_held()
             self.settle()
 
-    def _last_held(self) -> dict[str | None, int]:
+    def _find_last_held(self) -> dict[str | None, int]:
         """Return the last times that are held, or have left."""
         held = dict(self._left)
         for epoch in self._epochs:
@@ -511,7 +511,7 @@ class DeliveryTracker:
     def _settle(self, epoch: Epoch) -> None:
         """Add a delivered epoch to what was not noted yet, and note its time."""
         settled = self._settled
-        if self._look_again is not None and (epoch.is_unplaced or self._goes_back(epoch.ends)):
+        if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()
         join_into(settled.ends, epoch.ends)
         settled.sent += epoch.sent
@@ -520,10 +520,10 @@ class DeliveryTracker:
         if epoch.notes:
             self._report(settled.sent)
         for domain, time in epoch.notes.items():
-            self._client.note_time(time, NOWHERE, domain=domain)
+            self._client.note_time(time, EMPTY_POSITION, domain=domain)
             self._left[domain] = time
 
-    def _goes_back(self, ends: dict[int, int]) -> bool:
+    def _has_gone_back(self, ends: dict[int, int]) -> bool:
         """Whether the ends are below those of earlier epochs."""
         return bool(
             find_behind(ends, self._client.position) or find_behind(ends, self._settled.ends)
@@ -547,9 +547,9 @@ class DeliveryTracker:
         """
         settled, largest = self._settled, {}
         for domain, times in settled.times.items():
-            if times.largest != NEVER and (self.knows_all or domain == self.domain):
+            if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):
                 largest[domain] = min(times.largest, LARGEST_TIME)
-            times.largest = NEVER
+            times.largest = NO_EVENT_TIME
         own = largest.pop(self.domain, None)
         for domain, time in largest.items():  # before the position that they are to bound
             self._client.wrote(time, domain=domain, rows=0)

@@ -22,10 +22,10 @@ from noted_time.client import (
     stream_path,
 )
 from noted_time.values import Refused, SharedName
-from writer_client.sending.answers import Answered, answer_of
-from writer_client.sending.waiting import Batch
+from writer_client.sending.answers import NotesAnswer, decode_reply
+from writer_client.sending.pending_notes import Batch
 
-SHARED = 3
+SUPERSEDED_LIMIT = 3
 """Number of superseded posts in a row that show that another process uses the name."""
 
 
@@ -34,17 +34,17 @@ def unix_us() -> int:
     return time.time_ns() // 1000
 
 
-class Numbers:
+class RequestNumbers:
     """Gives each request of a writer its `sequence`.
 
     They begin at the clock, in microseconds, so that a restarted writer is above its former
     process, without anything being stored. No request follows another within a microsecond, so they
     stay at the clock unless it goes back.
 
-    >>> numbers = Numbers(clock=lambda: 100)
+    >>> numbers = RequestNumbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()
     (100, 101)
-    >>> numbers.go_above(500)
+    >>> numbers.skip_to(500)
     >>> numbers.take()
     501
     """
@@ -58,7 +58,7 @@ class Numbers:
         self._last = max(self._last + 1, self._clock())
         return self._last
 
-    def go_above(self, number: int) -> None:
+    def skip_to(self, number: int) -> None:
         """Return only numbers above this one from now on: it was used already."""
         self._last = max(self._last, number)
 
@@ -73,10 +73,10 @@ class Exchange:
     def __init__(self, controllers: Controllers, stream: str) -> None:
         self._controllers = controllers
         self._stream = stream
-        self._numbers = Numbers()
+        self._numbers = RequestNumbers()
         self._overtaken = 0
 
-    def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, Answered]:
+    def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesAnswer]:
         """Post the notes to a controller; they are durable if the answer accepts them.
 
         Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was
@@ -87,7 +87,7 @@ class Exchange:
             self._overtaken = 0
             return answer
         self._overtaken += 1
-        if self._overtaken < SHARED:
+        if self._overtaken < SUPERSEDED_LIMIT:
             answer = yield from self._ask(batch)
             if not self._is_overtaken(answer):
                 return answer
@@ -105,17 +105,19 @@ class Exchange:
         )
         return True
 
-    def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, Answered]:
-        def question() -> Question:
+    def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesAnswer]:
+        def build_question() -> Question:
             number = self._numbers.take()
             notes = [note_to_wire(replace(p.note, sequence=number)) for p in batch]
             return Question("POST", stream_path(self._stream, "notes"), body={"notes": notes})
 
         return ask_in_turn(
-            self._controllers, question, lambda reply: answer_of(reply, len(batch), self._stream)
+            self._controllers,
+            build_question,
+            lambda reply: decode_reply(reply, len(batch), self._stream),
         )
 
-    def _is_overtaken(self, answer: Answered) -> bool:
+    def _is_overtaken(self, answer: NotesAnswer) -> bool:
         """Whether a request with a higher number was accepted before; the next one is above it.
 
         It came from a former process whose clock was ahead, or from another process of the same
@@ -125,5 +127,5 @@ class Exchange:
         last = [each.last for each in refused if each.status == "superseded"]
         for number in last:
             if isinstance(number, int):
-                self._numbers.go_above(number)
+                self._numbers.skip_to(number)
         return bool(last)

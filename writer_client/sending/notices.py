@@ -1,6 +1,6 @@
 """What a writer client reports by `logging` and to callbacks: each thing once, not each time.
 
-What happens under a lock is only recorded there; `Notices.tell` reports it afterwards.
+What happens under a lock is only recorded there; `Notices.emit` reports it afterwards.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Notices:
     def __bool__(self) -> bool:
         return bool(self._queue)
 
-    def tell(self) -> None:
+    def emit(self) -> None:
         """Report what was recorded; without the lock, as handlers and callbacks may be slow."""
         while self._queue:
             try:
@@ -66,30 +66,30 @@ class Notices:
 
     # Events
 
-    def failed(self, error: NotedTimeError, now: float) -> None:
+    def report_failure(self, error: NotedTimeError, now: float) -> None:
         """Report a post that will be retried, once for each kind of failure."""
         sentence = self._outage.record_failure(error, now=now)
         if sentence is not None:
-            self._say("%s; what is noted is kept", sentence)
+            self._queue_warning("%s; what is noted is kept", sentence)
 
-    def succeeded(self, now: float) -> None:
+    def report_recovery(self, now: float) -> None:
         """Report that the outage is over."""
         sentence = self._outage.record_answer(now=now)
         if sentence is not None:
-            self._say("%s", sentence)
+            self._queue_warning("%s", sentence)
 
-    def refused(self, error: Rejected) -> None:
+    def report_refusal(self, error: Rejected) -> None:
         """Report a refusal, once of each kind until all is accepted."""
         kind = (type(error), getattr(error, "status", None))
         if kind not in self._refusals:
             self._refusals.add(kind)
             self._warn("%s: %s", error)
 
-    def accepted(self) -> None:
+    def reset_refusals(self) -> None:
         """Report the next refusal again."""
         self._refusals.clear()
 
-    def noted(self, time: int) -> None:
+    def warn_of_seconds(self, time: int) -> None:
         """Warn once of a time that looks like seconds; it is accepted nevertheless."""
         if look_like_seconds(time) and not self._doubted:
             self._doubted = True
@@ -99,7 +99,7 @@ class Notices:
                 describe_doubt(time),
             )
 
-    def clock_behind(self, ms: int) -> None:
+    def warn_of_clock(self, ms: int) -> None:
         """Warn that the clock is behind what was noted, once until it has caught up."""
         if ms > 0 and not self._is_behind:
             self._warn(
@@ -109,7 +109,7 @@ class Notices:
             )
         self._is_behind = ms > 0
 
-    def held_back(self, event: HeldBack) -> None:
+    def warn_of_held_back(self, event: HeldBack) -> None:
         """Name an event that is dated too far ahead; notes continue without its time."""
         beyond = Beyond("max_time", event.time).sentence(event.bound)
         written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
@@ -122,7 +122,7 @@ class Notices:
             beyond,
         )
 
-    def excluded(self, exclusion: Exclusion | None) -> None:
+    def report_exclusion(self, exclusion: Exclusion | None) -> None:
         """Report an exclusion, once."""
         if exclusion is None or (exclusion.reason, exclusion.since) == self._exclusion:
             return
@@ -131,7 +131,7 @@ class Notices:
         if self._on_excluded is not None:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
 
-    def taken_again(self, held: Session) -> None:
+    def warn_of_takeover(self, held: Session) -> None:
         """Report that the controller forgot that this process took the name over."""
         self._warn(
             "%s: the controller says that %s has its name, from which this process had taken it: "
@@ -140,11 +140,11 @@ class Notices:
             held.who,
         )
 
-    def wrote_late(self, least: int, bound: int) -> None:
+    def count_late_rows(self, least: int, bound: int) -> None:
         """Count rows with times from `least` on, written although all below `bound` were noted."""
         self._lateness = max(self._lateness, (bound - least, least))
 
-    def late(self, total: int, now: float) -> None:
+    def report_late_rows(self, total: int, now: float) -> None:
         """Report the number of late rows, at the first and then once in a while."""
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
@@ -161,9 +161,11 @@ class Notices:
                 *(("is", by, "it was", "its") if total == 1 else ("are", by, "they were", "their")),
             )
 
-    def closed(self, calls: int, last: int | None, error: BaseException | None, late: int) -> None:
+    def report_unsent(
+        self, calls: int, last: int | None, error: BaseException | None, late: int
+    ) -> None:
         """Report what was not sent, and the late rows since the last report."""
-        self.late(late, self._late_after)
+        self.report_late_rows(late, self._late_after)
         if calls:
             self._warn(
                 "%s: notes not delivered to %s: %d (last time %s); the last error: %s",
@@ -173,15 +175,15 @@ class Notices:
                 error or "no answer in time",
             )
 
-    def died(self, fault: BaseException) -> None:
+    def report_fault(self, fault: BaseException) -> None:
         """Report a fault of the client itself."""
         say = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
         self._queue.append(say)
 
     def _warn(self, message: str, *facts: object) -> None:
-        self._say(message, self._who, *facts)
+        self._queue_warning(message, self._who, *facts)
 
-    def _say(self, message: str, *facts: object) -> None:
+    def _queue_warning(self, message: str, *facts: object) -> None:
         self._queue.append(partial(_log.warning, message, *facts))
 
     def _call_back(self, on_excluded: Callable[[Exclusion], object], exclusion: Exclusion) -> None:

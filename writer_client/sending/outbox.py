@@ -43,18 +43,24 @@ from noted_time.values import (
     validate_name,
 )
 from writer_client.sending.answers import (
-    Answered,
-    Found,
-    can_be_said_otherwise,
-    holder,
+    FoundPosition,
+    NotesAnswer,
+    can_be_resent,
+    find_holder,
     is_too_far_ahead,
 )
 from writer_client.sending.outcome import Exclusion
-from writer_client.sending.vouched import Additions, HeldBack, Process, Vouched, check_int64
-from writer_client.sending.waiting import Batch, Pending, WaitingNotes
+from writer_client.sending.pending_notes import Batch, PendingNote, PendingNotes
+from writer_client.sending.vouched import (
+    HeldBack,
+    NoteAdditions,
+    Process,
+    VouchedTimes,
+    check_int64,
+)
 
 if TYPE_CHECKING:
-    LookUp = Callable[[Mapping[int, int]], Found]
+    LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
 OFFSETS_PER_REQUEST = 20_000
 """Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
@@ -74,8 +80,8 @@ class Outbox:
     >>> batch = outbox.take()
     >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
     [(7, {0: 14}, 'live'), (None, {0: 14}, 'idle')]
-    >>> from writer_client.sending.answers import Answered
-    >>> outbox.answered(batch, Answered((Accepted(lower=4), Accepted(lower=4))))
+    >>> from writer_client.sending.answers import NotesAnswer
+    >>> outbox.record_answer(batch, NotesAnswer((Accepted(lower=4), Accepted(lower=4))))
     []
     >>> outbox.lower(None), outbox.durable_through
     (4, 3)
@@ -95,14 +101,14 @@ class Outbox:
         self.writer = validate_name("writer", writer)
         self.state: State = "finished"
         self.excluded: Exclusion | None = None
-        self.vouched = Vouched(writer, domains)
+        self.vouched = VouchedTimes(writer, domains)
         self.written = 0
         """The number of rows that the caller reported."""
         self.beginning: tuple[LookUp, ...] = ()
         """Looks into the log once the batch under way was accepted, before anything else."""
-        self._additions = Additions(domains, timeout_ms, process)
+        self._additions = NoteAdditions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
-        self._waiting = WaitingNotes()
+        self._waiting = PendingNotes()
         self._in_flight: Batch = ()
         self.calls = 0
         """The ticket of the last call."""
@@ -160,28 +166,28 @@ class Outbox:
 
     def join(self, position: Mapping[int, int]) -> int:
         """Note that the writer is live and time must wait for it."""
-        return self._changed("live", position)
+        return self._change_state("live", position)
 
     def idle(self, position: Mapping[int, int]) -> int:
         """Note that time need not wait for the writer until it notes again."""
-        return self._changed("idle", position)
+        return self._change_state("idle", position)
 
-    def finished(self, position: Mapping[int, int]) -> int:
+    def finish(self, position: Mapping[int, int]) -> int:
         """Note that the writer is finished and its position is final."""
-        return self._changed("finished", position)
+        return self._change_state("finished", position)
 
     def hold(self, reason: str | None) -> int:
         """Note that the writer is live, and from now on why it does not note, if it does not."""
         self._additions.held = reason
-        return self._changed("live", {})
+        return self._change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> int | None:
         """Send these facts with each live note from now on, the first one now if they are new."""
         new = tuple(facts[:MOST_LOG_FACTS])
         is_new, self._additions.because = new != self._additions.because, new
-        return self._changed("live", {}) if is_new and self.state == "live" else None
+        return self._change_state("live", {}) if is_new and self.state == "live" else None
 
-    def wrote(
+    def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
         """Remember what was written; the next note covers it.
@@ -195,14 +201,14 @@ class Outbox:
         if self.state != "live":
             self.join({})
 
-    def late(self, domain: str | None, rows: LateRows) -> int:
+    def count_late_rows(self, domain: str | None, rows: LateRows) -> int:
         """Count late rows; a note reports them, if necessary one of its own.
 
         Returns the number of late rows so far.
         """
         self._additions.add(domain, rows)
         if domain not in self._waiting:
-            self._changed("live", {})
+            self._change_state("live", {})
         return self._additions.total
 
     # Calls of the sender
@@ -213,14 +219,14 @@ class Outbox:
     def take(self) -> Batch:
         """Return the next notes to post; they stay the outbox's until answered or put back."""
         if self._look_ups:
-            return self._begins()
+            return self._take_join()
         each = len(self.vouched.position) + OFFSETS_PER_DOMAIN * self.vouched.domains
         room = OFFSETS_PER_REQUEST // (each + 1)
         room = max(2, min(room, MAX_NOTES_PER_REQUEST))
         batch, change = self._waiting.take(room)
         if change is not None:
-            batch += self._as_notes(change, room - len(batch), follows=bool(batch))
-        put_on, declared = self._additions.put_on, self.vouched.declared
+            batch += self._split_change(change, room - len(batch), follows=bool(batch))
+        put_on, declared = self._additions.put_on, self.vouched.add_max_times
         self._in_flight = tuple(replace(each, note=put_on(declared(each.note))) for each in batch)
         return self._in_flight
 
@@ -232,21 +238,21 @@ class Outbox:
         true. The times that they declare are read when they are sent.
         """
         self._in_flight = ()
-        begins = self._ends_beginning()
+        begins = self._end_beginning()
         for pending in batch:
             note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
             if not begins:  # otherwise all notes still wait
                 self._waiting.put_back(replace(pending, note=note))
 
-    def of_log(self, log: str | None, *, observes: bool) -> None:
+    def set_log(self, log: str | None, *, observes: bool) -> None:
         """Send with each live note from now on which log its position is of, and if it observes."""
         self._additions.log, self._additions.observes = log, observes
 
-    def answered(self, batch: Batch, answer: Answered) -> list[Rejected]:
+    def record_answer(self, batch: Batch, answer: NotesAnswer) -> list[Rejected]:
         """Record the outcome of each note of the batch, in order; returns the new refusals."""
         refused: list[Rejected] = []
         self._in_flight = ()
-        held = holder(answer)
+        held = find_holder(answer)
         if held is not None and self._additions.takes_over_again(held):
             self.put_back(batch)
             self._look_ups = [*dict.fromkeys([*self._began, *self._look_ups])]
@@ -254,10 +260,10 @@ class Outbox:
             return []
         self._held = held
         if held is not None:
-            self._waiting, self._look_ups, self.beginning = WaitingNotes(), [], ()
+            self._waiting, self._look_ups, self.beginning = PendingNotes(), [], ()
             return []
         self.vouched.declared_domains = answer.declared or self.vouched.declared_domains
-        begins = self._ends_beginning()
+        begins = self._end_beginning()
         reached = batch[-1].note.position if batch else {}
         accepted = [result for result in answer.results if isinstance(result, Accepted)]
         if accepted:
@@ -265,44 +271,44 @@ class Outbox:
         joined = any(p.is_change and p.note.state == "live" for p in batch)
         for pending, result in zip(batch, answer.results, strict=True):
             if isinstance(result, Accepted):
-                self._accepted(pending.note, result)
+                self._record_accepted(pending.note, result)
                 self._covered = max(self._covered, pending.written)
             else:
                 note = self._additions.take_off(pending.note)
                 refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
         self._rejoin(batch, answer)
         if begins:
-            self._begun(answer.found)
+            self._continue_from(answer.found)
         return refused
 
-    def dropped(self, error: Rejected) -> None:
+    def drop_batch(self, error: Rejected) -> None:
         """Give up the batch under way, which would be refused again."""
         self._in_flight = ()
-        if self._ends_beginning():
-            self._waiting = WaitingNotes()
-        self.complain(error)
+        if self._end_beginning():
+            self._waiting = PendingNotes()
+        self.queue_refusal(error)
 
-    def complain(self, error: Rejected) -> None:
+    def queue_refusal(self, error: Rejected) -> None:
         """Return an error to the caller with the next refusals."""
         self._refused[type(error)] = error
 
     # Where a process begins, and where it ends
 
-    def _begins(self) -> Batch:
+    def _take_join(self) -> Batch:
         """Return a join without a position, which does not wait for other notes."""
         self.beginning = tuple(self._look_ups)
         note = self._additions.put_on(Note(self.writer, domain=self.vouched.last_domain))
-        self._in_flight = (Pending(note, self.calls, self.calls),)
+        self._in_flight = (PendingNote(note, self.calls, self.calls),)
         return self._in_flight
 
-    def _ends_beginning(self) -> bool:
+    def _end_beginning(self) -> bool:
         begins, self.beginning = bool(self.beginning), ()
         return begins
 
-    def _begun(self, found: tuple[Found, ...]) -> None:
+    def _continue_from(self, found: tuple[FoundPosition, ...]) -> None:
         """Continue from what was found in the log; empty if the join was refused."""
         if not found:
-            self._waiting = WaitingNotes()
+            self._waiting = PendingNotes()
         self._began = [*dict.fromkeys([*self._began, *self._look_ups[: len(found)]])]
         del self._look_ups[: len(found)]
         for each in found:
@@ -347,7 +353,7 @@ class Outbox:
 
     # How a change of state is sent
 
-    def _changed(self, state: State, position: Mapping[int, int]) -> int:
+    def _change_state(self, state: State, position: Mapping[int, int]) -> int:
         vouched = self.vouched
         vouched.move(position)
         self.state = state
@@ -357,7 +363,7 @@ class Outbox:
         self._waiting.change(note, made, self.written)
         return made
 
-    def _as_notes(self, change: Pending, room: int, *, follows: bool) -> list[Pending]:
+    def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
         """Return the change as notes: one for each domain with late rows to report, or one.
 
         A writer that was live, and is not known yet, joins first: only a member may leave.
@@ -372,7 +378,7 @@ class Outbox:
 
     # Effects of an answer
 
-    def _accepted(self, note: Note, result: Accepted) -> None:
+    def _record_accepted(self, note: Note, result: Accepted) -> None:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
         self._additions.took_over = result.took_over or self._additions.took_over
         if note.state == "live":
@@ -385,15 +391,15 @@ class Outbox:
         self._lowers[note.domain] = result.lower
 
     def _refuse(
-        self, pending: Pending, result: Refused, reached: Mapping[int, int], *, joined: bool
+        self, pending: PendingNote, result: Refused, reached: Mapping[int, int], *, joined: bool
     ) -> list[Rejected]:
         """Apply a refusal; `reached` is the position of the last note of the batch."""
         note, status, last = pending.note, result.status, result.last
         may_join = self._lives and not joined
-        again = pending.is_change and can_be_said_otherwise(note, result, may_join=may_join)
+        again = pending.is_change and can_be_resent(note, result, may_join=may_join)
         if status == "too_far_ahead" and isinstance(last, int):
             self.held_back += self.vouched.take_back(note.domain, last)
-            if (note.time is None or note.time <= last) and _declares(note):
+            if (note.time is None or note.time <= last) and _has_max_times(note):
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
                 return []
         elif status == "unknown_domain" and isinstance(last, tuple) and last:
@@ -401,7 +407,7 @@ class Outbox:
             only_declared = any(name not in last for name in note.max_times or ())
             if only_declared and self.vouched.is_named(note.domain, last):
                 self._waiting.put_back(replace(pending, note=replace(note, position=reached)))
-                return self._complain_of(pending, result) if unknown else []
+                return self._collect_refusals(pending, result) if unknown else []
             self.vouched.forget(note.domain, instead=last[0])
         elif status == "invalid_time" and isinstance(last, int):
             self.vouched.learn_time(note.domain, last)
@@ -409,17 +415,17 @@ class Outbox:
             self._known, self._must_join, self._is_awaited = False, self._lives, False
         if again:
             self._waiting.put_back(pending)
-        if again and not _declares(note):
+        if again and not _has_max_times(note):
             return []
-        return self._complain_of(pending, result)
+        return self._collect_refusals(pending, result)
 
-    def _complain_of(self, pending: Pending, result: Refused) -> list[Rejected]:
+    def _collect_refusals(self, pending: PendingNote, result: Refused) -> list[Rejected]:
         note = pending.note
         refusal = result.error(self.writer, first=note.takes_over)
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 
-    def _rejoin(self, batch: Batch, answer: Answered) -> None:
+    def _rejoin(self, batch: Batch, answer: NotesAnswer) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
         Only if the controller does not wait for the writer yet: a note that is refused for good
@@ -431,8 +437,8 @@ class Outbox:
         if refused and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.vouched.position, None, None, "live")
             since = min(pending.since for pending in refused)
-            self._waiting.put_back(Pending(note, since, self.calls))
+            self._waiting.put_back(PendingNote(note, since, self.calls))
 
 
-def _declares(note: Note) -> bool:
+def _has_max_times(note: Note) -> bool:
     return note.max_time is not None or bool(note.max_times)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from noted_time.values import Accepted, format_time
 
-_REASONS = {
+_EXCLUSION_REASONS = {
     "timed_out": (
         "it was silent for its timeout",
         "note more often, call idle() while nothing is written, or give the client a timeout_ms",
@@ -45,7 +45,9 @@ class Exclusion:
     @property
     def sentence(self) -> str:
         """What it means and what to do, as a sentence that follows the writer's name."""
-        happened, remedy = _REASONS.get(self.reason, ("see explain", "see explain of the stream"))
+        happened, remedy = _EXCLUSION_REASONS.get(
+            self.reason, ("see explain", "see explain of the stream")
+        )
         return (
             f"the watermark has been advancing without it since {format_time(self.since)} "
             f"({self.reason}: {happened}), "

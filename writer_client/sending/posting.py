@@ -20,13 +20,13 @@ from noted_time.values import (
     UnknownStream,
     Unreachable,
 )
-from writer_client.sending.answers import Answered
+from writer_client.sending.answers import NotesAnswer
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Flushed
-from writer_client.sending.waiting import Batch
+from writer_client.sending.pending_notes import Batch
 
-MENDABLE = (UnknownStream, NotAllowed, SharedName)
+RECOVERABLE_REFUSALS = (UnknownStream, NotAllowed, SharedName)
 """The refusals that can be resolved while the writer continues; its notes wait for that. The stream
 is created, the token becomes known, or the other process of the same name ends.
 """
@@ -123,7 +123,7 @@ class Posting:
 
     # When to post
 
-    def called(self, now: float) -> None:
+    def record_call(self, now: float) -> None:
         """Record that the writer noted or wrote."""
         self._called = now
 
@@ -134,7 +134,7 @@ class Posting:
         """
         if self.outbox.fenced is not None:
             return None
-        waits = [self._beat_s(now), self._idle_s(now)]
+        waits = [self._find_beat_s(now), self._find_idle_s(now)]
         if self.outbox:
             ready_s = self._not_before - now
             if ready_s <= 0:
@@ -152,7 +152,7 @@ class Posting:
             self.failure = None
             self._not_before = 0.0
 
-    def _beat_s(self, now: float) -> float | None:
+    def _find_beat_s(self, now: float) -> float | None:
         if self._beat is None:
             return None
         if now >= self._next_beat:
@@ -160,10 +160,10 @@ class Posting:
             try:
                 self._beat()
             except Exception as error:  # noqa: BLE001 - posting outlives errors of the caller's clock
-                self._complain(Rejected(f"the clock could not be noted: {error}"))
+                self._queue_refusal(Rejected(f"the clock could not be noted: {error}"))
         return self._next_beat - now
 
-    def _idle_s(self, now: float) -> float | None:
+    def _find_idle_s(self, now: float) -> float | None:
         after_s = self._idle_after_s
         if after_s is None or self.outbox.state != "live":
             return None
@@ -176,7 +176,7 @@ class Posting:
 
     # The outcome of a post
 
-    def looked_up(self, answer: Answered) -> Answered:
+    def look_up_ends(self, answer: NotesAnswer) -> NotesAnswer:
         """Return the answer with what was found in the log, if it lets the writer begin.
 
         Reads files, so it is called without the lock.
@@ -187,58 +187,58 @@ class Posting:
         look_ups = self.outbox.beginning
         return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
 
-    def settle(self, batch: Batch, outcome: Answered | Exception, now: float) -> None:
+    def settle(self, batch: Batch, outcome: NotesAnswer | Exception, now: float) -> None:
         """Record the outcome of a post."""
         if isinstance(outcome, NotedTimeError):
-            self._failed(batch, outcome, now)
+            self._record_failure(batch, outcome, now)
         elif isinstance(outcome, Exception):
             sentence = f"{type(outcome).__name__}: {outcome}"
-            self._failed(batch, Unreachable(sentence), now)
+            self._record_failure(batch, Unreachable(sentence), now)
         else:
-            self._answered(batch, outcome, now)
+            self._record_answer(batch, outcome, now)
 
-    def _answered(self, batch: Batch, answer: Answered, now: float) -> None:
+    def _record_answer(self, batch: Batch, answer: NotesAnswer, now: float) -> None:
         outbox, notices = self.outbox, self.notices
-        refused = outbox.answered(batch, answer)
+        refused = outbox.record_answer(batch, answer)
         self._failures = 0
         self.failure = None
         self._not_before = now + self._pace.linger_ms / 1000
-        notices.succeeded(now)
+        notices.report_recovery(now)
         if all(isinstance(result, Accepted) for result in answer.results):
-            notices.accepted()
+            notices.reset_refusals()
         for error in refused:
-            notices.refused(error)
+            notices.report_refusal(error)
         if outbox.taken_again is not None:
-            notices.taken_again(outbox.taken_again)
+            notices.warn_of_takeover(outbox.taken_again)
             outbox.taken_again = None
         if outbox.fenced is not None:
             self._fenced()
-            notices.refused(outbox.fenced)
+            notices.report_refusal(outbox.fenced)
         while outbox.held_back:
-            notices.held_back(outbox.held_back.pop(0))
-        notices.excluded(outbox.excluded)
+            notices.warn_of_held_back(outbox.held_back.pop(0))
+        notices.report_exclusion(outbox.excluded)
 
-    def _failed(self, batch: Batch, error: NotedTimeError, now: float) -> None:
-        if isinstance(error, Rejected) and not isinstance(error, MENDABLE):
-            self.outbox.dropped(error)
-            self.notices.refused(error)
+    def _record_failure(self, batch: Batch, error: NotedTimeError, now: float) -> None:
+        if isinstance(error, Rejected) and not isinstance(error, RECOVERABLE_REFUSALS):
+            self.outbox.drop_batch(error)
+            self.notices.report_refusal(error)
         else:
             self.outbox.put_back(batch)
-            self.notices.failed(error, now)
+            self.notices.report_failure(error, now)
         self._failures += 1
         self.failure = error
         self._not_before = now + delay_s(self._pace.backoff, self._failures, error, self._chance())
 
-    def _complain(self, error: Rejected) -> None:
-        self.outbox.complain(error)
-        self.notices.refused(error)
+    def _queue_refusal(self, error: Rejected) -> None:
+        self.outbox.queue_refusal(error)
+        self.notices.report_refusal(error)
 
     # For callers that wait
 
-    def died(self, fault: BaseException) -> None:
+    def record_fault(self, fault: BaseException) -> None:
         """Record that the sender ended by a fault of the client itself."""
         self.fault = fault
-        self.notices.died(fault)
+        self.notices.report_fault(fault)
 
     def check(self) -> None:
         """Raise `ClientFailed` if the sender failed, `Fenced` if the name was taken over."""
@@ -254,27 +254,31 @@ class Posting:
 
     def is_settled(self, ticket: int) -> bool:
         """Whether a flush of all calls up to the ticket has an outcome."""
-        if self.fault is not None or isinstance(self.failure, MENDABLE) or self.outbox.fenced:
+        if (
+            self.fault is not None
+            or isinstance(self.failure, RECOVERABLE_REFUSALS)
+            or self.outbox.fenced
+        ):
             return True
         return self.outbox.durable_through >= ticket
 
-    def outcome(self, ticket: int, timeout_s: float) -> Flushed:
+    def get_outcome(self, ticket: int, timeout_s: float) -> Flushed:
         """Return the outcome of all calls up to the ticket; raises as `flush` does."""
         self.check()
         outbox = self.outbox
         refused = outbox.pop_refused()
         if refused is not None:
             raise refused
-        if isinstance(self.failure, MENDABLE):
+        if isinstance(self.failure, RECOVERABLE_REFUSALS):
             raise self.failure
         if outbox.durable_through < ticket:
             message = f"not durable within {timeout_s:g} s: {self.failure or 'no answer'}"
             raise Unreachable(message) from self.failure
         return Flushed(outbox.lower(outbox.vouched.last_domain), outbox.excluded, outbox.late_rows)
 
-    def closed(self) -> None:
+    def report_unsent(self) -> None:
         """Report what was not sent."""
         outbox = self.outbox
         unsent = outbox.calls - outbox.durable_through
-        last = outbox.vouched.time(outbox.vouched.last_domain)
-        self.notices.closed(unsent, last, self.fault or self.failure, outbox.late_rows)
+        last = outbox.vouched.get_time(outbox.vouched.last_domain)
+        self.notices.report_unsent(unsent, last, self.fault or self.failure, outbox.late_rows)

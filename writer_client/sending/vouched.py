@@ -31,7 +31,7 @@ from noted_time.values import (
     validate_name,
 )
 
-NOWHERE: Mapping[int, int] = {}
+EMPTY_POSITION: Mapping[int, int] = {}
 
 
 class HeldBack(NamedTuple):
@@ -46,7 +46,7 @@ class HeldBack(NamedTuple):
     written: Mapping[int, int]
 
 
-class Vouched:
+class VouchedTimes:
     """A writer's position, and times by domain, none of which goes back.
 
     `position` is replaced, never changed: notes that wait may share it.
@@ -70,11 +70,11 @@ class Vouched:
         self.declared_domains: tuple[str, ...] = ()
         """Those that the stream declares, empty until an answer names them."""
 
-    def time(self, domain: str | None) -> int | None:
+    def get_time(self, domain: str | None) -> int | None:
         """Return the last time noted."""
         return self._times.get(domain)
 
-    def largest(self, domain: str | None) -> int | None:
+    def get_largest(self, domain: str | None) -> int | None:
         """Return the largest event time to declare.
 
         `None` if there is none, or if it was refused and the writer's time has not passed it yet: a
@@ -85,7 +85,7 @@ class Vouched:
             return None
         return self._largest.get(domain)
 
-    def declared(self, note: Note) -> Note:
+    def add_max_times(self, note: Note) -> Note:
         """Return a note with the largest event times as of now, those of all domains.
 
         They are read when the note is sent, so they bound all rows below its position, even if more
@@ -93,29 +93,29 @@ class Vouched:
         """
         max_times: dict[str, int] = {}
         for each in self._largest.keys() - {note.domain}:
-            name, time = self._name(each), self.largest(each)
+            name, time = self._find_name(each), self.get_largest(each)
             if name is not None and time is not None:
                 max_times[name] = max(time, max_times.get(name, time))
         named = dict(islice(sorted(max_times.items()), MOST_DOMAINS))
-        return replace(note, max_time=self.largest(note.domain), max_times=named or None)
+        return replace(note, max_time=self.get_largest(note.domain), max_times=named or None)
 
     @property
     def domains(self) -> int:
         """How many domains a note may declare."""
         return min(len(self._largest), MOST_DOMAINS)
 
-    def known_time(self, domain: str | None) -> int | None:
+    def get_known_time(self, domain: str | None) -> int | None:
         """Return the last time that the controller is known to have of the domain."""
-        return self.known_times.get(self._known_as(domain))
+        return self.known_times.get(self._find_known_name(domain))
 
     def learn_time(self, domain: str | None, last: int) -> None:
         """Know the last time from a refusal: a note may come before the join that would tell it."""
-        self.known_times = {**self.known_times, self._known_as(domain): last}
+        self.known_times = {**self.known_times, self._find_known_name(domain): last}
 
-    def _known_as(self, domain: str | None) -> str:
+    def _find_known_name(self, domain: str | None) -> str:
         return domain or choose_domain(self.declared_domains)
 
-    def _name(self, domain: str | None) -> str | None:
+    def _find_name(self, domain: str | None) -> str | None:
         if domain is not None:
             return domain
         name, declared = choose_domain(self.declared_domains), self.declared_domains
@@ -137,7 +137,7 @@ class Vouched:
         self.last_domain = domain
 
     def declare(
-        self, domain: str | None, event_time: int, written: Mapping[int, int] = NOWHERE
+        self, domain: str | None, event_time: int, written: Mapping[int, int] = EMPTY_POSITION
     ) -> None:
         """Record the time of an event that was written below these offsets."""
         check_int64("event time", event_time)
@@ -179,7 +179,7 @@ class Vouched:
 
     def is_named(self, domain: str | None, declared: tuple[str, ...]) -> bool:
         """Whether a domain, as the caller names it, is one that the stream declares."""
-        return self._name(domain) in declared
+        return self._find_name(domain) in declared
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
         """Leave out times above the largest allowed, which were refused or will be.
@@ -249,7 +249,7 @@ class LateHours:
         return taken
 
 
-class Additions:
+class NoteAdditions:
     """What is sent with a writer's notes: its process, its terms, late rows not yet reported.
 
     The terms are sent with each live note, so that a recreated stream has them too. The process
@@ -325,7 +325,7 @@ class Additions:
         return replace(note, late=None)
 
 
-def checked_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
+def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the domains that a writer vouches for; raises `Rejected` or `InvalidName`."""
     if domains is None:
         return None

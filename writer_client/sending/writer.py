@@ -27,7 +27,7 @@ from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.posting import HeldClock, Pace, Posting
-from writer_client.sending.vouched import NOWHERE, Process, checked_domains
+from writer_client.sending.vouched import EMPTY_POSITION, Process, validate_domains
 
 if TYPE_CHECKING:
     from writer_client.sending.outbox import LookUp
@@ -83,7 +83,7 @@ class Writer(ABC, Generic[Network]):
         check_least("idle_after_ms", idle_after_ms, 1)
         self.stream = stream
         self.timeout_ms = timeout_ms
-        self._domains = checked_domains(domains)
+        self._domains = validate_domains(domains)
         self._outbox = Outbox(writer, self._domains, timeout_ms, Process.own())
         self._notices = Notices(stream, writer, url, on_excluded)
         self._clock = HeldClock(lambda: unix_ms_of(clock()))
@@ -102,7 +102,7 @@ class Writer(ABC, Generic[Network]):
             idle_after_ms=idle_after_ms,
             beat=self._note_clock if automatically_note_time else None,
             is_busy=lambda: self._clock.is_held,
-            fenced=self._fenced,
+            fenced=self._set_fenced,
         )
         if automatically_note_time:
             self._outbox.join({})
@@ -121,7 +121,7 @@ class Writer(ABC, Generic[Network]):
     def note_time(
         self,
         time: Time,
-        position: Mapping[int, int] = NOWHERE,
+        position: Mapping[int, int] = EMPTY_POSITION,
         *,
         domain: str | None = None,
         max_time: Time | None = None,
@@ -144,13 +144,15 @@ class Writer(ABC, Generic[Network]):
             raise Rejected(message)
         largest = None if max_time is None else unix_ms_of(max_time, up=True)
         noted = unix_ms_of(time)
-        with self._noting():
-            self._outbox.note(noted, position, domain=self._named(domain), max_time=largest)
-            self._notices.noted(noted)
+        with self._lock_for_note():
+            self._outbox.note(
+                noted, position, domain=self._resolve_domain(domain), max_time=largest
+            )
+            self._notices.warn_of_seconds(noted)
 
     def join(
         self,
-        position: Mapping[int, int] = NOWHERE,
+        position: Mapping[int, int] = EMPTY_POSITION,
         *,
         max_times: Mapping[str | None, Time] | None = None,
     ) -> None:
@@ -165,8 +167,10 @@ class Writer(ABC, Generic[Network]):
         rows, by domain. `SegmentLogWriter` finds both itself (`begin`). The position that the
         controller knows is added, but it covers only what was noted.
         """
-        times = {self._named(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()}
-        with self._noting():
+        times = {
+            self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
+        }
+        with self._lock_for_note():
             for domain, time in times.items():
                 self._outbox.vouched.declare(domain, time)
             self._outbox.join(position)
@@ -179,7 +183,7 @@ class Writer(ABC, Generic[Network]):
         process wrote until then. What is noted meanwhile waits for it. `SegmentLogWriter` begins
         this way.
         """
-        with self._noting():
+        with self._lock_for_note():
             self._outbox.begin(look_up)
 
     def of_log(self, log: str | None, *, observes: bool = False) -> None:
@@ -190,7 +194,7 @@ class Writer(ABC, Generic[Network]):
         `explain` then names segments without new rows, for which an observer does not wait.
         """
         with self._lock:
-            self._outbox.of_log(log, observes=observes)
+            self._outbox.set_log(log, observes=observes)
 
     def check(self) -> None:
         """Raise if the client can no longer note, before more is written.
@@ -205,9 +209,9 @@ class Writer(ABC, Generic[Network]):
             raise Rejected(message)
         self._posting.check()
 
-    def idle(self, position: Mapping[int, int] = NOWHERE) -> None:
+    def idle(self, position: Mapping[int, int] = EMPTY_POSITION) -> None:
         """Note that time need not wait for the writer until it notes, writes or joins again."""
-        with self._noting():
+        with self._lock_for_note():
             self._outbox.idle(position)
 
     def hold(self, reason: str | None) -> None:
@@ -217,7 +221,7 @@ class Writer(ABC, Generic[Network]):
         show "alive, but …" with the reason, which is cut to one line of 200 characters.
         """
         shown = format_line(reason or "", HELD_LENGTH)
-        with self._noting():
+        with self._lock_for_note():
             self._outbox.hold(shown or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
@@ -225,7 +229,7 @@ class Writer(ABC, Generic[Network]):
 
         `explain` shows the first `MOST_LOG_FACTS`, until the next call replaces them.
         """
-        with self._noting():
+        with self._lock_for_note():
             self._outbox.report_facts(facts)
 
     def wrote(
@@ -233,7 +237,7 @@ class Writer(ABC, Generic[Network]):
         event_time: Time | None = None,
         *,
         domain: str | None = None,
-        position: Mapping[int, int] = NOWHERE,
+        position: Mapping[int, int] = EMPTY_POSITION,
         rows: int = 1,
     ) -> None:
         """Record an event that was written, or that many `rows`, for the next note to cover.
@@ -245,8 +249,8 @@ class Writer(ABC, Generic[Network]):
         time = None if event_time is None else unix_ms_of(event_time, up=True)
         with self._lock:
             self._outbox.written += rows
-        with self._noting():
-            self._outbox.wrote(time, self._named(domain), position)
+        with self._lock_for_note():
+            self._outbox.record_write(time, self._resolve_domain(domain), position)
 
     def wrote_late(
         self, rows: int, least: Time, most: Time | None = None, *, domain: str | None = None
@@ -258,13 +262,13 @@ class Writer(ABC, Generic[Network]):
         controller, which counts broken promises; a warning is logged at the first and then once in
         a while. `SegmentLogWriter` calls it itself.
         """
-        with self._noting():
+        with self._lock_for_note():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
-            total = self._outbox.late(self._named(domain), late)
+            total = self._outbox.count_late_rows(self._resolve_domain(domain), late)
             bound = self.late_below(domain)
-            self._notices.wrote_late(late.least, late.least if bound is None else bound)
-            self._notices.late(total, clocks.monotonic())
-        self._notices.tell()
+            self._notices.count_late_rows(late.least, late.least if bound is None else bound)
+            self._notices.report_late_rows(total, clocks.monotonic())
+        self._notices.emit()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
@@ -291,7 +295,7 @@ class Writer(ABC, Generic[Network]):
         finally:
             with self._lock:
                 self._clock.release(block)
-                self._posting.called(clocks.monotonic())
+                self._posting.record_call(clocks.monotonic())
 
     def pop_refused(self) -> Rejected | None:
         """Remove and return the oldest refusal that `flush` would raise, without waiting."""
@@ -308,15 +312,15 @@ class Writer(ABC, Generic[Network]):
 
         `domain` is named as in notes; `None` before the first mark or answer.
         """
-        return self._outbox.lower(self._named(domain))
+        return self._outbox.lower(self._resolve_domain(domain))
 
     def late_below(self, domain: str | None = None) -> int | None:
         """Return the time below which rows written now are late, by own notes or the lower.
 
         A former process's notes count, too, once the client has joined. `None` if nothing is late.
         """
-        vouched, named = self._outbox.vouched, self._named(domain)
-        bounds = (vouched.time(named), vouched.known_time(named), self._outbox.lower(named))
+        vouched, named = self._outbox.vouched, self._resolve_domain(domain)
+        bounds = (vouched.get_time(named), vouched.get_known_time(named), self._outbox.lower(named))
         return max((bound for bound in bounds if bound is not None), default=None)
 
     @property
@@ -331,11 +335,11 @@ class Writer(ABC, Generic[Network]):
 
     def noted_time(self, domain: str | None = None) -> int | None:
         """Return the last time noted here that was not refused as too far ahead, if any."""
-        return self._outbox.vouched.time(self._named(domain))
+        return self._outbox.vouched.get_time(self._resolve_domain(domain))
 
     def known_time(self, domain: str | None = None) -> int | None:
         """Return the writer's last time of a domain at its last join, `None` before the first."""
-        return self._outbox.vouched.known_time(self._named(domain))
+        return self._outbox.vouched.get_known_time(self._resolve_domain(domain))
 
     @property
     def known_timeout_ms(self) -> int | None:
@@ -357,17 +361,17 @@ class Writer(ABC, Generic[Network]):
         state = self._outbox.state
         return "excluded" if state == "live" and self._outbox.excluded else state
 
-    def _named(self, domain: str | None) -> str | None:
+    def _resolve_domain(self, domain: str | None) -> str | None:
         """Return `domain`; if it is not named, the only one vouched for."""
         only = domain is None and self._domains is not None and len(self._domains) == 1
         return self._domains[0] if only and self._domains else domain
 
     @contextlib.contextmanager
-    def _noting(self) -> Iterator[None]:
+    def _lock_for_note(self) -> Iterator[None]:
         self.check()
         with self._lock:
             yield
-            self._posting.called(clocks.monotonic())
+            self._posting.record_call(clocks.monotonic())
             self._wake()
         if self._closed:  # by a signal handler during the call
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
@@ -375,18 +379,18 @@ class Writer(ABC, Generic[Network]):
 
     def clock_behind(self, ms: int) -> None:
         """Log that the clock is so far behind what was noted, once until it has caught up."""
-        self._notices.clock_behind(ms)
+        self._notices.warn_of_clock(ms)
 
-    def _fenced(self) -> None:
+    def _set_fenced(self) -> None:
         self.is_fenced = True
 
     def _note_clock(self) -> None:
         """Note the clock, or the last time again while it is behind that: a sign of life."""
-        outbox, domain, time = self._outbox, self._named(None), self._clock.read()
+        outbox, domain, time = self._outbox, self._resolve_domain(None), self._clock.read()
         if outbox.state != "live":
             return
-        noted = outbox.vouched.time(domain), outbox.vouched.known_time(domain)
+        noted = outbox.vouched.get_time(domain), outbox.vouched.get_known_time(domain)
         last = max((time, *(each for each in noted if each is not None)))
-        self._notices.clock_behind(last - time)
-        outbox.note(last, NOWHERE, domain=domain)
-        self._notices.noted(last)
+        self._notices.warn_of_clock(last - time)
+        outbox.note(last, EMPTY_POSITION, domain=domain)
+        self._notices.warn_of_seconds(last)

@@ -11,16 +11,16 @@ from noted_time.client import Json, Question
 from noted_time.client.waiting import PAUSE_S, NotYet
 from noted_time.tables import NoClaim, standing
 from noted_time.values import UnexpectedAnswer, format_time
-from reader_client.asking.answers import cut_answer
-from reader_client.asking.questions import complete_to
-from reader_client.asking.reached import reaches_mark
-from reader_client.asking.required import (
+from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.completeness import check_reached
+from reader_client.protocol.questions import ask_cut
+from reader_client.protocol.requirements import (
     NOT_ASKED,
     Requirement,
-    first_complete,
-    objections,
-    table_objections,
-    to_ask,
+    find_first_complete,
+    find_objections,
+    find_table_objections,
+    find_unanswered,
 )
 
 WhileMissing = Literal["fail", "wait", "warn", "accept"]
@@ -91,7 +91,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     and the errors of the answers.
     """
     stream, required = wanted.stream, wanted.requirement
-    question = complete_to(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
+    question = ask_cut(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
     try:
         answer = yield question
     except NotCompleteYet as error:
@@ -101,13 +101,13 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
             raise
         found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
         return _judge(found, wanted, [str(error)], may_pass=False)
-    cut = cut_answer(answer)
+    cut = decode_cut(answer)
     if cut.mark.lower < wanted.complete_to and not cut.mark.final:  # sealed: nothing more comes
         so_far, asked = format_time(cut.mark.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
     if wanted.group:
         try:
-            yield from reaches_mark(stream, answer, wanted.complete_to, wanted.domain)
+            yield from check_reached(stream, answer, wanted.complete_to, wanted.domain)
         except NotYet as error:
             raise wanted.not_yet(f"group {wanted.group!r}: {error}") from error
     lacks = [each.sentence for each in (cut.missing, cut.late) if each]
@@ -118,7 +118,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
         found={"complete_to": wanted.complete_to, "seq": cut.mark.seq, "cut": answer["cut"]},
     )
-    objected = objections(cut, required)
+    objected = find_objections(cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
     may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
     return _judge(found, wanted, objected, may_pass=may_pass)
@@ -139,7 +139,7 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     if claim.complete_to < time:
         so_far = f"{table} is complete to {format_time(claim.complete_to)}"
         raise wanted.not_yet(f"{so_far}, not yet to {format_time(time)}")
-    first = first_complete(table, claim, time, ())
+    first = find_first_complete(table, claim, time, ())
     first.check_since(time)
     missing, required = first.missing_writers, wanted.requirement
     found = Verdict(
@@ -148,13 +148,13 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         is_warning=bool(missing) and wanted.missing != "accept",
         found={"complete_to": time, "version": claim.version_at(time)},
     )
-    streams = to_ask(first, required)
+    streams = find_unanswered(first, required)
     if streams is None or (streams and not asks):
         return _judge(found, wanted, [NOT_ASKED], may_pass=False)
     may_pass = wanted.missing == "wait"
     try:
-        objected = yield from table_objections(first, time, required)
-        if objected and may_pass and not (yield from table_objections(claim, time, required)):
+        objected = yield from find_table_objections(first, time, required)
+        if objected and may_pass and not (yield from find_table_objections(claim, time, required)):
             found = replace(found, found={"complete_to": time, "version": claim.version})
             return replace(found, sentence=f"{found.sentence}; later claims have them")
     except OpenStream as error:

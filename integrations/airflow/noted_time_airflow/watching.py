@@ -15,7 +15,7 @@ from noted_time.client.waiting import Poll, Sleep, until_complete
 from noted_time.extras import build_import_error
 from noted_time.progress import ReadOffsets
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_table
-from reader_client.asking.reached import answering
+from reader_client.protocol.completeness import make_performer
 
 Address = tuple[str, str | None]
 """The URL of a controller, and a token."""
@@ -72,7 +72,7 @@ def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> 
             return run(look_at_table(wanted, asks=address is not None), transport.ask)
         perform: Callable[[Any], Any] = transport.ask
         if wanted.group:
-            perform = answering(transport.ask, offsets_of(wanted, kafka))
+            perform = make_performer(transport.ask, offsets_of(wanted, kafka))
         return run(look_at_stream(wanted), perform)
 
 
@@ -116,7 +116,7 @@ async def _polling(
         perform: Callable[[Any], Awaitable[Any]] = transport.ask
         if wanted.group:
             offsets = await asyncio.to_thread(offsets_of, wanted, kafka)
-            perform = answering(transport.ask, lambda cut: asyncio.to_thread(offsets, cut))
+            perform = make_performer(transport.ask, lambda cut: asyncio.to_thread(offsets, cut))
         yield lambda wait_ms: run_async(look_at_stream(wanted, wait_ms), perform)
     finally:
         await transport.close()

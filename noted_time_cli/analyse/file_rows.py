@@ -1,0 +1,173 @@
+"""Rows of files of Parquet, CSV or JSON, and of a file log."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow.json import ParseOptions, read_json
+
+from noted_time.filelog import LogDirectories
+from noted_time.observing import FIRST_TIMES
+from noted_time.values import Rejected, pluralize
+from noted_time_cli.analyse.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from noted_time.observing import TimeForm
+    from noted_time_cli.analyse.columns import FileColumns
+
+FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
+"""By how the names of files end; `.gz` may follow."""
+
+
+def read_files(
+    pattern: str, columns: FileColumns, form: TimeForm, partition: str | None, most: int
+) -> Rows:
+    """Read what matches a pattern; raises `Rejected` for columns and files that cannot be used."""
+    named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
+    files = sorted(Path(each) for each in named if Path(each).is_file())
+    if not files:
+        raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
+    return _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
+
+
+def read_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
+    """Read a file log, each segment in the order of its offsets; raises as `read_files`."""
+    files = [*_list_files(root, stream)]
+    if not files:
+        raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
+    return _read_rows(files, columns, form, None, most)
+
+
+def _list_files(root: Path, stream: str) -> Iterator[tuple[int, int, Path]]:
+    """Yield the files of a log in order: the segment of each, its start offset, and its path."""
+    for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
+        for _, new in segment.list_changes():
+            yield from ((number, start, segment.path / name) for name, start in new.items())
+
+
+def _read_table(file: Path, columns: Sequence[str]) -> pa.Table:
+    kind = FILE_FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
+    if kind is None:
+        raise Rejected(
+            f"{file} is of no known format: its name has to end in {', '.join(FILE_FORMATS)}"
+        )
+    try:
+        is_json = kind == "json"
+        found = (
+            _read_json_lines(file) if is_json else ds.dataset(file, format=kind, partitioning=None)
+        )
+        for each in columns:
+            if each not in found.schema.names:
+                there = ", ".join(found.schema.names)
+                raise Rejected(f"{file} has no column {each!r}; it has {there}")
+        table = found.select(columns) if is_json else found.to_table(columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise Rejected(f"{file} cannot be read: {error}") from error
+    return _keep_as_text(table) if kind == "csv" else table
+
+
+def _read_json_lines(file: Path) -> pa.Table:
+    """Return lines of JSON; pyarrow takes all text with a date for UTC, so that stays text."""
+    found = read_json(file)
+    dates = [(each.name, pa.string()) for each in found.schema if pa.types.is_temporal(each.type)]
+    return read_json(file, parse_options=ParseOptions(explicit_schema=pa.schema(dates)))
+
+
+def _keep_as_text(table: pa.Table) -> pa.Table:
+    """Return dates without a zone as the text that they were."""
+    for n, each in enumerate(table.schema):
+        if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
+            table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
+    return table
+
+
+def _read_rows(
+    files: Sequence[tuple[int, int, Path]],
+    columns: FileColumns,
+    form: TimeForm,
+    partition: str | None,
+    most: int,
+) -> Rows:
+    """Return the rows of files, each with its start, and of a partition or with one in a column."""
+    given = (columns.time, columns.arrival, partition, columns.who)
+    wanted = [*dict.fromkeys(each for each in given if each is not None)]
+    tables = [_read_table(file, wanted) for *_, file in files]
+    numbers = np.repeat([number for number, *_ in files], [len(table) for table in tables])
+    offsets = np.concatenate(
+        [start + np.arange(len(t)) for (_, start, _), t in zip(files, tables, strict=True)]
+    )
+    table = pa.concat_tables(tables, promote_options="permissive")
+    times = _convert_times(table, columns.time, form)
+    kept = np.flatnonzero(pc.is_valid(times).to_numpy())
+    without = len(table) - len(kept)
+    if not len(kept):
+        raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
+    said = []
+    came = None
+    if columns.arrival is not None:
+        came = _convert_times(table, columns.arrival, form)
+        if came.null_count:
+            raise Rejected(f"{came.null_count:,} rows have no {columns.arrival}: leave it out")
+        said.append(f"Rows came in as {columns.arrival} says.")
+    if len(kept) > most:
+        said.append(
+            f"The last {most:,} of {pluralize(len(kept), 'row')} are judged; --records takes more."
+        )
+        kept = kept[-most:]
+    return Rows(
+        columns.time,
+        _convert_values(times)[kept],
+        (numbers if partition is None else _read_names(table, partition))[kept],
+        offsets[kept],
+        None if came is None else _convert_values(came)[kept],
+        columns.who,
+        None if columns.who is None else _read_names(table, columns.who)[kept],
+        without,
+        said,
+    )
+
+
+def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
+    """Return the times of a column in Unix ms, rounded down."""
+    values = table.column(column)
+    kind = values.type
+    if not pa.types.is_timestamp(kind):
+        form = form.infer_unit(column, pc.drop_null(values)[:FIRST_TIMES].to_pylist())
+    if pa.types.is_timestamp(kind):
+        return pc.cast(pc.cast(values, pa.timestamp("ms", kind.tz), safe=False), pa.int64())
+    if kind == pa.int64() and form.unit == "ms":
+        return values
+    if pa.types.is_string(kind):
+        with suppress(pa.ArrowException):  # fast, if it is ISO 8601 and all or none have a zone
+            if form.zone is None:
+                moments = pc.cast(values, pa.timestamp("us", "UTC"))
+            else:
+                naive, zone = pc.cast(values, pa.timestamp("us")), str(form.zone)
+                moments = pc.assume_timezone(naive, zone, ambiguous="earliest")
+            return pc.cast(pc.cast(moments, pa.timestamp("ms", "UTC"), safe=False), pa.int64())
+    try:
+        found = [None if each is None else form.ms_of(each) for each in values.to_pylist()]
+    except Rejected as error:
+        raise Rejected(f"{column!r}: {error}") from error
+    return pa.chunked_array([pa.array(found, pa.int64())])
+
+
+def _read_names(table: pa.Table, column: str) -> NDArray[Any]:
+    return np.asarray(pc.cast(table.column(column), pa.string()).fill_null("-").to_numpy(), str)
+
+
+def _convert_values(times: pa.ChunkedArray) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = times.fill_null(0).to_numpy()
+    return found

@@ -1,0 +1,78 @@
+"""What the marks of a stream cost, beside the delays: asked of its controller, judged and shown."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from noted_time.analysis import BROKEN_VERDICT, UNKNOWN_VERDICT, LocatedRows, judge
+from noted_time.client import run
+from noted_time.client.transport import Transport
+from noted_time.values import DAY_MS, AnotherLog, format_time, pluralize
+from noted_time_cli.analyse.costs import Figures, NotedCosts, compute_waits
+from noted_time_cli.terminal.output import fail, print_table, say
+from reader_client.protocol.vouching import read_noted
+
+if TYPE_CHECKING:
+    from noted_time_cli.analyse.columns import StreamToJudge
+    from noted_time_cli.analyse.rows import Rows
+    from noted_time_cli.terminal.output import Columns
+
+LOST_COLUMNS: Columns = {
+    "rows lost": lambda row: f"{row['rows']:,}",
+    "from": lambda row: format_time(row["first_ms"]),
+    "to": lambda row: format_time(row["last_ms"]),
+    "why": lambda row: format_verdict(row["verdict"]),
+}
+
+VERDICT_WORDS = {BROKEN_VERDICT: "its word was broken", UNKNOWN_VERDICT: "not known"}
+"""How verdicts are shown; any other is the reason why a row is late by contract."""
+
+
+def compute_noted_costs(
+    rows: Rows, window_ms: int, asked: StreamToJudge, stream: str
+) -> NotedCosts:
+    """Ask for the marks of a stream and judge rows by them; raises as the controller answers.
+
+    Raises `AnotherLog` if the stream is of another log. Waits are told if rows came in within a day
+    of the last mark: an older log was replayed.
+    """
+    with closing(Transport(asked.url, token=asked.token)) as transport:
+        read = run(read_noted(stream, asked.domain), transport.ask)
+    AnotherLog.check(stream, read.logs, rows.log_id)
+    placed = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
+    found = judge(read.marks, placed, read.words, read.owners, window_ms)
+    lost, came = len(found.lost), rows.arrivals
+    is_replayed = came is None or abs(int(came.max()) - read.marks.written[-1]) > DAY_MS
+    waited = () if is_replayed else compute_waits(found.waits)
+    costs = Figures(None, lost, 100 * lost / len(rows.times), None, *waited)
+    return NotedCosts(stream, len(read.marks), costs, found.not_judged, found.rows(rows.times))
+
+
+def format_verdict(verdict: str) -> str:
+    """Return a verdict in words.
+
+    >>> format_verdict("broken"), format_verdict("timed_out")
+    ('its word was broken', 'late by contract: timed out')
+    """
+    return VERDICT_WORDS.get(verdict) or f"late by contract: {verdict.replace('_', ' ')}"
+
+
+def print_lost(costs: NotedCosts, by: str) -> None:
+    """Print whose rows the marks lost, when and why, and what was not judged."""
+    if costs.not_judged:
+        rows = pluralize(costs.not_judged, "row")
+        say(
+            f"{rows} below the first mark kept of {costs.stream} not judged: it may have lost some."
+        )
+    if costs.lost:
+        say(f"Rows that the marks of {costs.stream} lost, by {by}:")
+        print_table({by: "name", **LOST_COLUMNS}, (each._asdict() for each in costs.lost))
+
+
+def check_words(costs: NotedCosts) -> None:
+    """End with status 1 if a word was broken."""
+    broken = [each for each in costs.lost if each.verdict == BROKEN_VERDICT]
+    if broken:
+        whose = ", ".join(f"{each.name} ({pluralize(each.rows, 'row')})" for each in broken)
+        fail(f"rows came below a time that their writer had noted: {whose}", status=1)

@@ -1,0 +1,244 @@
+"""Rows of a Kafka topic, read once as read_committed consumers see them, outside of any group."""
+
+from __future__ import annotations
+
+import time as clocks
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+from rich.console import Console
+from rich.progress import Progress
+
+from noted_time.kafka import Topic
+from noted_time.kafka.records import TopicReader
+from noted_time.observing import FIRST_TIMES
+from noted_time.values import Rejected, Unreachable, format_time, pluralize
+from noted_time_cli.analyse.rows import Rows
+from noted_time_cli.terminal.output import say
+from writer_client.kafka.event_times import get_timestamp, make_time_getter, make_values_getter
+
+if TYPE_CHECKING:
+    from noted_time.kafka.topic import TopicLook
+    from noted_time.observing import TimeForm
+    from writer_client.kafka.event_times import TimeOf
+
+READ_S = 0.5
+
+Who = Callable[[Message], str]
+
+
+def read_topic(  # noqa: PLR0913 - one parameter for each flag
+    config: Mapping[str, Any],
+    name: str,
+    field: str | None,
+    time: str | TimeOf | None,
+    form: TimeForm,
+    *,
+    who: str | None,
+    since_ms: int | None,
+    most: int,
+    live_ms: int | None,
+) -> Rows:
+    """Read the last records, or those that come in the next `live_ms`; raises `Rejected`.
+
+    `field` is that of the event time, and `time` what finds it, as observers take it; `None` for
+    the record's timestamp.
+    """
+    topic = Topic(config, name)
+    look = topic.look_again(committed=True)
+    topic.check_leaders(look.unknown)
+    said: list[str] = []
+    with suppress(Rejected):  # without the right to read settings, it is judged all the same
+        if "compact" in topic.settings().get("cleanup.policy", ""):
+            said.append(f"{name} is compacted: what was replaced in it is not judged.")
+    reading = _Reading(field, get_timestamp if time is None else time, form, who)
+    with closing(TopicReader(topic)) as reader:
+        if live_ms is not None:
+            reader.begin(look.ends)
+            said += _follow(topic, reader, reading, live_ms)
+        else:
+            begins = _find_begins(topic, look, since_ms, most, said)
+            reader.begin(begins)
+            _read(reader, reading, begins, look.ends)
+    topic.look_again()  # raises if it was created again meanwhile
+    return reading.build_rows(topic, said, is_live=live_ms is not None)
+
+
+def _find_begins(
+    topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
+) -> dict[int, int]:
+    """Return where to begin each partition, so that about so many records are read."""
+    found = topic.begins()
+    topic.check_leaders(look.ends.keys() - found.keys())
+    begins = {each: found[each] for each in look.ends}
+    if deleted := sum(map(bool, begins.values())):
+        said.append(
+            f"Records that were deleted from {pluralize(deleted, 'partition')} are not judged."
+        )
+    if since_ms is not None:
+        since = int(clocks.time() * 1000) - since_ms
+        from_then = topic.offsets_at(since)
+        if all(from_then[each] <= begins[each] for each in begins):
+            said.append(f"The log begins after {format_time(since)}: all of it is read.")
+        begins = {each: max(begins[each], from_then[each]) for each in begins}
+    there = sum(look.ends[each] - begins[each] for each in begins)
+    if there > most:
+        begins = {
+            each: look.ends[each] + -(look.ends[each] - begin) * most // there
+            for each, begin in begins.items()
+        }
+        read = sum(look.ends[each] - begins[each] for each in begins)
+        said.append(
+            f"The last {read:,} of {there:,} records are read, an equal share of each partition; "
+            "--records takes more."
+        )
+    return begins
+
+
+def _read(
+    reader: TopicReader, reading: _Reading, begins: Mapping[int, int], ends: Mapping[int, int]
+) -> None:
+    total = sum(ends[each] - begins[each] for each in ends)
+    say(f"Reading {pluralize(total, 'record')} of {pluralize(len(ends), 'partition')}.")
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("", total=total)
+        while reader.find_behind(ends):
+            for partition, offset, message in reader.read(ends, for_s=READ_S):
+                if offset < ends[partition]:
+                    reading.take(partition, message)
+            done = sum(min(reader.position[each], ends[each]) - begins[each] for each in ends)
+            progress.update(bar, completed=done)
+
+
+def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) -> list[str]:
+    until = clocks.monotonic() + live_ms / 1000
+    say("Reading what comes in. Ctrl-C ends it and shows what was seen.")
+    try:
+        while clocks.monotonic() < until:
+            for partition, _, message in reader.read(_find_ends(topic, reader), for_s=READ_S):
+                reading.take(partition, message, int(clocks.time() * 1000))
+            clocks.sleep(0.1)
+    except KeyboardInterrupt:
+        pass
+    return ["Rows came in when this machine read them, by its clock."]
+
+
+def _find_ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
+    """Return the ends of the partitions that are read, and whose leader answers."""
+    return topic.look(committed=True).of(reader.position).ends
+
+
+class _Reading:
+    """What was read so far, in columns."""
+
+    def __init__(
+        self, field: str | None, time: str | TimeOf, form: TimeForm, who: str | None
+    ) -> None:
+        self._field = field
+        self._time_of, self._values_of = make_time_getter(time, form), make_values_getter(time)
+        self._form, self._first = form, list[object]()
+        self._named, self._who = who, None if who is None else _make_name_getter(who)
+        self._times, self._came = array("q"), array("q")
+        self._partitions, self._offsets, self._whose = array("i"), array("q"), array("i")
+        self._names: dict[str, int] = {}
+        self._without, self._without_value, self._appended = 0, 0, 0
+        self._refused: Exception | None = None
+
+    def take(self, partition: int, message: Message, now: int | None = None) -> None:
+        """Take a record, which came in `now` or when its timestamp says."""
+        try:
+            found = self._time_of(message)
+            if len(self._first) < FIRST_TIMES:
+                self._first += self._values_of(message)
+        except Unreachable:
+            raise
+        except Exception as refused:  # noqa: BLE001 - whatever a function of the user's raises
+            if message.value() is None:
+                self._without_value += 1
+                return
+            self._refused = self._refused or refused
+            self._without += 1
+            return
+        times = [found] if isinstance(found, int) else found or ()
+        kind, stamp = message.timestamp()
+        who = None if self._who is None else self._who(message)
+        for time in times:  # of each event
+            self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
+            self._times.append(time)
+            self._came.append(stamp if now is None else now)
+            self._partitions.append(partition)
+            self._offsets.append(message.offset() or 0)
+            if who is not None:
+                self._whose.append(self._names.setdefault(who, len(self._names)))
+
+    def build_rows(self, topic: Topic, said: list[str], *, is_live: bool) -> Rows:
+        """Return them; raises `Rejected` if there are none, or their timestamps tell nothing."""
+        if not self._times:
+            raise Rejected(self._describe_nothing(topic.name))
+        event_time = self._field or "timestamp"
+        self._form.infer_unit(event_time, self._first)
+        is_appended = self._appended == len(self._times)
+        knows = is_live or self._field is not None
+        if self._field is None and is_appended:
+            raise Rejected(
+                f"the timestamps of {topic.name} are its brokers' and rise: name the event time "
+                "in the records with --field"
+            )
+        if knows and not is_live:
+            clock = "their brokers'" if is_appended else "their producers', by their clocks"
+            said = [f"Records came in at their timestamps, which are {clock}.", *said]
+        if self._without_value:
+            said.append(f"{pluralize(self._without_value, 'record')} without a value passed over.")
+        if self._refused is not None:
+            said.append(f"The first record without {event_time}: {self._refused}.")
+        whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None
+        return Rows(
+            event_time.rpartition(".")[2],
+            np.asarray(self._times),
+            np.asarray(self._partitions),
+            np.asarray(self._offsets),
+            np.asarray(self._came) if knows else None,
+            self._named,
+            whose,
+            self._without,
+            said,
+            topic.id,
+        )
+
+    def _describe_nothing(self, topic: str) -> str:
+        if not self._without:
+            return f"{topic} has no records to judge: is it the right topic, and was it written to?"
+        return f"none of {pluralize(self._without, 'record')} has a time: {self._refused}"
+
+
+def _make_name_getter(named: str) -> Who:
+    """Return what says who wrote a record: `key`, `header:NAME` or `field:a.b`."""
+    kind, _, name = named.partition(":")
+    if named == "key":
+        return lambda message: _format_text(message.key())
+    if kind == "header" and name:
+        return lambda message: _format_text(dict(message.headers() or ()).get(name))
+    if kind == "field" and name:
+        path = name.split(".")
+        return lambda message: _get_inside(message.value(), path)
+    raise Rejected(f"--who {named!r} is none of key, header:NAME and field:a.b")
+
+
+def _get_inside(value: Any, path: list[str]) -> str:  # noqa: ANN401 - as Kafka's
+    try:
+        found = msgspec.json.decode(value or b"")
+        for name in path:
+            found = found[name]
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return "-"
+    return str(found)
+
+
+def _format_text(value: Any) -> str:  # noqa: ANN401 - as Kafka's
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "-")

@@ -1,0 +1,209 @@
+"""`noted-time complete-to` and `changed-since`: what a schedule may read, and has to repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noted_time import OpenStream, Unreachable
+from noted_time.client import run, stream_path
+from noted_time.client.waiting import NotYet
+from noted_time.tables import TableClaim
+from noted_time.values import (
+    HOUR_MS,
+    MAX_INT64,
+    floor_time,
+    format_in_zone,
+    format_time,
+    parse_time,
+)
+from noted_time_cli.client.caller import Caller, client_command
+from noted_time_cli.client.offsets import ReadBy, make_performer
+from noted_time_cli.client.tables import (
+    Names,
+    TableOption,
+    ask_objections,
+    describe_lack,
+    read_claim,
+)
+from noted_time_cli.client.waiting import (
+    MISSING_STATUS,
+    UNANSWERED_STATUS,
+    Require,
+    RequireAll,
+    RequireKnown,
+    build_requirement,
+    describe_complete,
+)
+from noted_time_cli.terminal.options import (
+    NO_VALUES,
+    DomainOption,
+    LimitOption,
+    Stream,
+    StreamOrNone,
+    duration,
+    zone_option,
+)
+from noted_time_cli.terminal.output import echo, fail, say
+from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.completeness import (
+    find_last_reached,
+    find_last_rounded,
+    find_required_mark,
+)
+from reader_client.protocol.requirements import NOT_SO_FAR, find_first_complete, find_objections
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
+
+CUT_SHORT = 3
+"""The exit status if there are more windows than were asked for."""
+
+
+@client_command
+def complete_to(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: StreamOrNone = None,
+    *,
+    table: TableOption = None,
+    name: Names = NO_VALUES,
+    read_by: ReadBy,
+    floor: Annotated[
+        int, duration("Round down to a multiple of it, for example 1h or 1d.", default="1ms")
+    ] = 1,
+    zone: Annotated[
+        tzinfo,
+        zone_option(
+            "On whose clock, for example Europe/Berlin; the time is shown with its offset.",
+            default="UTC",
+        ),
+    ] = UTC,
+    require: Require = NO_VALUES,
+    require_all: RequireAll = False,
+    require_known: RequireKnown = False,
+    domain: DomainOption = None,
+) -> None:
+    """Print the time to which a stream or a table is complete: everything before it was written.
+
+    Or to which it was read by whatever has offsets: everything before was written and read.
+
+    Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
+    there is no mark yet or the question is refused, and 69 if no controller answered. Standard
+    error says by whom it is complete, and which writers are missing. --require, --require-all and
+    --require-known end with 3 as those of `noted-time wait` do. A table is judged by its claims,
+    and where these do not say who vouches, by the controller.
+
+    Try it:  noted-time complete-to flights --floor 1h
+    """
+    if floor < 1:
+        raise typer.BadParameter("--floor is at least 1ms")
+    if (stream is None) == (table is None):
+        raise typer.BadParameter("name a stream, or a table with --table")
+    read_by.check(table)
+    required = build_requirement(require, every=require_all, known=require_known)
+    if table is not None:
+        if domain is not None:
+            raise typer.BadParameter("a table has no domain: leave --domain out")
+        judged = partial(ask_objections, call, required=required)
+        _print_table_time(call, table, name, floor, zone, judged)
+        return
+    stream = stream or ""
+    source = read_by.create_source(stream) if read_by.is_named else None
+    asked = find_last_rounded if source is None else find_last_reached
+    question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
+    perform, lacks = make_performer(call, source), []
+    try:
+        time, mark, read = run(question, perform)
+    except Unreachable as error:
+        fail(str(error), status=UNANSWERED_STATUS)
+    if required:
+        try:
+            mark = run(
+                find_required_mark(stream, time, domain, required.query, read=source), perform
+            )
+        except (OpenStream, NotYet) as error:
+            fail(str(error), status=MISSING_STATUS)
+        lacks = find_objections(decode_cut(mark), required)
+    sentence = describe_complete(stream, format_in_zone(time, zone), mark)
+    sentence = "; ".join([sentence, *read.remarks, *lacks])
+    if lacks:
+        fail(sentence, status=MISSING_STATUS)
+    say(f"noted-time: {sentence}")
+    if not call.print_json({"complete_to": time} | mark):
+        echo(format_in_zone(time, zone))
+
+
+CHANGED_COLUMNS: Columns = {
+    "start": lambda window: format_time(window["start"]),
+    "end": lambda window: format_time(window["end"]),
+    "late rows": lambda window: sum(each["rows"] for each in window["late"]),
+    "writers": lambda window: ", ".join(each["writer"] for each in window["late"]),
+}
+
+
+@client_command
+def changed_since(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    time: Annotated[
+        str, typer.Argument(metavar="TIME", help="A moment: ISO 8601 with its zone, or Unix ms.")
+    ],
+    stream: Stream,
+    *,
+    size: Annotated[int, duration("The size of a window.", default="1h")] = HOUR_MS,
+    domain: DomainOption = None,
+    limit: LimitOption = 1000,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every window, whatever --limit.")
+    ] = False,
+) -> None:
+    """List the complete windows into which rows came late since a moment, to be repaired.
+
+    If there are more than --limit, it ends with 3: a repair of these alone is not all.
+
+    TIME is a moment of the controller's clock, at which the late rows were reported: that of the
+    last repair. Rows that one writer reported within an hour count together. A sentence on standard
+    error says if the reports that are kept do not reach back so far.
+
+    Try it:  noted-time changed-since 2013-01-01T10:00Z flights --size 1h
+    """
+    query = {"changed_since": parse_time(time), "size_ms": size, "domain": domain}
+    path = stream_path(stream, "windows")
+    most = MAX_INT64 if everything else limit
+    page = call.print_list(
+        path, "windows", CHANGED_COLUMNS, cursor="after", limit=most, query=query
+    )
+    if not page["changes_are_known"]:
+        say(f"noted-time: {NOT_SO_FAR}: other windows may have changed, too")
+    if page["has_more"]:
+        raise typer.Exit(CUT_SHORT)
+
+
+def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
+    call: Caller,
+    table: str,
+    names: list[str],
+    floor: int,
+    zone: tzinfo,
+    judged: Callable[[TableClaim, int], list[str]],
+) -> None:
+    """Print the time to which a table is complete, or end with what it lacks."""
+    found = read_claim(table, names)
+    time = floor_time(found.complete_to, floor, zone)
+    first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
+    first.check_since(time)
+    sentence = f"complete to {shown}{describe_lack(first)}"
+    try:
+        lacks = judged(first, time)
+    except Unreachable as error:
+        fail(str(error), status=UNANSWERED_STATUS)
+    if lacks:
+        fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)
+    say(f"noted-time: {sentence}")
+    if not call.print_json(
+        {"complete_to": time, "version": found.version, "missing": first.missing}
+    ):
+        echo(shown)

@@ -1,0 +1,162 @@
+"""`noted-time explain` and `watch`: why the watermark is not advancing, once or as it changes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time as clock
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from noted_time import Conflict, Rejected, Unreachable
+from noted_time.client import Json, stream_path
+from noted_time.values import format_seconds, format_time, parse_duration
+from noted_time_cli.client.caller import Caller, client_command
+from noted_time_cli.terminal.options import (
+    NO_VALUES,
+    DomainOption,
+    LimitOption,
+    Stream,
+    option,
+    parse_offsets,
+)
+from noted_time_cli.terminal.output import (
+    build_table,
+    create_console,
+    echo,
+    escape_controls,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
+
+HOLDER_COLUMNS: Columns = {
+    "writer": "writer",
+    "time": lambda each: format_time(each["time"]),
+    "held for": lambda each: format_seconds(each["held_for_ms"]),
+    "times out in": lambda each: format_seconds(each["times_out_in_ms"]),
+    "lower without it": lambda each: format_time(each["lower_without"]),
+}
+
+SEGMENT_COLUMNS: Columns = {
+    "segment": "segment",
+    "read to": "offset",
+    "needed to": "needed",
+    "noted by": "writer",
+}
+
+LEAST_MS = 100
+TERMINATED_STATUS = 128 + signal.SIGTERM
+
+
+@client_command
+def explain(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    *,
+    domain: DomainOption = None,
+    exclude: Annotated[
+        list[str],
+        option("WRITER", "What if it were excluded? Changes nothing; several may be given."),
+    ] = NO_VALUES,
+    writer_timeout: Annotated[
+        str | None, option("DURATION", "What if this were the writers' timeout? Changes nothing.")
+    ] = None,
+    position: Annotated[
+        list[str],
+        option("SEGMENT:OFFSET", "What holds a reader that has read so far? Several may be given."),
+    ] = NO_VALUES,
+) -> None:
+    """Explain why the watermark is not advancing: who holds it, since when, and what without it.
+
+    In sentences first: who holds it, why the others do not, when it advances by itself, where it
+    would be without the holders, and who is excluded. Then the holders as a table.
+
+    Of a reader at a position it says which segments hold it back, if it waits for no writer.
+
+    Try it:  noted-time explain flights --exclude UA
+    """
+    timeout_ms = None if writer_timeout is None else parse_duration(writer_timeout)
+    query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
+    query["position"] = json.dumps(parse_offsets(position)) if position else None
+    found = call.ask("GET", stream_path(stream, "explain"), query=query)
+    if not call.print_json(found):
+        _print(found)
+
+
+@partial(client_command, prints=False)
+def watch(
+    call: Caller,
+    stream: Stream,
+    *,
+    domain: DomainOption = None,
+    every: Annotated[
+        str, option("DURATION", "How often to ask, at least 100ms.", default=True)
+    ] = "1s",
+    limit: LimitOption = 20,
+) -> None:
+    """Watch a stream: what `explain` says, kept up to date.
+
+    Runs until Ctrl-C. While no controller answers it says so, shows what was known last, and
+    continues trying. If the output is not a terminal, it prints this once and ends.
+
+    Try it:  noted-time watch flights --every 2s
+    """
+    every_ms = parse_duration(every)
+    if every_ms < LEAST_MS:
+        raise Rejected(f"--every {every} is too short: use 100ms or more")
+    query = {"domain": domain, "limit": limit}
+    look = partial(call.ask, "GET", stream_path(stream, "explain"), query=query)
+    if create_console().is_dumb_terminal or not sys.stdout.isatty():
+        _print(look())
+    else:
+        _show_live(look, every_ms / 1000)
+
+
+def _list_holders(found: Json) -> list[Json]:
+    """Return a row for each holder that is named."""
+    without = found["lower_without"]
+    return [each | {"lower_without": without.get(each["writer"])} for each in found["waiting_for"]]
+
+
+def _print(found: Json) -> None:
+    for sentence in found["sentences"]:
+        echo(sentence)
+    if (reader := found["reader"]) and reader["waiting_for"]:
+        print_table(SEGMENT_COLUMNS, reader["waiting_for"])
+    if found["waiting_for"]:
+        print_table(HOLDER_COLUMNS, _list_holders(found))
+
+
+def _show_live(look: Callable[[], Json], every_s: float) -> None:
+    """Show it until Ctrl-C, on a screen of its own; then leave the last state behind."""
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(TERMINATED_STATUS)
+    )  # so that the screen is restored
+    shown: RenderableType = Text("Waiting for an answer.")
+    answered_at = clock.monotonic()
+    try:
+        with Live(shown, console=create_console(), screen=True) as live:
+            while True:
+                pause_s = every_s
+                try:
+                    found = look()
+                    said = Text("\n".join(map(escape_controls, found["sentences"])))
+                    shown = Group(said, build_table(HOLDER_COLUMNS, _list_holders(found)))
+                    answered_at = clock.monotonic()
+                    live.update(shown, refresh=True)
+                except (Conflict, Unreachable) as error:
+                    pause_s += getattr(error, "retry_after_s", None) or 0.0
+                    age = format_seconds(int((clock.monotonic() - answered_at) * 1000))
+                    says = f"No answer for {age}; what is shown is that old. Trying again: {error}"
+                    live.update(Group(shown, Text(escape_controls(says), "bold red")), refresh=True)
+                clock.sleep(pause_s)
+    except KeyboardInterrupt:
+        create_console().print(shown)

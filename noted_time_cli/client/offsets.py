@@ -1,0 +1,115 @@
+"""The flags of `complete-to` and `wait` that name what has offsets, and how these are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from noted_time.extras import build_import_error
+from noted_time.progress import ReadOffsets, parse_offsets
+from noted_time.values import Rejected
+from noted_time_cli.client.caller import Caller
+from noted_time_cli.terminal.brokers import build_kafka_config
+from noted_time_cli.terminal.options import option
+from reader_client.protocol.completeness import OffsetsUpTo
+
+STDIN_NAME = "-"
+
+Source = Callable[[Mapping[int, int]], ReadOffsets]
+"""Returns how far was read, exact only below a cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """What has read the stream's log, at most one: a consumer group, a query, a file of offsets."""
+
+    offsets: Annotated[
+        str | None,
+        option("FILE", 'For what has read to the offsets in a file: {"0": 25, "1": 12}; or -.'),
+    ] = None
+    inclusive: Annotated[
+        bool, typer.Option("--inclusive", help="These are the offsets of the last records read.")
+    ] = False
+
+    kafka: Annotated[
+        str | None, option("BOOTSTRAP", "For what a consumer group has read, of these brokers.")
+    ] = None
+    group: Annotated[str | None, option("NAME", "The consumer group.")] = None
+    topic: Annotated[str | None, option("TOPIC", "Its name, if not the stream's.")] = None
+    kafka_settings: Annotated[
+        str | None, option("FILE", "Properties of librdkafka, as --config of `noted-time observe`.")
+    ] = None
+
+    checkpoint: Annotated[
+        str | None, option("DIR", "For what a Spark query has committed; may be a URI.")
+    ] = None
+
+    def check(self, table: str | None) -> None:
+        """Raise `typer.BadParameter` for flags that do not go together."""
+        if self.inclusive and self.offsets is None:
+            raise typer.BadParameter("--inclusive is about --offsets: name both")
+        if (self.kafka is None) != (self.group is None):
+            raise typer.BadParameter("--kafka and --group belong together: name both")
+        if self.kafka is None and self.kafka_settings:
+            raise typer.BadParameter("--kafka-settings is about --kafka: name it")
+        if self.topic and self.kafka is None and self.checkpoint is None:
+            raise typer.BadParameter("--topic is about --kafka or --checkpoint: name one")
+        if len(self._list_named) > 1:
+            both = " and ".join(self._list_named)
+            raise typer.BadParameter(f"{both} are different readers: ask for one at a time")
+        if table is not None and self.is_named:
+            raise typer.BadParameter("offsets are of a stream's log: leave --table out")
+
+    @property
+    def is_named(self) -> bool:
+        """Whether anything that has offsets is named."""
+        return bool(self._list_named)
+
+    @property
+    def _list_named(self) -> list[str]:
+        ways = {"--offsets": self.offsets, "--kafka": self.kafka, "--checkpoint": self.checkpoint}
+        return [name for name, given in ways.items() if given is not None]
+
+    def create_source(self, stream: str, *, again: bool = False) -> Source:
+        """Return what reads the offsets, `again` and again."""
+        if again and self.offsets == STDIN_NAME:
+            raise typer.BadParameter("--offsets - can be read once: name a file, which may change")
+        topic = self.topic or stream
+        if self.checkpoint is not None:
+            from spark_integration.checkpoint.committed import read_committed_offsets
+
+            place = self.checkpoint
+            return lambda _: read_committed_offsets(place, topic)
+        if self.kafka is None:
+            return self._read_file
+        try:
+            from noted_time.kafka.groups import GroupOffsets
+        except ModuleNotFoundError as error:
+            raise build_import_error("--kafka", "kafka", error) from None
+        config = build_kafka_config(self.kafka, self.kafka_settings)
+        return GroupOffsets(config, self.group or "", topic)
+
+    def _read_file(self, _: Mapping[int, int]) -> ReadOffsets:
+        name = str(self.offsets)
+        try:
+            text = sys.stdin.read() if name == STDIN_NAME else Path(name).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Rejected(f"the offsets in {name} cannot be read: {error}") from error
+        by = "the offsets given" if name == STDIN_NAME else f"the offsets in {name}"
+        return ReadOffsets(parse_offsets(text, inclusive=self.inclusive), by)
+
+
+def make_performer(call: Caller, source: Source | None = None) -> Callable[[Any], Any]:
+    """Return what performs questions to a controller, and those for the offsets of a source."""
+
+    def perform(step: Any) -> Any:  # noqa: ANN401 - of either
+        if source is not None and isinstance(step, OffsetsUpTo):
+            return source(step.cut)
+        return call.ask(step.method, step.path, query=dict(step.query), body=step.body)
+
+    return perform

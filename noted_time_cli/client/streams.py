@@ -1,0 +1,258 @@
+"""`noted-time stream` and `seal`: the streams of a controller, their settings, and their end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noted_time.client import Json, stream_path
+from noted_time.values import Rejected, UnknownStream, format_time, log_id, parse_time, pluralize
+from noted_time_cli.client.caller import Caller, client_command
+from noted_time_cli.client.settings import GivenSettings, shown_setting
+from noted_time_cli.terminal.options import (
+    NO_VALUES,
+    CommentOption,
+    LimitOption,
+    Stream,
+    Yes,
+    option,
+    parse_offsets,
+    parse_pairs,
+)
+from noted_time_cli.terminal.output import confirm, format_position, print_table, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from noted_time_cli.terminal.output import Columns
+
+OPEN_STREAM = (
+    "{0} expects no writers, so its first one alone makes it complete, and nobody knows who else "
+    "should be there: noted-time stream create {0} --expected-writer NAME …"
+)
+
+MARK_COLUMNS: Columns = {
+    "stream": "stream",
+    "domain": "domain",
+    "mark": lambda mark: mark.get("seq"),
+    "lower": lambda mark: format_time(mark.get("lower")),
+    "upper": lambda mark: format_time(mark.get("upper")),
+    "cut": lambda mark: format_position(mark.get("cut")),
+}
+
+app = typer.Typer(name="stream", help="Create, show and remove streams.", no_args_is_help=True)
+
+
+@app.command(name="list")
+@client_command
+def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
+    """List the streams that the token may read, with the last mark of each domain.
+
+    Try it:  noted-time stream list --json
+    """
+    call.print_list(
+        "/v1/streams", "streams", MARK_COLUMNS, rows=_list_marks, cursor="after", limit=limit
+    )
+
+
+@app.command()
+@client_command
+def create(
+    call: Caller,
+    stream: Stream,
+    *,
+    given: GivenSettings,
+    comment: CommentOption = None,
+    yes: Yes = False,
+) -> None:
+    """Create a stream, or change the given settings of an existing one.
+
+    Durations are written 90m, 1h, 500ms. A shorter retention that drops marks asks first. Name the
+    writers that are expected: without any, the first that notes makes the stream complete alone.
+
+    Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
+    """
+    settings = given.sent
+    path, query = stream_path(stream), {"comment": comment}
+    if "mark_retention_ms" in settings and (dropped := _describe_dropped(call, stream, settings)):
+        say(f"{dropped} would be dropped, for good.")
+        confirm(f"Change the settings of {stream}?", yes=yes)
+    before: Json = {}
+    with suppress(Rejected):  # there is none yet, or it may not be read
+        before = call.ask("GET", path)
+    status, created = call.answer("PUT", path, query=query, body=settings)
+    if not call.print_json(created):
+        changed = _describe_changes(before, created, settings)
+        is_new = status == HTTPStatus.CREATED
+        exists = f"Stream {stream} already exists: {changed}. Settings:"
+        say(f"Created stream {stream}." if is_new else exists)
+        _print_settings(created)
+    if not created["expected_writers"]:
+        say(f"noted-time: {OPEN_STREAM.format(stream)}")
+
+
+def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
+    """Return which of the settings that were given are others than before.
+
+    >>> _describe_changes({"writer_timeout_ms": 60_000}, {"writer_timeout_ms": 5000},
+    ...     {"writer_timeout_ms"})
+    'writer_timeout_ms is 5s, and was 1m'
+    """
+    changed = [
+        f"{name} is {shown_setting(name, now[name])}, and was {shown_setting(name, before[name])}"
+        for name in given
+        if name in before and before[name] != now[name]
+    ]
+    return "; ".join(changed) or "nothing has changed"
+
+
+def _describe_dropped(call: Caller, stream: str, settings: Json) -> str:
+    """Return how many marks of which domains the settings would drop, in words."""
+    try:
+        would = call.ask("PUT", stream_path(stream), query={"dry_run": True}, body=settings)
+    except UnknownStream:
+        return ""
+    counts = would["dropped"].items()
+    return ", ".join(f"{pluralize(count, 'mark')} of {domain}" for domain, count in counts if count)
+
+
+@app.command()
+@client_command
+def show(call: Caller, stream: Stream) -> None:
+    """Show a stream's settings and the last mark of each domain.
+
+    Try it:  noted-time stream show flights
+    """
+    found = call.ask("GET", stream_path(stream))
+    if call.print_json(found):
+        return
+    _print_settings(found)
+    print_table(MARK_COLUMNS, _list_marks(found))
+    if found["seal"] is not None:
+        at, cut = format_time(found["seal"]["at"]), format_position(found["seal"]["cut"])
+        say(f"{stream} was sealed at {at}: it ends at {cut}.")
+
+
+@app.command()
+@partial(client_command, prints=False)
+def log(
+    call: Caller,
+    stream: Stream,
+    log: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of a Kafka topic, as Kafka spells it.")
+    ],
+    *,
+    comment: CommentOption = None,
+    yes: Yes = False,
+) -> None:
+    """Take positions of another log as well, one that has the same offsets, after confirmation.
+
+    Only a linked or a restored log has them: a topic that was created again, or mirrored with
+    offsets of its own, needs a stream of its own.
+
+    Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
+    """
+    log = log_id(log)
+    known = call.ask("GET", stream_path(stream))["logs"]
+    present = known[-1] if known else "what was noted"
+    confirm(f"Has log {log} the same records at the same offsets as {present}?", yes=yes)
+    body = {"log": log, "same_offsets": True}
+    call.ask("PUT", stream_path(stream), query={"comment": comment}, body=body)
+    say(f"{stream} takes positions of log {log}.")
+
+
+@app.command()
+@partial(client_command, prints=False)
+def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
+    """Remove a stream with all its notes, marks and readers, after confirmation.
+
+    Try it:  noted-time stream delete flights
+    """
+    call.ask("GET", stream_path(stream))
+    confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
+    call.ask("DELETE", stream_path(stream))
+    say(f"Removed stream {stream}.")
+
+
+@client_command
+def seal(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    *,
+    cut: Annotated[
+        list[str],
+        option(
+            "SEGMENT:OFFSET",
+            "How far a segment goes, if that is beyond what was noted; several may be given.",
+        ),
+    ] = NO_VALUES,
+    final_time: Annotated[
+        list[str],
+        option(
+            "DOMAIN=TIME",
+            "The lower of the domain's last mark; several may be given.",
+            default="above all that was noted",
+        ),
+    ] = NO_VALUES,
+    comment: CommentOption = None,
+    yes: Yes = False,
+) -> None:
+    """End a stream for good, after confirmation: it takes no more notes, and all windows close.
+
+    A live writer is finished at the position that it noted last. The same command again changes
+    nothing.
+
+    Try it:  noted-time seal flights --comment "the season is over"
+    """
+    times = {domain: parse_time(time) for domain, time in parse_pairs(final_time, "DOMAIN=TIME")}
+    body = {"cut": parse_offsets(cut), "final_times": times}
+    confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
+    path, query = stream_path(stream, "seal"), {"comment": comment}
+    sealed = call.ask("POST", path, query=query, body=body)
+    if call.print_json(sealed):
+        return
+    for sentence in _describe_seal(stream, sealed):
+        say(sentence)
+
+
+def _describe_seal(stream: str, sealed: Json) -> list[str]:
+    """Return in sentences how a stream was sealed.
+
+    >>> mark = {"lower": 42, "final": True}
+    >>> answer = {"seal": {"cut": {"0": 9}}, "marks": {"default": mark}, "never_noted": ["DL"]}
+    >>> for sentence in _describe_seal("flights", answer):
+    ...     print(sentence)
+    flights is sealed at 0:9.
+    The last mark of default is at 42.
+    Never noted a time, so it is unknown how far they wrote: DL.
+    """
+    sentences = [f"{stream} is sealed at {format_position(sealed['seal']['cut'])}."]
+    for domain, mark in sealed["marks"].items():
+        at = f"is at {format_time(mark['lower'])}" if mark else "never came"
+        sentences.append(f"The last mark of {domain} {at}.")
+    if sealed["never_noted"]:
+        names = ", ".join(sealed["never_noted"])
+        sentences.append(f"Never noted a time, so it is unknown how far they wrote: {names}.")
+    return sentences
+
+
+def _print_settings(stream: Json) -> None:
+    rows = [
+        {"setting": name, "value": shown_setting(name, value)}
+        for name, value in stream.items()
+        if name not in NO_SETTINGS
+    ]
+    print_table({"setting": "setting", "value": "value"}, rows)
+
+
+NO_SETTINGS = frozenset(("marks", "scale_events", "seal"))
+
+
+def _list_marks(stream: Json) -> list[Json]:
+    """Return a row for the last mark of each domain."""
+    marks = stream["marks"].items()
+    return [{"stream": stream["name"], "domain": domain, **(mark or {})} for domain, mark in marks]

@@ -1,0 +1,321 @@
+"""The commands for a stream's writers: who they are, and what operators do about one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noted_time import Rejected
+from noted_time.client import Json, stream_path
+from noted_time.values import (
+    LONGEST_HOLD_MS,
+    NotedMeanwhile,
+    format_duration,
+    format_seconds,
+    format_time,
+    parse_duration,
+)
+from noted_time_cli.client.caller import Caller, client_command, writer_path
+from noted_time_cli.client.settings import shown_setting
+from noted_time_cli.terminal.options import (
+    CommentOption,
+    DomainOption,
+    LimitOption,
+    Stream,
+    WriterArgument,
+    Yes,
+    option,
+)
+from noted_time_cli.terminal.output import confirm, format_position, print_table, say
+
+if TYPE_CHECKING:
+    from noted_time_cli.terminal.output import Columns
+
+REMOVAL_ATTEMPTS = 3
+"""How often a removal with `--yes` is tried while its writer continues to note."""
+
+
+def _format_session(writer: Json) -> str | None:
+    """Return the process that has the writer's name, by its label if it gave one."""
+    session: Json = writer["session"] or {}
+    return session.get("label") or session.get("session")
+
+
+def _format_state(writer: Json) -> str:
+    """Return the state, why the writer does not note if it said so, and how long it is silent.
+
+    >>> _format_state({"state": "live", "held": None, "is_silent": True, "silent_ms": 120_000})
+    'live, silent 2m'
+    """
+    silent = f", silent {format_seconds(writer['silent_ms'])}" if writer["is_silent"] else ""
+    held = f": alive, but {writer['held']}" if writer["held"] else ""
+    return f"{writer['state']}{held}{silent}"
+
+
+def _format_hold(writer: Json) -> str | None:
+    """Return until when an operator holds the writer, and who and why.
+
+    >>> _format_hold({"held_until": 1357034400000, "held_by": "Kim", "held_for": "redeploy"})
+    '2013-01-01T10:00:00Z (Kim: redeploy)'
+    """
+    if writer["held_until"] is None:
+        return None
+    why = ": ".join(filter(None, (writer["held_by"], writer["held_for"])))
+    return f"{format_time(writer['held_until'])}{f' ({why})' if why else ''}"
+
+
+WRITER_COLUMNS: Columns = {
+    "writer": "writer",
+    "state": _format_state,
+    "times": lambda row: " ".join(f"{k}={format_time(v)}" for k, v in row["times"].items()),
+    "position": lambda row: format_position(row["position"]),
+    "noted at": lambda row: "never" if row["is_expected"] else format_time(row["noted_at"]),
+    "holding since": lambda row: format_time(row["holding_since"]),
+    "held by an operator until": _format_hold,
+    "session": _format_session,
+}
+LEDGER_COLUMNS: Columns = {
+    "seq": "seq",
+    "at": lambda row: format_time(row["at"]),
+    "from": lambda row: format_time(row["from"]),
+    "to": lambda row: format_time(row["to"]),
+    "writer": "writer",
+    "reason": "reason",
+    "its time": lambda row: format_time(row.get("time")),
+    "its position": lambda row: format_position(row.get("position")),
+    "by": "by",
+}
+LATE_COLUMNS: Columns = {
+    "writer": "writer",
+    "late rows": lambda row: f"{row['rows']} and more" if row["unknown"] else row["rows"],
+    "from": lambda row: format_time(row["least"]),
+    "to": lambda row: format_time(row["most"]),
+    "first seen": lambda row: format_time(row["first_seen"]),
+    "last seen": lambda row: format_time(row["last_seen"]),
+}
+
+
+@client_command
+def writers(
+    call: Caller,
+    stream: Stream,
+    writer: Annotated[
+        str | None, typer.Argument(metavar="WRITER", show_default=False, help="Only this one.")
+    ] = None,
+    *,
+    limit: LimitOption = 100,
+) -> None:
+    """List the writers of a stream, those that hold the watermark first; or show one of them.
+
+    Try it:  noted-time writers flights --limit 10
+    """
+    if writer is None:
+        path = stream_path(stream, "writers")
+        call.print_list(path, "writers", WRITER_COLUMNS, cursor="start", limit=limit)
+        return
+    found = call.ask("GET", writer_path(stream, writer))
+    if not call.print_json(found):
+        print_table(WRITER_COLUMNS, [found])
+
+
+@client_command
+def remove(
+    call: Caller,
+    stream: Stream,
+    writer: WriterArgument,
+    *,
+    comment: CommentOption = None,
+    yes: Yes = False,
+) -> None:
+    """Exclude a writer, at its last position, after showing what would follow and asking.
+
+    If the writer notes meanwhile, it shows again what would follow. The writer becomes a member
+    again when it notes.
+
+    Try it:  noted-time remove flights UA --comment "its machine is gone"
+    """
+    path = writer_path(stream, writer)
+    for turn in count(1):
+        row = call.ask("GET", path)
+        noted_at = row["noted_at"]
+        for line in _dry_run(call, stream, writer):
+            say(line)
+        last = "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"
+        say(f"{writer} {last}.")
+        confirm(f"Remove {writer}?", yes=yes)
+        query = {"unless_noted_since": noted_at, "comment": comment}
+        try:
+            removed = call.ask("DELETE", path, query=query)
+            break
+        except NotedMeanwhile as noted:
+            if yes and turn == REMOVAL_ATTEMPTS:
+                raise
+            say(f"{writer} has noted meanwhile, at {format_time(noted.noted_at)}.")
+    if not call.print_json(removed):
+        at = format_position(removed["position"])
+        say(f"Removed {writer} from {stream}, at position {at}.")
+
+
+def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
+    """Yield for each domain what holds now, and what follows from removing the writer."""
+    for domain in call.ask("GET", stream_path(stream))["domains"]:
+        query = {"domain": domain, "exclude": [writer]}
+        found = call.ask("GET", stream_path(stream, "explain"), query=query)
+        yield f"{found['sentences'][0]} {found['sentences'][-1]}"
+
+
+@client_command
+def hold(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    writer: WriterArgument,
+    *,
+    comment: CommentOption = None,
+    duration: Annotated[str | None, option("DURATION", "For example 90m or 1h.", "--for")] = None,
+    release: Annotated[
+        bool, typer.Option("--release", help="End the hold: its timeout applies again.")
+    ] = False,
+) -> None:
+    """Wait for a writer for a while, whatever its timeout: for example while it is repaired.
+
+    Try it:  noted-time hold flights UA --for 90m
+    """
+    if (duration is None) is not release:
+        raise typer.BadParameter("use either --for DURATION or --release")
+    path, query = writer_path(stream, writer, "hold"), {"comment": comment}
+    if duration is None:
+        answered = call.ask("DELETE", path, query=query)
+        done = f"The timeout of {writer} applies again."
+    else:
+        body = {"for_ms": parse_duration(duration)}
+        if body["for_ms"] > LONGEST_HOLD_MS:
+            longest = format_duration(LONGEST_HOLD_MS)
+            raise Rejected(f"--for {duration} is too long: hold a writer for {longest} at most")
+        answered = call.ask("POST", path, query=query, body=body)
+        done = f"{stream} waits for {writer} for {duration}, whatever its timeout."
+    if not call.print_json(answered):
+        say(done)
+
+
+@client_command
+def ledger(
+    call: Caller,
+    stream: Stream,
+    *,
+    domain: DomainOption = None,
+    after: Annotated[
+        int, typer.Option(metavar="SEQ", min=0, help="Only entries after this one.")
+    ] = 0,
+    limit: LimitOption = 100,
+) -> None:
+    """List each time that the watermark advanced without a writer: from where to where, and why.
+
+    Rows that were written below it follow, merged by writer and by hours.
+
+    Try it:  noted-time ledger flights
+    """
+    call.print_list(
+        stream_path(stream, "ledger"),
+        "entries",
+        LEDGER_COLUMNS,
+        rows=_list_absences,
+        query={"domain": domain, "after": after},
+        cursor="after",
+        limit=limit,
+        option="--after",
+        also=("late", LATE_COLUMNS),
+    )
+
+
+def _list_absences(entry: Json) -> list[Json]:
+    """Return a row for each writer of an entry of the ledger."""
+    returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned"]]
+    return [entry | each for each in (*entry["writers"], *returned)]
+
+
+@client_command
+def changes(
+    call: Caller,
+    stream: Stream,
+    *,
+    before: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=1, show_default=False, help="Only older ones."),
+    ] = None,
+    limit: LimitOption = 100,
+) -> None:
+    """List what operators changed, the newest first: what, by whom and why.
+
+    Try it:  noted-time changes flights --limit 10
+    """
+    call.print_list(
+        stream_path(stream, "changes"),
+        "changes",
+        CHANGE_COLUMNS,
+        query={"before": before},
+        cursor="before",
+        limit=limit,
+        option="--before",
+    )
+
+
+def _describe_change(change: Json) -> str:
+    """Return in words what was changed, if the action does not say it all.
+
+    >>> _describe_change({"action": "held", "was": None, "is": {"for_ms": 60_000, "until": 0}})
+    'for 1m'
+    >>> settings = {"was": {"domains": ["a"]}, "is": {"domains": ["a", "b"]}}
+    >>> _describe_change({"action": "settings", **settings})
+    'domains: a → a, b'
+    >>> event = {"sealed": {"0": 5}, "created": {"2": [0], "3": [0]}}
+    >>> _describe_change({"action": "scaled", "was": None, "is": event})
+    'sealed 0:5, created 2 3'
+    >>> _describe_change({"action": "taken_over", "was": {"label": "a:1"}, "is": {"label": "b:2"}})
+    'a:1 → b:2'
+    >>> lost = {"was": {"domain": "default", "seq": 9}, "is": {"domain": "default", "seq": 4}}
+    >>> _describe_change({"action": "went_back", **lost})
+    'the database lost marks 5 to 9 of default'
+    """
+    words = CHANGE_DESCRIPTIONS.get(change["action"])
+    return words(change["was"] or {}, change["is"] or {}) if words else ""
+
+
+def _describe_settings(was: Json, is_now: Json) -> str:
+    pairs = ((name, shown_setting(name, old), is_now[name]) for name, old in was.items())
+    return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
+
+
+def _describe_scaling(_: Json, event: Json) -> str:
+    created = " ".join(sorted(event["created"], key=int)) or "-"
+    return f"sealed {format_position(event['sealed'])}, created {created}"
+
+
+def _describe_went_back(was: Json, is_now: Json) -> str:
+    first, last, domain = is_now["seq"] + 1, was["seq"], was["domain"]
+    return f"the database lost marks {first} to {last} of {domain}"
+
+
+CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
+    "settings": _describe_settings,
+    "taken_over": lambda was, is_now: f"{was['label'] or '-'} → {is_now['label'] or '-'}",
+    "went_back": _describe_went_back,
+    "held": lambda _, is_now: f"for {format_duration(is_now['for_ms'])}",
+    "sealed": lambda _, is_now: f"at {format_position(is_now['cut'])}",
+    "truncated": lambda _, is_now: f"up to {format_position(is_now['cut'])}",
+    "scaled": _describe_scaling,
+}
+"""What was changed in words, of what was and what is now, by the action."""
+
+
+CHANGE_COLUMNS: Columns = {
+    "number": "number",
+    "at": lambda change: format_time(change["at"]),
+    "action": "action",
+    "writer": "writer",
+    "what": _describe_change,
+    "by": "by",
+    "comment": "comment",
+}

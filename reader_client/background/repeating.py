@@ -1,0 +1,206 @@
+"""What the threads or tasks of one client repeat, and how they back off while it fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from noted_time.client import Backoff, Json, Outage, Question, delay_s, run
+from noted_time.values import ClientFailed, NotedTimeError, Rejected
+from reader_client.background.wakeup import Wakeup
+from reader_client.protocol.questions import Pause, Steps
+
+if TYPE_CHECKING:
+    from reader_client.background.async_wakeup import AsyncWakeup
+
+logger = logging.getLogger("noted_time.reader")
+
+Waker = TypeVar("Waker", Wakeup, "AsyncWakeup")
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """A wait of that length before the next attempt, which ends early if it may succeed."""
+
+    seconds: float
+
+
+class Stopped(Exception):
+    """The thread has to end; raised when it asks or waits."""
+
+
+class Health:
+    """The health of the threads or tasks of one client.
+
+    An outage is logged once, however many threads of the client it affects. `who` names the client
+    in the log; `fault` is what ended one of its threads or tasks for good. `on_failure` is called
+    after each failure.
+    """
+
+    def __init__(
+        self,
+        who: str,
+        backoff: Backoff,
+        chance: Callable[[], float],
+        on_failure: Callable[[], None],
+    ) -> None:
+        self.backoff = backoff
+        self.chance = chance
+        self.on_failure = on_failure
+        self.fault: BaseException | None = None
+        self._who = who
+        self._lock = threading.Lock()
+        self._outage = Outage(who)
+        self._broken = ""
+
+    def record_failure(self, name: str, error: NotedTimeError) -> None:
+        """Record that the thread or task of that name was refused, or got no answer."""
+        with self._lock:
+            sentence = self._outage.record_failure(error, now=time.monotonic(), asker=name)
+        _warn(sentence)
+
+    def record_answer(self, name: str) -> None:
+        """Record that its questions were answered."""
+        with self._lock:
+            sentence = self._outage.record_answer(now=time.monotonic(), asker=name)
+        _warn(sentence)
+
+    def record_fault(self, name: str, fault: BaseException) -> None:
+        """Record that it ended by a fault of the client."""
+        self._broken, self.fault = name, fault
+        logger.error("%s: %s ended by a fault of the client", self._who, name, exc_info=fault)
+
+    def check(self) -> None:
+        """Raise `ClientFailed` if one of them ended by a fault of the client."""
+        if self.fault is not None:
+            kept = f"{self._who} no longer follows"
+            why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"
+            raise ClientFailed(f"{kept}: {why}; create a new one, and report this") from self.fault
+
+
+class Attempts:
+    """The attempts of the thread or task `name`.
+
+    `failure` is what the last attempt raised, `None` after a success. `refusals` counts those that
+    were refused, which distinguishes a fresh refusal from an old one. `had_answer` is whether any
+    question was answered so far.
+    """
+
+    def __init__(self, name: str, health: Health) -> None:
+        self.name = name
+        self.failure: NotedTimeError | None = None
+        self.refusals = 0
+        self.had_answer = False
+        self._health = health
+        self._in_a_row = 0
+
+    def repeat(
+        self, step: Callable[[], Steps]
+    ) -> Generator[Question | Pause | BackOff, Json, None]:
+        """Repeat the step until it returns that there is no more to do.
+
+        An error that is not a `NotedTimeError` is a fault of the client, and ends it for good.
+        """
+        try:
+            goes_on = True
+            while goes_on:
+                try:
+                    goes_on = yield from step()
+                    self._record_success()
+                except NotedTimeError as error:
+                    delay = self._record_failure(error)
+                    self._health.on_failure()
+                    yield BackOff(delay)
+        except Stopped:
+            return
+        except Exception as fault:  # noqa: BLE001 - raised by every later call of the client
+            self._health.record_fault(self.name, fault)
+            self._health.on_failure()
+
+    def _record_success(self) -> None:
+        self._in_a_row = 0
+        self.failure = None
+        self._health.record_answer(self.name)
+
+    def _record_failure(self, error: NotedTimeError) -> float:
+        self.failure = error
+        self.refusals += isinstance(error, Rejected)
+        self._in_a_row += 1
+        self._health.record_failure(self.name, error)
+        return delay_s(self._health.backoff, self._in_a_row, error, self._health.chance())
+
+
+class Repeated(Generic[Waker]):
+    """A thread or task that repeats a step."""
+
+    def __init__(self, name: str, health: Health, waker: type[Waker]) -> None:
+        self.attempts = Attempts(name, health)
+        self._pausing: Waker = waker()
+        self._backing_off: Waker = waker()
+
+    def wake(self) -> None:
+        """Wake it: there is something to do."""
+        self._pausing.wake()
+
+    def retry(self) -> None:
+        """Retry at once: what failed may succeed now."""
+        self._backing_off.wake()
+
+
+class Repeating(Repeated[Wakeup]):
+    """A daemon thread, which after `stop` ends when it next asks or waits."""
+
+    def __init__(
+        self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health
+    ) -> None:
+        super().__init__(name, health, Wakeup)
+        self._step = step
+        self._ask = ask
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread, which ends when the question under way is answered."""
+        self._stopping = True
+        self.wake()
+        self.retry()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread's end; may be called by the thread itself."""
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        run(self.attempts.repeat(self._step), self._perform)
+
+    def _perform(self, effect: Question | Pause | BackOff) -> Json:
+        if self._stopping:
+            raise Stopped
+        if isinstance(effect, Question):
+            try:
+                answer = self._ask(effect)
+            except NotedTimeError:
+                if self._stopping:
+                    raise Stopped from None
+                raise
+            self.attempts.had_answer = True
+            return answer
+        (self._pausing if isinstance(effect, Pause) else self._backing_off).wait(effect.seconds)
+        return {}
+
+
+def _warn(sentence: str | None) -> None:
+    if sentence is not None:
+        logger.warning("%s", sentence)
+
+
+Begin = Callable[[str, Callable[[], Steps]], Repeated[Any]]
+"""Begins to repeat a step under a name."""

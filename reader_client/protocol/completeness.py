@@ -1,0 +1,196 @@
+"""Up to when whatever has offsets is complete: the last mark whose cut they reach.
+
+The questions are generators without I/O. Besides questions to a controller they yield
+`OffsetsUpTo`, whose outcome is the `ReadOffsets`: so these are asked for once it is known how far
+they matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from noted_time.client import Json, Question, position_from_wire, run
+from noted_time.client.transport import Transport
+from noted_time.client.waiting import NothingKnown, NotYet
+from noted_time.progress import ReadOffsets, check_known
+from noted_time.values import (
+    MAX_INT64,
+    AnotherLog,
+    Late,
+    Missing,
+    NotCompleteYet,
+    Rejected,
+    VouchedBy,
+    format_time,
+)
+from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.questions import ask_cut as cut_at
+from reader_client.protocol.questions import ask_segments, ask_time_window
+
+Answer = TypeVar("Answer")
+
+TIMES_ONLY = "its writers noted only times, and no positions: offsets say nothing there"
+
+
+class OffsetsUpTo(NamedTuple):
+    """Asks how far was read: exact only below the cut."""
+
+    cut: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTo:
+    """A time before which everything was read, but what is `missing` or came `late`.
+
+    `before_first_mark`: it is below the first mark there ever was, so nobody vouches for it.
+    `vouched` says by whom it is complete.
+    """
+
+    time: int
+    missing: Missing
+    late: Late
+    before_first_mark: bool
+    vouched: VouchedBy
+
+
+def make_performer(
+    ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer]
+) -> Callable[[Any], Answer]:
+    """Return what performs questions to a controller, and those for offsets below a cut."""
+    return lambda step: offsets(step.cut) if isinstance(step, OffsetsUpTo) else ask(step)
+
+
+def complete_to(  # noqa: PLR0913 - keyword-only but for three
+    url: str,
+    stream: str,
+    position: Mapping[int, int] | ReadOffsets,
+    *,
+    domain: str | None = None,
+    token: str | None = None,
+    timeout_s: float = 10.0,
+) -> CompleteTo:
+    """Return the time to which whatever has read a stream's log to a position is complete.
+
+    `position` has exclusive offsets by partition, or is what `committed_position` returns. Raises
+    `Conflict` if nothing is known of any time yet, `Rejected` for offsets that cannot be of the
+    stream's log, and `Unreachable`.
+    """
+    read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
+    with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
+        perform: Callable[[Any], Any] = make_performer(transport.ask, lambda _: read)
+        time, mark, _ = run(find_last_reached(stream, domain), perform)
+    cut = decode_cut(mark)
+    return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark, cut.vouched)
+
+
+def find_last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]:
+    """Return the last mark, with who is missing at it; raises `NothingKnown` if there is none."""
+    try:
+        # beyond every lower: the answer that it is not complete says what the last one is
+        mark: Json = yield cut_at(stream, MAX_INT64, domain)
+    except NotCompleteYet as error:
+        if error.lower is None:
+            why = "there is no mark yet: nothing is known to be complete"
+            raise NothingKnown(why) from error
+        mark = yield cut_at(stream, error.lower, domain)
+    return mark
+
+
+def find_last_rounded(
+    stream: str, domain: str | None, rounded: Callable[[int], int]
+) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
+    """Return as `find_last_reached` for whoever reads the whole log, without its offsets."""
+    mark = yield from find_last_mark(stream, domain)
+    time, lower = rounded(mark["lower"]), mark["lower"]
+    if time != lower:
+        mark = yield cut_at(stream, time, domain)
+    return time, mark, ReadOffsets({})
+
+
+def find_last_reached(
+    stream: str, domain: str | None, rounded: Callable[[int], int] = lambda time: time
+) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
+    """Return the time to which offsets are complete, rounded down, its mark, and the offsets.
+
+    The mark is the first that is complete to that time. Raises `NothingKnown`.
+    """
+    last = yield from find_last_mark(stream, domain)
+    read, window = yield from _find_window(stream, last, domain)
+    lower: int | None = window["lower"]
+    if lower is None:
+        raise NothingKnown(
+            _append_source("what was read reaches no mark yet: nothing is known", read)
+        )
+    mark: Json = last
+    if window["lower_seq"] != last["seq"]:
+        mark = yield cut_at(stream, lower, domain)
+    if not mark["cut"]:
+        raise NothingKnown(_append_source(TIMES_ONLY, read))
+    time = rounded(lower if read.at_most is None else min(lower, read.at_most))
+    if time != lower:
+        mark = yield cut_at(stream, time, domain)
+    return time, mark, read
+
+
+def find_required_mark(
+    stream: str, time: int, domain: str | None, required: Mapping[str, object], *, read: object
+) -> Generator[Any, Any, Json]:
+    """Return the first mark at a time at which those vouch that are required (`Requirement.query`).
+
+    If something is `read` by offsets, raises `NotYet` unless these reach that mark.
+    """
+    mark: Json = yield cut_at(stream, time, domain, required=required)
+    if read is not None and not mark["unmet"]:
+        yield from check_reached(stream, mark, time, domain)
+    return mark
+
+
+def check_reached(
+    stream: str, mark: Json, time: int, domain: str | None
+) -> Generator[Any, Any, ReadOffsets]:
+    """Return the offsets if they reach a mark that is complete to a time; raises `NotYet`."""
+    if not mark["cut"]:
+        raise NothingKnown(TIMES_ONLY)
+    read, window = yield from _find_window(stream, mark, domain)
+    lower: int | None = window["lower"]
+    if (window["lower_seq"] or 0) < mark["seq"]:
+        to = "no mark" if lower is None else f"the mark of {format_time(lower)}"
+        raise NotYet(_append_source(f"what was read reaches {to}", read))
+    if read.at_most is not None and read.at_most < time:
+        raise NotYet(_append_source(f"it is complete to {format_time(read.at_most)}", read))
+    return read
+
+
+def _find_window(
+    stream: str, mark: Json, domain: str | None
+) -> Generator[Any, Any, tuple[ReadOffsets, Json]]:
+    """Return the offsets, and the time window of their position; raises as `complete_to`."""
+    cut = position_from_wire(mark["cut"])
+    read: ReadOffsets = yield OffsetsUpTo(cut)
+    AnotherLog.check(stream, mark["logs"], read.log)
+    if read.log is None and read.position.keys() - cut.keys():
+        known = yield from _find_segments(stream, domain)
+        try:
+            check_known(read.position, known, f"stream {stream!r}")
+        except Rejected as error:  # a partition that was just added may be noted soon
+            raise NothingKnown(str(error)) from error
+    window: Json = yield ask_time_window(stream, read.position, domain)
+    return read, window
+
+
+def _find_segments(stream: str, domain: str | None) -> Generator[Any, Any, list[int]]:
+    """Return the segments that marks, scale events or writers name."""
+    found: list[int] = []
+    start: int | None = 0
+    while start is not None:
+        page = yield ask_segments(stream, start, domain)
+        found += [each["segment"] for each in page["segments"]]
+        start = page["next"]
+    return found
+
+
+def _append_source(why: str, read: ReadOffsets) -> str:
+    return "; ".join([why, *read.remarks])

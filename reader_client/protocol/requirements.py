@@ -1,0 +1,125 @@
+"""Which writers a caller requires, and what an answer that is complete lacks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from noted_time.client import Json, Question
+from noted_time.tables import TableClaim, standing
+from noted_time.values import Claim, OpenStream, format_time
+from reader_client.protocol.answers import CutAnswer, decode_cut
+from reader_client.protocol.questions import ask_cut
+
+NOT_SO_FAR = "the ledger does not reach back so far"
+
+NOT_ASKED = (
+    "who vouches is not known, as no controller was asked: name one here (--url), or have the "
+    'query ask (controller_url=), or take the table as it is (missing="accept")'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Which writers have to vouch: these, and `everyone` that is expected, or ever joined.
+
+    >>> Requirement(("lima",), "known").query
+    {'require': ['lima'], 'require_known': True}
+    """
+
+    writers: Sequence[str] = ()
+    everyone: Literal["", "all", "known"] = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.writers or self.everyone)
+
+    @property
+    def query(self) -> dict[str, object]:
+        """The parameters of a question for a cut."""
+        writers = {"require": list(self.writers)} if self.writers else {}
+        return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
+
+
+def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
+    """Return what a cut that was asked for with a requirement lacks of it, as sentences."""
+    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
+    if required and cut.before_first_mark:
+        found.append("nobody vouches for times before the first mark")
+    elif required.everyone and not cut.missing.is_known:
+        found.append(f"which writers are missing is not known: {NOT_SO_FAR}")
+    return found
+
+
+def find_first_complete(
+    table: str, claim: TableClaim, time: int, names: Sequence[str]
+) -> TableClaim:
+    """Return the claim of the first version that is complete to a time, as far as it is known.
+
+    Those are missing that it was claimed without: later claims may be without others.
+    """
+    version = claim.version_at(time)
+    first = claim if version is None else standing(table, names or None, at=version)
+    return first if isinstance(first, TableClaim) else claim
+
+
+def find_unanswered(
+    claim: TableClaim, required: Requirement
+) -> list[tuple[str, str | None]] | None:
+    """Return the streams and domains to ask about, as claims do not say who vouches.
+
+    `None` if a claim does not name its stream either.
+
+    >>> from noted_time.values import Claim
+    >>> claims = {"a": Claim("a", 5, stream="web,pos"), "b": Claim("b", 5, missing=())}
+    >>> find_unanswered(TableClaim(5, 1, claims), Requirement(everyone="known"))
+    [('pos', None), ('web', None)]
+    """
+    found = [
+        each
+        for each in claim.claims.values()
+        if required.writers
+        or (required.everyone and each.missing is None)
+        or (required.everyone == "all" and not each.vouched)
+    ]
+    if not all(each.stream for each in found):
+        return None
+    pairs = {(stream, each.domain) for each in found for stream in each.stream.split(",")}
+    return [(stream, domain or None) for stream, domain in sorted(pairs)]
+
+
+def find_table_objections(
+    claim: TableClaim, time: int, required: Requirement
+) -> Generator[Question, Json, list[str]]:
+    """Return what a table lacks of a requirement, as sentences.
+
+    Where claims do not say who vouches, asks about their streams.
+    """
+    named = claim.missing_writers
+    found = [f"{writer} is missing" for writer in required.writers if writer in named]
+    if required.everyone:
+        found += [f"writers that are missing: {len(named)}"] if named else []
+        found += [claim.gone] if claim.since is None else []
+    if required.everyone == "all":
+        found += filter(None, map(_describe_missing, claim.claims.values()))
+    streams = find_unanswered(claim, required)
+    if streams is None:
+        return [*found, NOT_ASKED]
+    for stream, domain in streams:
+        cut = decode_cut((yield ask_cut(stream, time, domain, required=required.query)))
+        found += [f"{stream}: {each}" for each in find_objections(cut, required)]
+        if cut.mark.lower > claim.complete_to:  # the query has read the first mark at the time
+            first = decode_cut((yield ask_cut(stream, time, domain)))
+            if first.mark.seq < cut.mark.seq:
+                found.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")
+    return found
+
+
+def _describe_missing(claim: Claim) -> str:
+    """Return why not all expected writers vouched for a claim, empty if they did."""
+    if not claim.vouched:
+        return ""
+    if not claim.vouched["expected"]:
+        return str(OpenStream(claim.stream))
+    vouching, expected = claim.vouched["expected_vouching"], claim.vouched["expected"]
+    return "" if vouching == expected else f"{vouching} of {expected} expected writers vouched"

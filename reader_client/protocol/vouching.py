@@ -1,0 +1,137 @@
+"""What a stream's marks, ledger and writers say of who vouched for which rows.
+
+It needs numpy, which no client does otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from noted_time.analysis import AbsencePeriod, NotedMarks, WriterPromise
+from noted_time.client import Json, Question, position_from_wire, stream_path
+from noted_time.observing import INGESTION_NAME
+from noted_time.values import (
+    MAX_INT64,
+    Conflict,
+    ExclusionReason,
+    Rejected,
+    UnknownDomain,
+    VouchingPeriod,
+    choose_domain,
+)
+from reader_client.protocol.answers import decode_marks, decode_stream
+from reader_client.protocol.questions import ask_marks, ask_stream
+
+ROWS_PER_PAGE = 1000
+JOINED_LATER = ("not_joined", "not_expected")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NotedMarksAnswer:
+    """The marks of a domain, the word of each writer that notes for itself, and whose segments are.
+
+    `owners` has the segments that one such writer alone has noted, as far as the members and the
+    ledger tell. `logs` are the ids of the logs that cuts are of.
+    """
+
+    marks: NotedMarks
+    words: Mapping[str, WriterPromise]
+    owners: Mapping[int, str]
+    logs: tuple[str, ...]
+
+
+def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, NotedMarksAnswer]:
+    """Ask for what is kept of a domain of event times.
+
+    Raises `UnknownDomain`, and `Rejected` for ingestion and for a domain without a mark.
+    """
+    read = decode_stream((yield ask_stream(stream)))
+    chosen = domain or choose_domain(read.domains)
+    if chosen not in read.domains:
+        raise UnknownDomain(chosen, read.domains)
+    if chosen == INGESTION_NAME:
+        raise Rejected("marks of ingestion say when rows came in, and judge no event times")
+    marks = yield from _read_marks(stream, read.id, chosen)
+    about = {"domain": chosen}
+    entries = yield from _read_pages(stream_path(stream, "ledger"), "entries", "after", about)
+    rows = yield from _read_pages(stream_path(stream, "writers"), "writers", "start", about)
+    away = _find_absences(entries)
+    words = {
+        row["writer"]: WriterPromise(_find_periods(row, chosen), away[row["writer"]])
+        for row in rows
+        if not row["observes"]
+    }
+    owners = _find_owners(marks, entries, rows)
+    own = {segment: writer for segment, writer in owners.items() if writer in words}
+    return NotedMarksAnswer(marks, words, own, read.logs)
+
+
+def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question, Json, NotedMarks]:
+    marks, seq, has_more = NotedMarks(), 0, True
+    while has_more:
+        page = yield ask_marks(stream, seq, domain, 0)
+        found, has_more = decode_marks(page), page["has_more"]
+        if found.stream_id != stream_id:
+            raise Conflict(f"stream {stream!r} was created again while it was read: read it again")
+        for mark in found.marks:
+            seq = mark.seq
+            marks.append(mark)
+    if not len(marks):
+        raise Rejected(f"stream {stream!r} has no mark in {domain} yet, so there is none to judge")
+    return marks
+
+
+def _read_pages(
+    path: str, name: str, cursor: str, about: Json
+) -> Generator[Question, Json, list[Json]]:
+    found: list[Json] = []
+    further: int | None = 0
+    while further is not None:
+        page = yield Question("GET", path, {**about, "limit": ROWS_PER_PAGE, cursor: further})
+        found += page[name]
+        further = page["next"]
+    return found
+
+
+def _find_owners(
+    marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
+) -> dict[int, str]:
+    """Return the one writer of each segment that one alone has noted.
+
+    A segment that marks have further than that writer had others, who are forgotten.
+    """
+    absent = (each for entry in entries for each in entry["writers"])
+    noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for each in (*absent, *rows):
+        for segment, offset in position_from_wire(each["position"]).items():
+            noted[segment][each["writer"]] = offset
+    last = marks.cut(len(marks) - 1)
+    alone = {segment: next(iter(who.items())) for segment, who in noted.items() if len(who) == 1}
+    return {s: writer for s, (writer, offset) in alone.items() if last.get(s, 0) <= offset}
+
+
+def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeriod]]:
+    """Return the marks that went on without each writer."""
+    away: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
+    for entry in entries:
+        seq = entry["seq"]
+        for writer in entry["returned"]:
+            away[writer] = [each._replace(last_seq=min(each[1], seq - 1)) for each in away[writer]]
+        for each in entry["writers"]:
+            if each["reason"] in get_args(ExclusionReason):
+                away[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
+            elif each["reason"] in JOINED_LATER:
+                away[each["writer"]].append(AbsencePeriod(0, seq - 1, each["reason"]))
+    return away
+
+
+def _find_periods(row: Json, domain: str) -> list[VouchingPeriod]:
+    """Return in which periods marks counted a writer, none if that is not known."""
+    found = (row.get("vouching") or {}).get(domain, ())
+    return [
+        VouchingPeriod(each["from_seq"], MAX_INT64 if each["until"] is None else each["until"])
+        for each in found
+    ]

@@ -1,0 +1,63 @@
+"""What was deleted of a Kafka topic before a query began there, and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from noted_time import Rejected, Unreachable
+from noted_time.reading import WholeFrom
+
+if TYPE_CHECKING:
+    from noted_time.kafka import TopicLook
+
+log = logging.getLogger("noted_time.spark")
+
+COMPACTED_TOPIC = "it is compacted, so rows are missing wherever their key came again"
+DELETED_ROWS = "rows before offsets {} were deleted before the query began; "
+EMPTIED_PARTITIONS = "no row is left in partitions {}; "
+
+
+class TopicLike(Protocol):
+    """One Kafka topic, as `noted_time.kafka.Topic`."""
+
+    name: str
+
+    def look(self, *, committed: bool = False) -> TopicLook:
+        """Return the topic's id and ends."""
+
+    def begins(self) -> Mapping[int, int]:
+        """Return the first offset that each partition still has."""
+
+    def settings(self) -> Mapping[str, str]:
+        """Return the topic's settings."""
+
+
+def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
+    """Return what a query lacks that has begun where the topic does.
+
+    What was deleted since it began counts as well, so the time may be later than it need be. Raises
+    `Unreachable` if a partition has no leader.
+    """
+    try:
+        is_compacted = "compact" in topic.settings().get("cleanup.policy", "")
+    except Rejected as error:
+        return WholeFrom(unknown=str(error))
+    if is_compacted:
+        return WholeFrom(unknown=COMPACTED_TOPIC)
+    begins = topic.begins()
+    if leaderless := look.partitions - begins.keys():
+        raise Unreachable(f"partitions {sorted(leaderless)} have no leader")
+    return WholeFrom(begins)
+
+
+def warn_of_deleted(
+    topic: str, begins: Mapping[int, int], look: TopicLook, whole: WholeFrom
+) -> None:
+    """Log what a query lacks of a topic that it began to read at these offsets."""
+    gone = {partition: begin for partition, begin in begins.items() if begin}
+    emptied = [partition for partition, begin in gone.items() if look.ends.get(partition) == begin]
+    said = DELETED_ROWS.format(gone) if gone else ""
+    said += EMPTIED_PARTITIONS.format(emptied) if emptied else ""
+    log.warning("Kafka topic %r: %s%s", topic, said, whole.sentence)

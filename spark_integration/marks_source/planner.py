@@ -1,0 +1,361 @@
+"""Which marks come with the next micro-batch of a query on sources that are not ours."""
+
+from __future__ import annotations
+
+import logging
+import time as clocks
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+
+from noted_time import AnotherLog, Recreated, Rejected, Unreachable
+from noted_time.client import Json, position_to_wire
+from noted_time.progress import combine_flags
+from noted_time.reading import WHOLE_LOG, MarkHistory, WholeFrom, combine_whole
+from spark_integration.checkpoint.query_progress import QueryProgress
+from spark_integration.marks.backlog import QueryBacklog
+from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.release import Releaser
+from spark_integration.marks.released import Restated, Watermark
+from spark_integration.marks_source.admitted import Admitted, MarkAhead, MarksOffset
+from spark_integration.marks_source.ahead import TopicPlan
+from spark_integration.marks_source.begins import TopicLike, find_whole_from, warn_of_deleted
+from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from noted_time.kafka import TopicLook
+
+log = logging.getLogger("noted_time.spark")
+
+PLANNING_S = 30.0
+PAUSE_S = 0.2
+
+NO_IDS = (
+    "Kafka topic %r has no id, as before Kafka 2.8: if it is deleted and created again, and is "
+    "longer by the next look than what the query has read, that goes unnoticed"
+)
+
+
+def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> MarksPlanner:
+    """Return the planner of a query; `client` configures the Kafka client."""
+    url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
+    releasers = {
+        stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
+        for stream in query.streams
+    }
+    if query.kafka is None:
+        return MarksPlanner(query, releasers, {})
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    topics = query.kafka.topics.items()
+    watched = {s: WatchedTopic(Topic(client, topic), query.kafka) for s, topic in topics}
+    return MarksPlanner(query, releasers, watched)
+
+
+class WatchedTopic:
+    """A Kafka topic whose id and ends the plans of one run look at."""
+
+    def __init__(
+        self, topic: TopicLike, terms: KafkaPlanning, patience_s: float = PLANNING_S
+    ) -> None:
+        self._topic = topic
+        self._terms = terms
+        self._patience_s = patience_s
+        self._is_known = False
+        self._frozen: TopicLook | None = None
+        self.begun: WholeFrom | None = None
+        """What was first looked up of where the topic begins."""
+        self._said: WholeFrom | None = None
+
+    def freeze(self) -> None:
+        """Look now, for all plans of a run that reads what is there now."""
+        self._frozen = self._look_at_topic()
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self._topic.name
+
+    def check_limit(self, due: MarkAhead | None) -> None:
+        """Raise `Rejected` if a mark is due and its rows may not be read in time."""
+        limit = self._terms.limit
+        if due is not None and limit:
+            raise Rejected(
+                f"mark {due.seq} of Kafka topic {self._topic.name!r} came ahead of what is read, "
+                f"and {limit} may now leave its rows to a later micro-batch, which would drop "
+                f"them as late: run the query without {limit} until it has read "
+                f"{dict(due.needs)}, and set it then"
+            )
+
+    def check_judged(self, ended: Admitted, batch: int) -> None:
+        """Raise `Rejected` if the rows of a batch are judged by a mark that came one before it."""
+        if self._terms.limit is AheadLimit.AT_ONCE:
+            self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
+
+    def look(
+        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
+    ) -> TopicLook | None:
+        """Return the topic as it is now, `None` if there is no need to ask, or no answer now.
+
+        Each run asks at first, so that a recreated topic is found before anything of it is read;
+        then only if a mark `waits` or is `due`. Raises as `TopicPlan` and `noted_time.kafka.Topic`,
+        what ends alone show only if they stay so.
+        """
+        is_needed = due is not None or not self._is_known
+        if not is_needed and not waits:
+            return None
+        deadline = clocks.monotonic() + self._patience_s
+        while True:
+            try:
+                look = self._frozen or self._look_at_topic()
+            except Unreachable as error:
+                if not is_needed:
+                    log.warning("no mark comes ahead of what is read: %s", error)
+                    return None
+                if clocks.monotonic() >= deadline:
+                    raise
+            else:
+                fault = self._find_fault(plan, admitted, due, look)
+                if fault is None:
+                    if not self._is_known and look.id is None:
+                        log.warning(NO_IDS, self._topic.name)
+                    self._is_known = True
+                    return look
+                is_certain = isinstance(fault, Recreated) and fault.is_certain
+                if is_certain or clocks.monotonic() >= deadline:
+                    raise fault
+            self._wait()
+
+    def find_position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
+        """Return the position whose marks may come with the batch that is planned."""
+        is_ahead = self._terms.ahead and not self._terms.limit and self._frozen is None
+        return plan.find_readable(look) if is_ahead else plan.read
+
+    def find_whole_from(
+        self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
+    ) -> WholeFrom | None:
+        """Return from when on the query lacks no row, as far as marks tell; a change is logged."""
+        if known is None or not known.is_pending:
+            return known
+        with suppress(Unreachable):
+            if known.begins is None:
+                self.begun = self.begun or find_whole_from(self._topic, self._look_at_topic())
+            begun = self.begun or known
+            found = begun.resolve(marks, bounded=bounded)
+            if found not in (known, self._said, WHOLE_LOG):
+                warn_of_deleted(self._topic.name, begun.begins or {}, self._look_at_topic(), found)
+            self._said = known = found
+        return known
+
+    def _look_at_topic(self) -> TopicLook:
+        return self._topic.look(committed=self._terms.committed)
+
+    def _wait(self) -> None:
+        """Wait until the next look, which is also that of a run that reads what is there now."""
+        clocks.sleep(PAUSE_S)
+        if self._frozen is not None:
+            with suppress(Unreachable):
+                self.freeze()
+
+    def _find_fault(
+        self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, look: TopicLook
+    ) -> Rejected | Unreachable | None:
+        """Return why the query cannot continue with what a look found, if it cannot."""
+        try:
+            plan.check_same(admitted, look)
+            unclear = plan.find_unclear(due, look)
+        except Rejected as error:
+            return error
+        return self._explain_unclear(min(unclear), look, plan) if unclear else None
+
+    def _explain_unclear(
+        self, partition: int, look: TopicLook, plan: TopicPlan
+    ) -> Recreated | Unreachable:
+        if partition in look.partitions:
+            return Unreachable(
+                f"partition {partition} of Kafka topic {self._topic.name!r} has no leader, "
+                "and the last mark rests on it: start the query again once it has one; nothing is "
+                "lost"
+            )
+        return plan.build_recreated(f"it has no partition {partition}, which the query has read")
+
+
+class MarksPlanner:
+    """Plans beside the driver; follows the marks from the first plan on.
+
+    `watched` are the Kafka topics, by stream; the marks of other streams come once they are read.
+    """
+
+    def __init__(
+        self,
+        query: MarksQuery,
+        releasers: Mapping[str, Releaser],
+        watched: Mapping[str, WatchedTopic],
+    ) -> None:
+        self._query = query
+        self._releasers = releasers
+        self._watched = watched
+        self._progress = QueryProgress(query.checkpoint)
+        self._token = uuid.uuid4().hex
+        self._restated = Restated(batch_after_mark=query.policy.batch_after_mark)
+        self._available_now = False
+        self._backlogs: dict[str, QueryBacklog] = {}
+
+    def close(self) -> None:
+        """Stop following marks."""
+        for releaser in self._releasers.values():
+            releaser.close()
+
+    def read_no_more_than_now(self) -> None:
+        """Take the present marks, and none that come later."""
+        self._available_now = True
+        for each in self._watched.values():
+            each.freeze()
+
+    def get_initial_offset(self) -> Json:
+        """Return an offset with a token of its own and no mark."""
+        begun = self._query.kafka.begun if self._query.kafka else {}
+        streams = {name: Admitted(whole=begun.get(name)) for name in self._query.streams}
+        claims = self._query.policy.batch_after_mark
+        return MarksOffset(streams, self._token, claims=claims).to_json()
+
+    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - it is one row
+        """See `PlannedReader`."""
+        return self.plan(MarksOffset.from_json(start)).to_json()
+
+    def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """Return the mark's row, its value the time in ms; raises as `check_covered`.
+
+        Spark has written the batch's end to the offset log by now but not begun to read it, and it
+        asks for the first batch of each run: so no row is judged by marks that do not cover it.
+        """
+        ended = MarksOffset.from_json(end)
+        self.check_covered(ended)
+        query = self._query
+        ms = Watermark.of(ended.least, strict=query.policy.strict, lag_ms=query.lag_ms).ms
+        return [] if start == end or ms is None else [InputPartition(ms)]
+
+    def plan(self, begun: MarksOffset) -> MarksOffset:
+        """Return the marks for the next micro-batch.
+
+        The first batch of a run always has a new offset (`Restated`): in a new query it brings the
+        token into the offset log.
+        """
+        if begun.streams.keys() != self._query.streams.keys():
+            was, asked = (
+                ", ".join(map(repr, sorted(n))) for n in (begun.streams, self._query.streams)
+            )
+            raise Rejected(
+                f"the checkpoint is of stream {was}, and the query asks for marks of {asked}: "
+                "start a query with a new checkpoint"
+            )
+        if not (self._available_now and self._restated.has_begun):
+            for stream, releaser in self._releasers.items():
+                releaser.follow(begun.streams[stream].mark)
+        read = self._find_read(begun.token) if begun.run else {}
+        streams = {
+            stream: self._admit(stream, admitted, read.get(stream, {}))
+            for stream, admitted in begun.streams.items()
+        }
+        run = self._restated.run(begun.run, begun.least, is_first_due=True)
+        ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
+        # a change of the flag, or of what is whole, alone makes no batch
+        return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
+
+    def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether a run that would begin now has a backlog, by the offset log.
+
+        A new query begins at the position in `starting`, by stream; it may be unknown.
+        """
+        return bool(self._judge_backlog(self._follow_marks(), starting))
+
+    def _follow_marks(self) -> MarksOffset:
+        """Follow the marks after those that the offset log has, and return these."""
+        last = self._progress.find_last_marks(self._query.streams)
+        begun = MarksOffset.from_json(last or self.get_initial_offset())
+        for stream, releaser in self._releasers.items():
+            releaser.follow(begun.streams[stream].mark)
+        return begun
+
+    def _judge_backlog(
+        self, begun: MarksOffset, positions: Mapping[str, Mapping[int, int]]
+    ) -> bool | None:
+        """Return whether one of the streams has a backlog when a batch begins there."""
+        policy = self._query.backlog
+        if policy is None:
+            return None
+        for stream, releaser in self._releasers.items():
+            known = self._backlogs.setdefault(stream, QueryBacklog(policy, begun.backlog))
+            lower, is_idle = begun.streams[stream].mark.lower, releaser.at_end != "live"
+            position = positions.get(stream)
+            first = None if position is None else releaser.find_lower(position)
+            known.look(lower, releaser.last_lower, idle=is_idle, first_lower=first)
+        return combine_flags(each.flag for each in self._backlogs.values())
+
+    def check_covered(self, ended: MarksOffset) -> None:
+        """Raise `Rejected` unless the marks cover all that the batch that ends here reads."""
+        self._find_read(ended.token)
+        for stream, watched in self._watched.items():
+            watched.check_judged(ended.streams[stream], self._progress.last)
+
+    def _find_read(self, token: str) -> Mapping[str, Mapping[int, int]]:
+        streams = self._query.streams
+        return self._progress.find_position(
+            token, lambda offset: {name: of(offset) for name, of in streams.items()}
+        )
+
+    def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
+        """Return from when on each topic is whole, once marks tell, for a run that begins now.
+
+        Of a new query also the begins that this is by, as Spark takes them, by topic.
+        """
+        begun = self._follow_marks().streams
+        while True:
+            found = {
+                stream: self._find_whole_from(stream, begun[stream]) for stream in self._watched
+            }
+            if not combine_whole(found.values()).is_pending:
+                break
+            clocks.sleep(PAUSE_S)
+            self._follow_marks()
+        known = [(each.name, each.begun) for each in self._watched.values()]
+        return found, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
+
+    def _find_whole_from(self, stream: str, begun: Admitted) -> WholeFrom | None:
+        marks, bounded = self._releasers[stream].history, not self._query.lag_ms
+        return self._watched[stream].find_whole_from(begun.whole, marks, bounded=bounded)
+
+    def _admit(self, stream: str, begun: Admitted, read: Mapping[int, int]) -> Admitted:
+        releaser, watched = self._releasers[stream], self._watched.get(stream)
+        name, logs = watched.name if watched else stream, releaser.logs
+        plan = TopicPlan(name, self._progress.last + 1, read, logs)
+        due = plan.find_due(begun)
+        position = read
+        if watched is not None:
+            watched.check_limit(due)
+            if plan.batch:  # Spark's source has begun
+                begun = replace(begun, whole=self._find_whole_from(stream, begun))
+            waits = releaser.has_more(begun.mark)
+            look = watched.look(plan, begun, due, waits=waits)
+            if look is None and waits:
+                return begun
+            if look is not None:
+                begun = replace(begun, topic_id=look.id or begun.topic_id)
+                position = watched.find_position(plan, look)
+            AnotherLog.check(stream, logs, begun.topic_id)
+        elif due is not None:
+            raise Rejected(
+                f"mark {due.seq} of stream {stream!r} came ahead of what is read: start the query "
+                "with read_noted_kafka, as before"
+            )
+        mark = releaser.release(begun.mark, position)
+        if mark != begun.mark:
+            return plan.admit(begun, mark, releaser.get_cut(mark))
+        # the first offset of a run changes anyway
+        return begun if self._restated.has_begun else plan.admit(begun, mark, {})

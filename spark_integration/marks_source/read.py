@@ -1,0 +1,131 @@
+"""How a query on any other streaming source gets an exact watermark: marks as a second source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.types import StructField
+
+from noted_time import AnotherLog, Rejected
+from noted_time.client.transport import Transport
+from reader_client.protocol.answers import decode_stream
+from reader_client.protocol.questions import ask_stream
+from spark_integration.checkpoint.files import parse_place
+from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
+from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy, check_promised
+from spark_integration.marks.watermark import (
+    IS_MARK,
+    check_no_watermark,
+    check_time,
+    select_union_events,
+)
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.session.settings import build_source_name, set_reader_name
+
+
+def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
+    events: DataFrame,
+    event_time: str,
+    noted: Noted,
+    *,
+    checkpoint_location: str,
+    position: PositionOf | None = None,
+    domain: str | None = None,
+    policy: WatermarkPolicy = SAFE_POLICY,
+) -> DataFrame:
+    """Return the streaming `events` with a watermark that the writers vouch for.
+
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started: its
+    offset log says how far the query has read, and so which marks it has reached. `position` maps
+    the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
+    offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream; given its
+    `client`, this raises `AnotherLog` if the stream is of another topic, such as one that was
+    deleted and created again, or whose mirror this is.
+
+    A mark arrives one micro-batch after the events that it covers; `read_noted_kafka` reads Kafka
+    topics with marks in the micro-batch of their events. `domain` is the one that `event_time`
+    belongs to, by default the only one of the stream.
+
+    Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
+    watermark already: with watermarks on both sides of a union, a quiet stream would hold the
+    query's watermark. The query fails with `Rejected`, before it has read a row, if `events` come
+    from more than one source, or from Kafka topics that `position` does not cover: rows that the
+    marks do not cover would be dropped as late. Call this function once for each source, and join
+    or union the results.
+    """
+    check_promised(domain, event_time)
+    policy.check_partial("with_noted_watermark")
+    if isinstance(position, KafkaTopic) and position.client is not None:
+        _check_log(noted, position.topic, position.client)
+        position = replace(position, client=None)
+    streams = {noted.name: position or KafkaTopic(noted.name)}
+    query = MarksQuery(streams, noted.url, checkpoint_location, domain=domain, policy=policy)
+    check_events(events, event_time)
+    marks = read_marks(events.sparkSession, query, noted.token)
+    return unite_with_marks([marks], events, event_time, policy)
+
+
+def _check_log(noted: Noted, topic: str, client: Mapping[str, Any]) -> None:
+    from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
+
+    with closing(Transport(noted.url, token=noted.token)) as transport:
+        logs = decode_stream(transport.ask(ask_stream(noted.name))).logs
+    AnotherLog.check(noted.name, logs, Topic(client, topic).look().id)
+
+
+def read_marks(
+    spark: SparkSession,
+    query: MarksQuery,
+    token: str | None,
+    client: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the marks that a query needs, in the column `time`; needs `PYTHON_SOURCES`.
+
+    Raises `Rejected` for a checkpoint that cannot be read, in the call instead of in the query.
+    """
+    from spark_integration.marks_source.source import MarksSource  # noqa: PLC0415 - not in every PySpark
+    from spark_integration.session.sources import build_secrets, create_reader  # noqa: PLC0415 - likewise
+
+    parse_place(query.checkpoint)
+    reader = set_reader_name(
+        spark, spark.readStream, build_source_name("marks", query.streams, query.domain)
+    )
+    return (
+        create_reader(spark, reader, MarksSource, query)
+        .options(**build_secrets(token, client))
+        .load()
+    )
+
+
+def unite_with_marks(
+    marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
+) -> DataFrame:
+    """Return the events under the least watermark of several marks, the first sides of a union."""
+    columns = [_select_for_mark(field, event_time) for field in events.schema]
+    sides = []
+    for each in marks:
+        timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
+        sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
+    sides.append(events.withColumn(IS_MARK, F.lit(col=False)))
+    union = reduce(lambda one, other: one.union(other), sides)  # of Connect's class in Spark 3.5
+    return select_union_events(union, event_time, policy.dedup_retention_ms)
+
+
+def _select_for_mark(field: StructField, event_time: str) -> Column:
+    if field.name == event_time:
+        return F.col(f"`{event_time}`")
+    return F.lit(None).cast(field.dataType).alias(field.name)
+
+
+def check_events(events: DataFrame, event_time: str) -> None:
+    """Raise `Rejected` unless the events are streaming, with a time and without a watermark."""
+    if not events.isStreaming:
+        raise Rejected("the events are not read by a streaming source: use spark.readStream")
+    check_time(events, event_time)
+    check_no_watermark(events)

@@ -1,0 +1,114 @@
+"""The notes that wait to be posted: one for each domain, and at most one change of state.
+
+A signal handler may flush or close during a call of the same thread. So a note is added by a single
+assignment, the last step of its call, and tickets show which of two notes came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from noted_time.values import Note
+
+
+@dataclass(frozen=True, slots=True)
+class PendingNote:
+    """A note that waits, with the tickets of its own call and of the oldest call it stands for.
+
+    `written` is how many rows had been written when it was created.
+    """
+
+    note: Note
+    since: int
+    made: int
+    written: int = 0
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it has no time: joined, idle or finished."""
+        return self.note.time is None
+
+
+Batch = tuple[PendingNote, ...]
+
+
+class PendingNotes:
+    """The latest note of each domain and the latest change of state, in the order of their calls.
+
+    Any later note withdraws a change: it is live, and its position reaches the change's.
+    """
+
+    def __init__(self) -> None:
+        self._timed: dict[str | None, PendingNote] = {}
+        self._change: PendingNote | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._timed) or self._change is not None
+
+    def __contains__(self, domain: object) -> bool:
+        return domain in self._timed
+
+    @property
+    def since(self) -> list[int]:
+        """The oldest ticket of each note."""
+        waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
+        return [pending.since for pending in waiting]
+
+    def note(self, note: Note, made: int, written: int = 0) -> None:
+        """Add a note, which replaces the previous one of its domain and any change."""
+        replaced = (self._timed.get(note.domain), self._change)
+        since = min((each.since for each in replaced if each is not None), default=made)
+        self._timed[note.domain] = PendingNote(note, since, made, written)
+
+    def change(self, note: Note, made: int, written: int = 0) -> None:
+        """Add a change of state, which replaces the previous one."""
+        since = made if self._change is None else self._change.since
+        self._change = PendingNote(note, since, made, written)
+
+    def take(self, room: int) -> tuple[list[PendingNote], PendingNote | None]:
+        """Remove and return at most `room` notes, and the change if it is next and has room."""
+        waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
+        change = self._change
+        if change is not None and waiting and waiting[-1].made > change.made:
+            change = self._change = None
+        batch = waiting[:room]
+        for pending in batch:
+            del self._timed[pending.note.domain]
+        if len(batch) < len(waiting) or room - len(batch) < 2:  # noqa: PLR2004 - see `_as_notes`
+            return batch, None
+        self._change = None
+        return batch, change
+
+    def put_back(self, pending: PendingNote) -> None:
+        """Add a note again, unless a later one implies it."""
+        if pending.is_change:
+            self._put_change_back(pending)
+            return
+        newer = self._timed.get(pending.note.domain)
+        if newer is None:
+            self._timed[pending.note.domain] = pending
+        else:
+            self._speak_for(newer, pending)
+
+    def move(self, position: Mapping[int, int]) -> None:
+        """Replace each note's position by one that reaches it: it says less, but is still true."""
+        for domain, pending in list(self._timed.items()):
+            self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
+        if self._change is not None:
+            note = replace(self._change.note, position=position)
+            self._change = replace(self._change, note=note)
+
+    def _put_change_back(self, pending: PendingNote) -> None:
+        later = [each for each in self._timed.values() if each.made > pending.made]
+        change = self._change
+        if later:
+            self._speak_for(min(later, key=lambda each: each.made), pending)
+        elif change is not None and change.made > pending.made:
+            self._change = replace(change, since=min(change.since, pending.since))
+        else:
+            self._change = replace(pending, note=replace(pending.note, domain=None))
+
+    def _speak_for(self, newer: PendingNote, older: PendingNote) -> None:
+        since = min(newer.since, older.since)
+        self._timed[newer.note.domain] = replace(newer, since=since)
