@@ -1,1 +1,1 @@
-"""HTTP: requests become calls of the service, values and errors become JSON."""
+"""The HTTP API: requests call the service, and its values and errors are answered as JSON."""

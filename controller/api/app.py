@@ -1,4 +1,4 @@
-"""The ASGI application over one controller, with the routes for those who run it."""
+"""The ASGI application of a controller, and its routes for health, metrics and access."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ API_DESCRIPTION = """\
 Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
-# FastAPI ignores this warning about its own models. A thread that changes the filters of warnings
-# at that moment undoes it, and the log gets a line that is no JSON. FastAPI removes and adds its
-# filter each time; this one has a message, so it is another one and stays.
+# FastAPI ignores this warning for its own models, and adds and removes that filter each time. If
+# another thread changes the filters at that moment, the warning reaches the log as a line that is
+# not JSON. This filter has a message, so FastAPI does not remove it.
 warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])
@@ -50,7 +50,7 @@ health = APIRouter(tags=["health"])
 
 @health.get("/healthz", operation_id="checkHealth", responses={503: PROBLEM_RESPONSES[503]})
 async def alive(controller: ControllerDep) -> Response:
-    """Report that the process answers and needs no restart."""
+    """Report that the process responds and needs no restart."""
     controller.check_alive()
     return reply({"status": "ok"})
 
@@ -70,7 +70,7 @@ async def ready(controller: ControllerDep) -> Response:
 )
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
-    # in a thread: the text of a thousand streams takes longer than a note may wait
+    # in a thread, because formatting the metrics of 1,000 streams would delay notes for too long
     text = await asyncio.to_thread(generate_latest, controller.measure())
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
@@ -85,7 +85,7 @@ own = APIRouter(tags=["access"])
     responses={status: PROBLEM_RESPONSES[status] for status in (401, 422)},
 )
 async def access(request: Request, call: CallDep) -> Response:
-    """Return whether tokens are required, and what the one that is shown permits."""
+    """Return whether tokens are required, and the rights of the token that was sent."""
     grant = call.holder.grant
     answer = AccessAnswer(
         version=version("noted-time"),
@@ -107,9 +107,9 @@ async def access(request: Request, call: CallDep) -> Response:
     responses={status: PROBLEM_RESPONSES[status] for status in (401, 403, 422, 503)},
 )
 async def controllers(controller: ControllerDep, *, check: bool = False) -> Response:
-    """List the controllers that share the database, with their versions and the database's risk.
+    """List the controllers that share the database, and the risks of the database.
 
-    With `check` a database in SQLite is looked through for damage, which takes seconds for a GB.
+    With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
     found = await controller.replicas()
     each = [made_of(ControllerAnswer, record, buckets=count) for record, count in found]
@@ -117,23 +117,23 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
 
 
 class Api(FastAPI):
-    """A FastAPI app whose OpenAPI document is more exact than the framework's.
+    """A FastAPI app with a corrected OpenAPI document.
 
-    The framework's has every bound as a float, which the largest int64 is not, and nothing of the
-    gate in front.
+    FastAPI writes every bound as a float, although a float cannot hold the largest int64. It also
+    does not know which paths require a token.
     """
 
     gate: Gate
     document: ClassVar[dict[str, Any] | None] = None
-    """The document of all apps of a process, whose routes are the same.
+    """The OpenAPI document. All apps of a process share it, because their routes are the same.
 
-    Making it takes 0.5 s, so a controller does that in a thread when it starts. Whoever asks at the
-    same time waits: FastAPI filters warnings meanwhile, which two threads undo for each other.
+    Building it takes 0.5 s, so a controller builds it in a thread when it starts.
     """
     describing: ClassVar[threading.Lock] = threading.Lock()
+    """Lets one thread at a time build it, because FastAPI changes warning filters meanwhile."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document; a token is optional in it while none is required."""
+        """Return the OpenAPI document. A token is optional in it while none is required."""
         with Api.describing:
             if Api.document is None:
                 Api.document = self._build_document()
@@ -150,7 +150,7 @@ class Api(FastAPI):
             described = model.model_json_schema(ref_template=REF)
             schemas |= described.pop("$defs", {})
             schemas[model.__name__] = described
-        del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # it marks an absent field
+        del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # a marker for "absent"
         _mark_open_paths(document)
         return document
 
@@ -174,9 +174,9 @@ def _mark_open_paths(document: dict[str, Any]) -> None:
 
 
 def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
-    """Return the app behind `gate`; its lifespan starts and closes `controller`.
+    """Return the app behind `gate`, which starts and closes `controller` with its lifespan.
 
-    The default gate admits every call except those of foreign web pages.
+    The default gate admits every call except calls from foreign web pages.
     """
     gate, forwarding = gate or Gate(), Forwarding(controller)
     return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)
@@ -185,7 +185,7 @@ def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
 def create_api(
     controller: Controller, gate: Gate | None = None, forwarding: Forwarding | None = None
 ) -> FastAPI:
-    """Return the FastAPI part, which also describes notes; the middleware stands before it."""
+    """Return the FastAPI app, which also describes the routes that the middleware serves."""
     tokens = gate.tokens if gate else None
 
     @asynccontextmanager
@@ -201,7 +201,7 @@ def create_api(
             await controller.close()
             await describing
 
-    # the interactive pages would load scripts from elsewhere
+    # no interactive pages, because they would load scripts from other sites
     api = Api(
         title="noted-time",
         version="1",

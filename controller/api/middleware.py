@@ -1,4 +1,4 @@
-"""The one way in: a request is admitted, its body bounded, and answered here or by the owner."""
+"""ASGI middleware: admits each request, reads its body, and answers it here or by the owner."""
 
 from __future__ import annotations
 
@@ -36,26 +36,24 @@ Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE_HEADERS = ((b"connection", b"close"),)
-IGNORE_DISCONNECT = suppress(ClientDisconnect)  # it has no state, so all requests share it
+IGNORE_DISCONNECT = suppress(ClientDisconnect)  # stateless, so all requests share it
 
 
 class Middleware:
-    """ASGI: admits each request by the gate, then answers it here or by the stream's owner.
+    """Admits each request by the gate, then answers it here or by the stream's owner.
 
-    Notes, and requests for marks, are answered without the app behind, for speed.
+    For speed, notes and polls for marks are answered without the FastAPI app.
     """
 
     def __init__(
         self, app: ASGIApp, controller: Controller, gate: Gate, forwarding: Forwarding
     ) -> None:
-        """Put it in front of `app`."""
         self._app = app
         self._controller = controller
         self._gate = gate
         self._forwarding = forwarding
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -68,7 +66,7 @@ class Middleware:
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
-            # what follows was parsed as separate requests, and none of them may run
+            # the parser takes the bytes that follow for more requests, and none of them may run
             answer = build_problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return
@@ -82,7 +80,7 @@ class Middleware:
             if need.right == "forward":
                 await self._forwarding.secret.check(need, info)
         except AccessDenied as denied:
-            await read_body(receive, 0, scope)  # dropped; some clients read no answer before
+            await read_body(receive, 0, scope)  # some clients read an answer only after sending
             await denied.problem.send(send)
             return
         if need.right == "administer":
@@ -97,7 +95,6 @@ class Middleware:
             await self._serve(scope, send, body)
 
     async def _serve(self, scope: Scope, send: Send, body: bytes) -> None:
-        """Serve an admitted request with its whole body."""
         call: Call = scope["state"]["call"]
         if scope["path"] == forwarding.FORWARDED_PATH:
             answer = await forwarding.take_frame(self._controller, self._gate, body, call.remote)
@@ -107,11 +104,11 @@ class Middleware:
         else:
             request = StreamRequest(call.stream, scope, body)
             is_of_notes = request.is_of_notes
-            if is_of_notes and scope["query_string"]:  # frames of notes have no place for it
+            if is_of_notes and scope["query_string"]:  # frames of notes have no field for a query
                 await refuse_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(request)
-            # an old note does no harm, see decision 21; any other request ends with its caller
+            # repeating an old note is harmless (decision 21); other requests end with the client
             connection: Connection | None = scope["state"].get("connection")
             if not (is_of_notes or connection is None):
                 answering = _wait_while_connected(connection, answering)
@@ -119,7 +116,6 @@ class Middleware:
         await answer.send(send)
 
     async def _answer(self, request: StreamRequest) -> Answer:
-        """Answer a request for a stream, here or by its owner."""
         try:
             return await self._forwarding.answer(request, self._answer_here)
         except StoreUnavailable as failure:
@@ -135,7 +131,7 @@ class Middleware:
 
 
 def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
-    """Return a send that logs the status of the answer."""
+    """Return a `send` that also logs the status of the answer."""
 
     async def send_and_log(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -146,18 +142,18 @@ def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> 
 
 
 def _limit_body(need: Need, path: str) -> int:
-    """Return how many bytes of a body are kept: none for calls that need no token."""
+    """Return the maximum size of a body, in bytes. Calls that need no token have no body."""
     if need.right == "nothing":
         return 0
     return forwarding.MAX_FRAME if path == forwarding.FORWARDED_PATH else MAX_BODY
 
 
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
-    """Return the request's body, `None` if it is larger than `most` bytes.
+    """Return the request's body, or `None` if it has more than `most` bytes.
 
-    Of a larger one up to `MOST_DROPPED` bytes are read and dropped, because its sender may read
-    nothing before it has sent all. Raises `ClientDisconnect` if the client hung up before all of
-    it was here, or was too slow.
+    Many clients read the answer only after sending the whole body. So up to `MOST_DROPPED` bytes of
+    a larger body are read and dropped. Raises `ClientDisconnect` if the client hung up too early or
+    was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")
     body, size, is_whole = bytearray(), 0, False
@@ -178,7 +174,7 @@ async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
 
 
 def _replay_body(body: bytes) -> Receive:
-    """Return a receive that gives the body once, and then says that the client is gone."""
+    """Return a `receive` that returns the body once, and then that the client disconnected."""
     messages: list[Message] = [
         {"type": "http.disconnect"},
         {"type": "http.request", "body": body, "more_body": False},
@@ -191,10 +187,10 @@ def _replay_body(body: bytes) -> Receive:
 
 
 async def _wait_while_connected(connection: Connection, answering: Awaitable[Given]) -> Given:
-    """Return the answer, as long as the client waits for it; raises `ClientDisconnect`.
+    """Return the answer; raises `ClientDisconnect` if the client hangs up first.
 
-    A client that hung up may have sent something newer elsewhere, which the old request would undo
-    if it were forwarded again.
+    A client that hung up may have sent a newer request elsewhere. Forwarding the old request once
+    more would undo the newer one.
     """
     try:
         async with asyncio.timeout(None) as waiting:

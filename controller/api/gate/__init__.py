@@ -1,1 +1,1 @@
-"""Who calls, what it may, and what is recorded of it."""
+"""Access control: who calls, which rights the caller has, and the audit log."""

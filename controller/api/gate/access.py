@@ -1,11 +1,11 @@
-"""Access control: every request is admitted or refused once, before anything else reads it.
+"""Access control: the gate admits or refuses each request before any other code reads it.
 
-Which right a call needs depends on its method and path alone. Anything that is not listed here
-needs the right to administer, so a route that is missing here is closed, not open.
+The right that a call needs depends only on its method and path. A call that is not listed here
+needs the right to administer. A route that is missing from the lists is therefore closed.
 
-A browser lets any page post to any address, a controller on the loopback of its user among them,
-but says in `Origin` whose page it is. A page can also point its own name at 127.0.0.1; then
-`Origin` and `Host` agree, a GET has no `Origin`, and only the name in `Host` gives it away.
+A web page can send requests to any address, including a controller on the user's own machine. The
+browser then sends the page's origin as `Origin`. A page can also let its own host name resolve to
+127.0.0.1. `Origin` and `Host` then agree, and a GET has no `Origin`, so `Host` is checked as well.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "a
 
 STREAMS_PREFIX = "/v1/streams/"
 FORWARDED_NOTES = "/v1/forwarded-notes"
-"""Where controllers post the notes that they forward; each request there shows its own token.
+"""The path for notes that controllers forward. Each forwarded request has its own token.
 
-They are known by the secret that they share, which `SharedSecret` checks.
+The controllers authenticate by a shared secret, which `SharedSecret` checks.
 """
 
 OPEN_PATHS = assets.PAGE_PATHS | {assets.DOCS_PATH, "/healthz", "/readyz", "/openapi.json"}
@@ -36,13 +36,13 @@ OPEN_PATHS = assets.PAGE_PATHS | {assets.DOCS_PATH, "/healthz", "/readyz", "/ope
 ANY_TOKEN_CALLS = frozenset(
     (("GET", "/v1/streams"), ("GET", "/v1/overview"), ("GET", "/v1/access"))
 )
-"""What every token may do: list what it may read, and ask for its rights."""
+"""The calls that any token permits: listing the streams that it may read, and its own rights."""
 RIGHTS_BY_PATH: dict[str, Right] = {
     "/metrics": "read all",
     "/v1/controllers": "read all",
     FORWARDED_NOTES: "forward",
 }
-"""The paths for which all methods need the same right."""
+"""Paths that need the same right for every method."""
 READER_CALLS = frozenset(
     (
         ("GET", ""),
@@ -65,20 +65,20 @@ READER_CALLS = frozenset(
         ("POST", "reader-groups/*/readers/*/offline"),
     )
 )
-"""The calls of readers: method, and path below the stream with a star for each name."""
+"""The calls of readers: the method, and the path below the stream with a star for each name."""
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 LOOPBACK_HOSTS = frozenset(("127.0.0.1", "localhost"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 
 
 class Need(NamedTuple):
-    """What a call needs, and on which stream if that matters."""
+    """The right that a call needs, and the stream if the right is for one stream."""
 
     right: Right
     stream: str = ""
 
     def is_met_by(self, grant: Grant) -> bool:
-        """Whether the grant has the right; `writers` of a request are a matter of its body."""
+        """Return whether the grant has the right. The writers in a body are checked later."""
         if self.right == "write":
             return grant.may_write(self.stream)
         if self.right == "read":
@@ -93,7 +93,7 @@ class Need(NamedTuple):
 
 
 def find_need(method: str, path: str) -> Need:
-    """Return what a call needs.
+    """Return the right that a call needs.
 
     >>> str(find_need("GET", "/v1/streams/flights/marks"))
     "read stream 'flights'"
@@ -119,12 +119,12 @@ def _find_right(method: str, below: Sequence[str]) -> Right:
 
 
 def _mask_names(below: Sequence[str]) -> str:
-    """Return a path with a star for each name; names stand at every second place."""
+    """Return the path with a star for each name. Every second part is a name."""
     return "/".join("*" if place % 2 else part for place, part in enumerate(below))
 
 
 class RequestInfo(NamedTuple):
-    """A request as it came: header names in lower case, `remote` the address that it came from."""
+    """The request's head. Header names are in lower case; `remote` is the caller's address."""
 
     method: str
     path: str
@@ -133,7 +133,7 @@ class RequestInfo(NamedTuple):
 
 
 class AccessDenied(Exception):
-    """A request is refused as a whole; `problem` says why."""
+    """The request is refused; `problem` is the answer."""
 
     def __init__(self, problem: Answer) -> None:
         super().__init__(problem.status)
@@ -141,10 +141,10 @@ class AccessDenied(Exception):
 
 
 class Gate:
-    """Admits calls: all while no token is required, else those whose token has the right.
+    """Admits all calls while no token is required, and otherwise calls whose token has the right.
 
-    One without tokens is called by the names of the loopback. Where its operator opened it to a
-    network, it is called by any address, too, and by its `names`, if some are given.
+    While no token is required, the `Host` header must name this controller: by default a name or
+    address of the loopback, and if `names` is given, also one of these names or any IP address.
     """
 
     def __init__(
@@ -154,22 +154,21 @@ class Gate:
         require: bool = False,
         names: Iterable[str] | None = None,
     ) -> None:
-        """Require tokens once there are any, with `require` from the start."""
+        """Require a token from the start if `require`, else as soon as any token was created."""
         self.tokens = tokens
         self._require = require
         self._names = None if names is None else frozenset(name.lower() for name in names)
 
     def is_token_required(self) -> bool:
-        """Whether a call needs a token."""
         return self._require or (self.tokens is not None and self.tokens.has_any_ever())
 
     def admit(self, need: Need, info: RequestInfo) -> Holder:
-        """Return who calls; raises `AccessDenied`. Every request comes through here."""
+        """Return the caller; raises `AccessDenied`. Every request must pass this method."""
         authorization = origin = None
         host = None
         for name, value in info.headers:
             if name == b"authorization":
-                # with two of them it is ambiguous which one counts
+                # two of these headers are ambiguous
                 authorization = value if authorization is None else b""
             elif name == b"origin":
                 origin = value if origin is None else b""
@@ -187,7 +186,7 @@ class Gate:
         return self._holder(authorization or b"", need, info)
 
     def _is_own(self, host: str) -> bool:
-        """Tell own names from foreign ones, which a page may have resolve to our address."""
+        """Return whether `host` is a name or address of this controller."""
         if is_loopback(host) or self._names is None:
             return is_loopback(host)
         return host.lower() in self._names or _is_address(host)
@@ -198,7 +197,7 @@ class Gate:
         return "without tokens, call this controller by an address, or name it by --host-name"
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
-        """Refuse missing, malformed, unknown, expired, revoked tokens alike, to reveal nothing."""
+        """Return the caller. All invalid tokens get the same answer, which reveals nothing."""
         holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
             audit.record_refusal(describe_attempt(need, info), "unauthenticated")
@@ -219,12 +218,11 @@ def _check_origin(origin: bytes, host: bytes, need: Need, info: RequestInfo) -> 
 
 
 def describe_attempt(need: Need, info: RequestInfo) -> Attempt:
-    """Return what the log says of a call."""
     return Attempt(f"{info.method} {info.path}", need.stream, info.remote)
 
 
 def is_foreign(origin: bytes, host: bytes) -> bool:
-    """Whether the page at `origin` is not of the controller that was called as `host`.
+    """Return whether a page at `origin` does not belong to the controller called as `host`.
 
     >>> is_foreign(b"http://localhost:7464", b"localhost:7464")
     False
@@ -238,12 +236,12 @@ def is_foreign(origin: bytes, host: bytes) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the name or address is that of this machine, for itself alone.
+    """Return whether the name or address reaches only this machine.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
     """
-    if host.lower() in LOOPBACK_HOSTS:  # to parse an address takes 3 µs
+    if host.lower() in LOOPBACK_HOSTS:  # parsing an address takes 3 µs
         return True
     return _is_address(host) and ip_address(host).is_loopback
 

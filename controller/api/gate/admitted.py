@@ -1,4 +1,4 @@
-"""A request that was admitted: who calls, and what of a stream it asks for."""
+"""An admitted request: the caller, and the parts of the request that select its stream."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ if TYPE_CHECKING:
 
 FORWARDED_HEADER = b"noted-time-forwarded"
 FORWARDED_MARK = (FORWARDED_HEADER, b"1")
-"""The header of a request that was forwarded, which is never forwarded again."""
+"""The header that marks a forwarded request, which must not be forwarded again."""
 
 
 class Call(NamedTuple):
-    """An admitted request: by whom and from where.
-
-    `stream` names the stream that it is for, whose owner answers; empty for none.
-    """
+    """The caller of an admitted request, the caller's address, and the stream, or "" for none."""
 
     stream: str
     holder: Holder
@@ -27,12 +24,12 @@ class Call(NamedTuple):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the caller has an admin token, for which there is always room."""
+        """Whether the caller has an admin token. Admin calls are never refused as overload."""
         return self.holder.token_id != "" and self.holder.grant.may_administer()
 
 
 class StreamRequest(NamedTuple):
-    """An admitted request for a stream, with its whole body."""
+    """An admitted request for a stream, with its body."""
 
     stream: str
     scope: Scope
@@ -40,34 +37,32 @@ class StreamRequest(NamedTuple):
 
     @property
     def call(self) -> Call:
-        """Who calls."""
         call: Call = self.scope["state"]["call"]
         return call
 
     def is_to(self, method: str, below: str) -> bool:
-        """Whether it has that method, and the path `below` the stream's."""
+        """Return whether the request has this method, and the path `below` the stream's path."""
         scope = self.scope
         found = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
         return bool(found)
 
     @property
     def is_of_notes(self) -> bool:
-        """Whether it brings notes."""
         return self.is_to("POST", "notes")
 
     def header(self, name: bytes) -> bytes:
-        """Return the value of a header, empty if it is not there."""
+        """Return the value of a header, or empty bytes if the request does not have it."""
         return next((value for each, value in self.scope["headers"] if each == name), b"")
 
     @property
     def target(self) -> str:
-        """Its path and query as they came."""
+        """The path and query as they were received."""
         path: bytes = self.scope["raw_path"].partition(b"?")[0]
         query: bytes = self.scope["query_string"]
         return (path + (b"?" + query if query else b"")).decode("latin-1")
 
     @property
     def waits_s(self) -> float:
-        """How long its answer may wait, as those of long polls do."""
+        """How long the answer may be delayed, in seconds. Only long polls are delayed."""
         waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
         return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0

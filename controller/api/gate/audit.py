@@ -1,7 +1,7 @@
-"""The audit log: calls that were refused, and calls that changed what others rely on; no secrets.
+"""The audit log: refused calls and administrative calls, without secrets.
 
-Every administrative call that did something is logged. Anyone can cause any number of refused
-calls, which must not fill the disk: they are counted, and logged at debug.
+Successful administrative calls are logged. Anyone can cause refused calls, which must not fill
+the disk. Refused calls are therefore counted, and logged at debug level.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Outcome = Literal["unauthenticated", "forbidden", "foreign_origin", "foreign_hos
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A call: method and path without its query, the stream it names, and from where it came."""
+    """The method and path of a call without its query, the stream, and the caller's address."""
 
     what: str
     stream: str
@@ -34,13 +34,13 @@ class Attempt:
 
 
 def record_refusal(attempt: Attempt, outcome: Outcome, holder: Holder = ANONYMOUS_HOLDER) -> None:
-    """Count a call that was refused; `holder` is that of the valid token that it showed, if any."""
+    """Count a refused call. `holder` is the holder of its token, if the token is valid."""
     refused_calls.labels(outcome).inc()
     log.debug("audit", outcome=outcome, **_build_fields(attempt, holder))
 
 
 def log_answer(attempt: Attempt, status: int, holder: Holder) -> None:
-    """Log an administrative call with the status of its answer, a failed one at debug."""
+    """Log an administrative call with its status, at debug level if it failed."""
     level = log.info if status < FAILED_STATUS else log.debug
     level("audit", outcome=status, **_build_fields(attempt, holder))
 
@@ -56,5 +56,5 @@ def _build_fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
 
 
 def _sanitize(text: str) -> str:
-    """Return the text in one short line of ASCII, whatever a caller put into it."""
+    """Return the text as one short ASCII line, so that a caller cannot forge log lines."""
     return ascii(text[:LONGEST_TEXT])[1:-1]

@@ -1,1 +1,1 @@
-"""Notes in, results out: the one route in front of FastAPI."""
+"""The route for notes, which is served without FastAPI."""

@@ -1,8 +1,8 @@
-"""The body of a request with notes: its fields with their bounds, its decoder, faults and schema.
+"""The body of a request with notes: its fields and bounds, decoder, faults and schema.
 
-A note has the fields of `noted_time.Note`. msgspec makes the struct of them that bodies are decoded
-to in 0.2 µs a note, and which the core reads as if it were that value. pydantic makes the model
-that names the faults of a body that was refused, and that OpenAPI shows.
+A note has the fields of `noted_time.Note`. msgspec decodes bodies to a struct with these fields, in
+0.2 µs a note. The core reads the struct as if it were a `Note`. pydantic has a model of the same
+fields, which describes the faults of a refused body and the schema in OpenAPI.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ from noted_time.values import (
 )
 
 EXPLAINED_BYTES = 16 * 1024
-"""Only the first fault of a larger body is named: finding all of them would take long."""
+"""For a larger body only the first fault is reported, because finding all takes too long."""
 
 DOT_NAMES = frozenset((".", ".."))
-"""Not allowed as names, since a path cannot have them as a part."""
+"""Names that are not allowed, because a path cannot have them as a part."""
 
 NAME_BYTES = f"{ascii_letters}{digits}._-".encode()
 
@@ -72,9 +72,9 @@ def _define_struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 -
 
 
 def _define_struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_define_struct`'s
-    """Return the struct with the fields of a value; `own` replaces the types of some of them.
+    """Return a struct with the fields of a value. `own` replaces the types of some fields.
 
-    It has no patterns, which would take more than all the rest; `decode` checks the characters.
+    The struct has no patterns, because they take most of the time. `decode` checks the characters.
     """
     types = {name: kind for name, (kind, _) in about.items()} | own
     named = [
@@ -88,12 +88,12 @@ LATE_FIELDS: About = {
     "least": (Int64, None),
     "most": (Int64 | None, "their largest time; absent: up to the lower"),
 }
-"""The types of fields, and their meaning."""
+"""The type of each field, and its description."""
 
 
 @fields_of(LateRows, LATE_FIELDS)
 class NotedLateRows(Request):
-    """Rows that the writer wrote below the lower: how many, and the least time."""
+    """Rows that the writer wrote below the lower: their number and their least time."""
 
 
 _Late = Annotated[
@@ -104,8 +104,8 @@ _Late = Annotated[
 LOG_FACT_FIELDS: About = {
     "kind": (LogFactKind, None),
     "segment": (SegmentNumber, None),
-    "offset": (Offset, "the offset of the record, or from which none can be read yet"),
-    "time": (Int64, "that of the record; or when it was first seen, in Unix ms"),
+    "offset": (Offset, "the offset of the record, or the first offset that cannot be read yet"),
+    "time": (Int64, "the record's time, or when the record was first seen, in Unix ms"),
     "by": (
         Annotated[Line, *bounds(min_length=1, max_length=LABEL_LENGTH)] | None,
         "the key of the record",
@@ -123,23 +123,23 @@ NOTE_FIELDS: About = {
     "time": (Int64 | None, None),
     "position": (GivenPosition, "segment → exclusive offset; a missing segment means 0"),
     "domain": (Name | None, None),
-    "max_time": (Int64 | None, "the largest event time that it wrote so far, in the note's domain"),
+    "max_time": (Int64 | None, "the largest event time written so far, in the note's domain"),
     "max_times": (
         Times | None,
         (
-            "the same by domain, if what it writes has times in several; for the note's own domain "
-            "the larger one counts"
+            "the same by domain, for a writer with times in several domains; for the note's own "
+            "domain the larger value counts"
         ),
     ),
     "state": (State, None),
     "sequence": (Threshold | None, None),
     "domains": (
         Annotated[list[Name], *bounds(min_length=1, max_length=MOST_DOMAINS)] | None,
-        "the domains it vouches for from now on; absent: as before, at first all",
+        "the domains that the writer vouches for from now on; absent: unchanged, initially all",
     ),
     "timeout_ms": (
         Threshold | None,
-        "the writer's own timeout; null: the stream's; absent: as before",
+        "the writer's own timeout; null: the stream's timeout; absent: unchanged",
     ),
     "late": (
         _Late | None,
@@ -147,47 +147,47 @@ NOTE_FIELDS: About = {
     ),
     "session": (
         Id | None,
-        "the process that notes; absent: not distinguished from others of its name",
+        "the process that notes; absent: not distinguished from other processes of the writer",
     ),
     "takes_over": (bool, "notes of the other sessions of the writer are `fenced` from now on"),
     "label": (
         Annotated[Line, *bounds(max_length=LABEL_LENGTH)],
-        "what people know the session by, such as its host and process",
+        "a name of the session for people, such as its host and process",
     ),
     "took_over": (
         Annotated[list[Id], *bounds(max_length=FORMER_KEPT)] | None,
         (
-            "the sessions from which it had taken the name; if one of them has it, it takes it "
-            "over once more"
+            "the sessions that lost the name to this session; if one of them holds the name again, "
+            "this session takes it over once more"
         ),
     ),
     "held": (
         Annotated[Line, *bounds(min_length=1, max_length=HELD_LENGTH)] | None,
-        "why it lives and does not note, for people; a note without it ends that",
+        "why the writer is alive but does not note, for people; a note without it clears it",
     ),
     "log": (
         Id | None,
         (
-            "the log that the position is of, such as a Kafka topic's id as Kafka spells it; the "
-            "stream keeps the first, and refuses another"
+            "the id of the log that the position is in, such as a Kafka topic's id; the stream "
+            "keeps the first id, and refuses notes with another"
         ),
     ),
-    "observes": (bool, "it notes for writers that do not, from what it sees in the log"),
+    "observes": (bool, "the writer observes the log, and notes for other writers"),
     "because": (
         Annotated[list[NotedLogFact], Field(max_length=MOST_LOG_FACTS)],
-        "what an observer found in the log that holds time or moved it, for people",
+        "facts of the log that hold or advanced an observer's time, for people",
     ),
-    "since": (Int64 | None, "of a first note: no row of the writer is older"),
+    "since": (Int64 | None, "in a first note: no row of the writer has an earlier time"),
 }
 
 
 @fields_of(noted_time.Note, NOTE_FIELDS)
 class NoteBody(Request):
-    """One writer's claim: all my events with time < `time` lie below `position`."""
+    """A writer's claim that all its events with time < `time` are below `position`."""
 
 
 class NotesBody(Request):
-    """1 to 1000 notes."""
+    """A request with 1 to 1000 notes."""
 
     notes: Annotated[list[NoteBody], Field(min_length=1, max_length=MAX_NOTES_PER_REQUEST)]
 
@@ -237,7 +237,7 @@ def decode(body: bytes) -> list[noted_time.Note]:
 
 
 def find_faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
-    """Return where a body does not fit and why, at most ten faults; the decoder found `first`."""
+    """Return at most ten faults of a body, with their places. The decoder found `first`."""
     if len(body) <= EXPLAINED_BYTES:
         try:
             with suppress(msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What became of notes, as it is answered, and the problem of a request."""
+"""The answers to notes, and the problem document of a refused request."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from noted_time.values import ExcludedSince, HeldName, OtherLog, RefusedStatus, 
 
 @dataclass(frozen=True)
 class ExcludedAnswer(ExcludedSince):
-    """Why the watermark advanced without the writer, and since when in Unix ms.
+    """Why the watermark advanced without the writer, and since when (Unix ms).
 
-    It ends when the writer, having returned, has noted a time above the lower. What it writes below
-    `lower` is late.
+    Rows that the writer writes below `lower` are late. The exclusion ends once the writer has
+    returned and noted a time above the lower.
     """
 
     lower: int | None
 
 
 class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
-    """The note is durable; `lower` is the last mark's: what lies below is already late.
+    """The note is durable. `lower` is the last mark's lower: rows below it are late.
 
-    `excluded` is present while the watermark advances without the writer. If it joined by this
-    note, `timeout_ms` is the timeout in force, its own or the stream's; `position` and `times` (the
-    last by domain) are those known of the writer, if it named a position before. `took_over` are
-    the sessions that lost the name, if this note takes it over.
+    - `excluded` is present while the watermark advances without the writer.
+    - `timeout_ms` is present if the writer joined by this note. It is the writer's own timeout, or
+      else the stream's.
+    - `position` and `times` are present if the writer joined and had noted a position before. They
+      are its last known position, and its last time by domain.
+    - `took_over` are the sessions that lost the name to this session.
     """
 
     status: Literal["accepted"]
@@ -42,18 +44,21 @@ class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
 
 
 class RefusedAnswer(msgspec.Struct, omit_defaults=True):
-    """The note changed nothing; `last` says what it contradicts.
+    """The note changed nothing. `last` is the value that the note contradicts.
 
-    It falls behind `last`, the offsets of segments (`invalid_position`), or the writer's last time
-    or sequence (`invalid_time`, `superseded`). It goes beyond the bound `last`: offsets
-    (`implausible_position`, or `invalid_position` at the end of a sealed segment), the number of
-    segments or writers (`too_many_segments`, `too_many_writers`), or a time (`too_far_ahead`).
-    `not_vouched`: the writer vouches for the domains `last`. `fenced`: the process `last` took its
-    name over. `unknown_domain`, `unknown_writer`, `sealed`: null. `another_log`: null, and the
-    stream has the positions of log `known`, not of the one `given`.
-
-    A time that is `too_far_ahead` is the `time` of `field`, which is `time`, `max_time`, or
-    `max_times.` and the domain; `detail` says how far, and in which unit it may be.
+    - `invalid_position`: the position is below the offsets `last`, or above the end of a sealed
+      segment.
+    - `invalid_time`, `superseded`: the time or sequence is below the writer's last one.
+    - `implausible_position`: the position is above the bounds `last`.
+    - `too_many_segments`, `too_many_writers`: `last` is the maximum number.
+    - `too_far_ahead`: `last` is the largest time that is allowed. `time` is the time that is above
+      it. `field` is `time`, `max_time`, or `max_times.` and the domain. `detail` contains the
+      distance and the likely unit.
+    - `not_vouched`: the writer vouches only for the domains `last`.
+    - `fenced`: the session `last` took over the writer's name.
+    - `unknown_domain`, `unknown_writer`, `sealed`: `last` is null.
+    - `another_log`: `last` is null. The positions of the stream are in the log `known`, not in the
+      log `given`.
     """
 
     status: RefusedStatus
@@ -66,7 +71,6 @@ class RefusedAnswer(msgspec.Struct, omit_defaults=True):
 
 
 def build_answer(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
-    """Return the answer to a note."""
     if isinstance(result, Refused):
         last = result.last.held if isinstance(result.last, Session) else result.last
         beyond = result.beyond
@@ -83,9 +87,10 @@ def build_answer(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
 
 
 class NotesAnswer(msgspec.Struct, omit_defaults=True):
-    """What became of each note, in order, and how many were refused.
+    """The result of each note, in order, and the number of refused notes.
 
-    `domains` are those that the stream declares, if a note joined or was of another.
+    `domains` are the stream's domains. They are present if a writer joined or noted an unknown
+    domain.
     """
 
     refused: int
@@ -94,7 +99,7 @@ class NotesAnswer(msgspec.Struct, omit_defaults=True):
 
 
 class Problem(msgspec.Struct):
-    """An RFC 9457 problem document; `code` is the kind."""
+    """An RFC 9457 problem document. `code` is the kind of problem."""
 
     type: str
     title: str

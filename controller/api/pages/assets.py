@@ -1,11 +1,11 @@
-"""The page for people: the dashboard's files as they are in the package.
+"""Serves the files of the dashboard.
 
-They are open, have nothing of any stream, and need no database: they get all that they show from
-the API, with the token that is typed in.
+The files contain no data of streams, so they need no token and no database. The dashboard gets its
+data from the API, with the token that the user enters.
 
-The dashboard's modules import each other, and a browser must not mix those of two versions. So
-their path has the digest of all files. The page, which a browser asks for each time, names that
-path, and what lies there never changes; a controller does not serve the files of other versions.
+A browser must not mix modules of two versions. The path of the modules therefore contains the
+digest of all files, and its content never changes. The page itself is not cached, and refers to the
+path of its version. A controller does not serve the files of other versions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ DASHBOARD_FILES: Mapping[str, bytes] = {
     for each in sorted(files("controller.api.pages").joinpath("dashboard").iterdir(), key=str)
     if each.name.rpartition(".")[2] in MEDIA_TYPES
 }
-"""The dashboard's files by name."""
 
 ASSETS_PATH = "/assets/"
 ASSETS_VERSION = sha256(repr(DASHBOARD_FILES).encode()).hexdigest()[:16]
-"""The digest of the dashboard's files, the same on every replica of a version."""
+"""The digest of the dashboard's files. It is the same on all replicas of a version."""
 
 NO_CACHE = "no-cache"
 CACHE_FOREVER = "public, max-age=31536000, immutable"
@@ -47,7 +46,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 class Page(NamedTuple):
-    """A page as it is sent; `ends` is how the name of its file does."""
+    """A file as it is sent. `ends` is the extension of its name."""
 
     body: bytes
     ends: str
@@ -76,7 +75,6 @@ router = APIRouter(include_in_schema=False)
 
 
 async def file(request: Request) -> Response:
-    """Return the file of that path."""
     body, ends, caching = PAGES_BY_PATH[request.url.path]
     headers = {**SECURITY_HEADERS, "cache-control": caching}
     return Response(body, headers=headers, media_type=MEDIA_TYPES[ends])
@@ -88,5 +86,5 @@ for each in PAGES_BY_PATH:
 
 @router.get(DOCS_PATH)
 async def docs() -> RedirectResponse:
-    """Lead to the reference of the API; relative, as a proxy may serve the pages below a path."""
+    """Redirect to the API reference, by a relative URL for proxies that serve it below a path."""
     return RedirectResponse("openapi.json")

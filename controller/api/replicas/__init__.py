@@ -1,1 +1,1 @@
-"""The other controllers of the database, to which requests for their streams are forwarded."""
+"""The other controllers of the database, and the forwarding of requests to them."""

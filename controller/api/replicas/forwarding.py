@@ -1,16 +1,16 @@
-"""Requests for streams that another controller owns: forwarded to it, and its answer returned.
+"""Forwards requests for streams that another controller owns, and returns its answers.
 
-Each of several controllers on one database answers for every stream. The owner of a stream's bucket
-takes all requests for it, and the others forward theirs. So whatever any controller acknowledged
-went through the one task that makes the stream's marks, and every answer is the owner's.
+Several controllers may share a database, and each accepts requests for every stream. The owner of a
+stream's bucket answers all requests for the stream; the other controllers forward theirs to it. All
+acknowledged requests thus pass through the one task that appends the stream's marks.
 
-While a bucket has no owner that answers, a request is held for at most `HOLD_S`. It is not held if
-this controller is stopping and was the last. Forwarding notes twice is harmless: the second is
-accepted as a replay. `GET` and `PUT` are idempotent. Any other request is only forwarded again if
-it reached no controller.
+While a bucket's owner does not answer, a request waits for at most `HOLD_S`. It does not wait if
+this controller is stopping and is the last one. Notes are sent again, because the second time they
+are a replay. `GET` and `PUT` are idempotent, so they are sent again as well. Any other request is
+sent again only if it reached no controller.
 
-Notes for one owner are gathered to *frames*, a few of which are under way at a time. A frame is
-admitted by the secret that the controllers share, and each request in it by its own token.
+Notes for one owner are sent in batches, called *frames*. The shared secret of the controllers
+authenticates a frame, and each request in it has its own token.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ log = structlog.get_logger()
 
 FORWARDED_PATH = FORWARDED_NOTES
 HOLD_S = 8.0
-"""For how long a request waits for an owner that answers: two leases and a little."""
+"""How long a request waits for an owner that answers: a little more than two leases."""
 
 OWNER_S = 4.0
-"""How long an owner may take to answer: one that takes longer has been replaced."""
+"""Timeout of an owner's answer. An owner that takes longer has been replaced."""
 
 CONNECT_S = 1.0
 RETRY_INTERVAL_S = 0.1
@@ -57,12 +57,12 @@ REPEATABLE_METHODS = frozenset(("GET", "PUT"))
 CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
 FORWARDED_BYTES = 64 * 1024 * 1024
-"""Maximum size of the bodies that wait for other controllers: a million notes in large requests."""
+"""Maximum size of the requests that wait for other controllers. A million notes fit."""
 
 FRAMES_AT_ONCE = 4
 MOST_ITEMS = 4096
 FRAME_BYTES = 1024 * 1024
-"""No request is added to a frame of this size, so none has more than about twice as many bytes."""
+"""A frame of this size is full, so a frame has at most about twice as many bytes."""
 
 MAX_FRAME = 3 * FRAME_BYTES
 
@@ -71,7 +71,7 @@ RETURNED_HEADERS = (b"content-type", b"allow", b"retry-after", b"www-authenticat
 
 
 class Item(msgspec.Struct, frozen=True, array_like=True):
-    """One request with notes in a frame: to which stream, the token that it shows, its body."""
+    """One request with notes in a frame: its stream, token and body."""
 
     stream: str
     authorization: bytes
@@ -89,9 +89,9 @@ class Forwarding:
     def __init__(
         self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        """Open no connection yet; `transport` takes the place of the network."""
+        """`transport` replaces the network."""
         self._controller, self._ownership = controller, controller.ownership
-        # by a transport of its own, so that no proxy of the environment comes between replicas
+        # an explicit transport, so that no proxy of the environment is used between replicas
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self.http_client = httpx.AsyncClient(
             timeout=httpx.Timeout(OWNER_S, connect=CONNECT_S),
@@ -103,10 +103,10 @@ class Forwarding:
         self._waiting = self._bytes = 0
 
     async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        """Return what the stream's owner answers, which may be this controller, by `here`.
+        """Return the answer of the stream's owner, which is `here` if this controller owns it.
 
-        Raises `StoreUnavailable` if this controller does not know the owner, or whether the owner
-        took the request, and `Overloaded` if too many requests wait.
+        Raises `StoreUnavailable` if the owner is not known or may have processed the request, and
+        `Overloaded` if too many requests wait.
         """
         if self._controller.owns(request.stream):
             answer = await here(request)
@@ -119,14 +119,14 @@ class Forwarding:
             return await self._hold_until_answered(request, here)
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel all requests under way."""
         for peer in self._peers.values():
             peer.close()
         await self.http_client.aclose()
 
     @contextmanager
     def _reserve_room(self, size: int) -> Iterator[None]:
-        """Take a place among those that wait for other controllers; raises `Overloaded`."""
+        """Count the request among those that wait for other controllers; raises `Overloaded`."""
         most = self._controller.limits.waiting_requests
         if self._waiting >= most or (self._waiting and self._bytes + size > FORWARDED_BYTES):
             message = f"{self._waiting} requests wait for another controller; try again"
@@ -138,7 +138,7 @@ class Forwarding:
             self._waiting, self._bytes = self._waiting - 1, self._bytes - size
 
     async def _hold_until_answered(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        """Hold the request until the owner of its stream answers it, also when that changes."""
+        """Return the answer of the owner, and retry while the owner is changing."""
         loop, stream = asyncio.get_running_loop(), request.stream
         deadline = loop.time() + HOLD_S
         while True:
@@ -155,7 +155,7 @@ class Forwarding:
             await self._ownership.wait_for_change(RETRY_INTERVAL_S)
 
     async def _ask_owner(self, request: StreamRequest) -> Answer:
-        """Return the owner's answer; `NOT_MINE` if none came and to ask again is harmless."""
+        """Return the owner's answer, or `NOT_MINE` if there is none and a retry is harmless."""
         url = self._ownership.owner_url(request.stream)
         if url is None:
             return NOT_MINE
@@ -170,10 +170,10 @@ class Forwarding:
         return answer.with_headers([(OWNER_HEADER.encode(), url.encode())] if url.isascii() else [])
 
     async def _forward(self, url: str, request: StreamRequest) -> Answer:
-        """Forward any other request, outside of frames."""
+        """Forward a request other than notes."""
         try:
             reply = await self._send_unless_moved(url, request)
-        except Exception as error:  # an advertised URL may be anything
+        except Exception as error:  # the owner's advertised URL may be invalid
             self._record_failure(url, error)
             if request.scope["method"] in REPEATABLE_METHODS or isinstance(error, CONNECT_ERRORS):
                 return NOT_MINE
@@ -186,7 +186,7 @@ class Forwarding:
         return Answer(reply.status_code, reply.content, returned)
 
     async def _send_unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
-        """Return the reply; `None` to a long poll if its stream moves or this controller stops."""
+        """Return the reply, or `None` if a long poll's stream moves or this controller stops."""
         sent = self.http_client.request(
             request.scope["method"],
             f"{url}{request.target}",
@@ -210,12 +210,12 @@ class Forwarding:
             moved.cancel()
 
     async def _wait_for_move(self, url: str, stream: str) -> None:
-        """Wait until the stream has another owner, or this controller is to stop."""
+        """Wait until the stream has another owner, or this controller stops."""
         while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
             await self._ownership.wait_for_change(1.0)
 
     def _record_failure(self, url: str, error: Exception) -> None:
-        """Look for another owner; log once that this one failed, until it answers again."""
+        """Refresh the owners. Log the failure once, until the controller at `url` answers again."""
         if url not in self._failing:
             log.warning("forwarding_failed", url=url, error=repr(error))
             self._failing.add(url)
@@ -223,7 +223,7 @@ class Forwarding:
 
 
 class _Peer:
-    """Gathers the notes for one other controller, and posts them a frame at a time."""
+    """Collects the notes for one other controller, and posts them in frames."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class _Peer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, request: StreamRequest) -> asyncio.Future[Answer]:
-        """Send the request with the next frame; its answer is `NOT_MINE` if none came."""
+        """Send the request with the next frame. The answer is `NOT_MINE` if the frame fails."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         item = Item(request.stream, request.header(b"authorization"), request.body)
         self._waiting.append((item, answer))
@@ -251,13 +251,12 @@ class _Peer:
         return answer
 
     def close(self) -> None:
-        """Give up what is under way."""
         for task in self._tasks:
             task.cancel()
 
     async def _run(self) -> None:
         while self._waiting:
-            await asyncio.sleep(0)  # requests that are parsed already join this frame
+            await asyncio.sleep(0)  # lets requests that are already parsed join this frame
             frame = self._next_frame()
             if frame:
                 answers = await self._post([item for item, _ in frame])
@@ -266,7 +265,7 @@ class _Peer:
                         future.set_result(answer)
 
     def _next_frame(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
-        """Return the next frame, without the requests of callers that hung up."""
+        """Remove and return the requests of the next frame, without cancelled requests."""
         waiting = [each for each in self._waiting if not each[1].cancelled()]
         size = end = 0
         while end < min(len(waiting), MOST_ITEMS) and size < FRAME_BYTES:
@@ -276,7 +275,7 @@ class _Peer:
         return frame
 
     async def _post(self, items: list[Item]) -> list[Answer]:
-        """Return the answers to a frame, `NOT_MINE` for each request that is to be sent again."""
+        """Return the answers to a frame, with `NOT_MINE` for each request that must be retried."""
         try:
             async with asyncio.timeout(CONNECT_S + OWNER_S):
                 reply = await self.http_client.post(
@@ -289,20 +288,20 @@ class _Peer:
             reply.raise_for_status()
             answers = _answers.decode(reply.content)
             if len(answers) != len(items):
-                raise msgspec.DecodeError(f"{len(answers)} answers to {len(items)} requests")  # noqa: TRY301 - as bad as none
-        except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
+                raise msgspec.DecodeError(f"{len(answers)} answers to {len(items)} requests")  # noqa: TRY301 - handled like any failure
+        except Exception as error:  # noqa: BLE001 - on any error, each request needs an answer
             self._failed(self._url, error)
             return [NOT_MINE] * len(items)
         return answers
 
 
 async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: str) -> Answer:
-    """Take the requests of a frame, and return their answers."""
+    """Process the requests of a frame, and return their answers."""
     try:
         items = _items.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return build_problem(400, "malformed_frame", f"body: {error}")
-    # all are submitted before the first is waited for, so that few commits take them
+    # submit all requests before waiting for the first, so that one commit can include many
     submitted = [
         _submit_item(controller, gate, item, remote) async for item in iterate_in_slices(items)
     ]
@@ -316,7 +315,7 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
 def _submit_item(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
-    """Judge a request of a frame as if it had come alone, and begin to take its notes."""
+    """Check the token of one request in a frame, and submit its notes."""
     shown = [(b"authorization", item.authorization)] if item.authorization else []
     info = RequestInfo("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
     try:

@@ -1,4 +1,4 @@
-"""The secret by which a controller knows another one of the same database."""
+"""The secret by which the controllers of one database authenticate to each other."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from controller.store.port import StoreUnavailable
 SECRET_HEADER = b"noted-time-replica"
 
 REREAD_INTERVAL_S = 1.0
-"""Minimum time between two reads of the database, however many strangers call."""
+"""Minimum time between two reads of the database, so that strangers cannot cause more."""
 
 
 class SharedSecret:
-    """The secret, as it was last read from the database."""
+    """The secret, as last read from the database. It is first read when it is needed."""
 
     def __init__(self, read: Callable[[], Awaitable[bytes]]) -> None:
-        """Read it when it is needed first."""
         self._read = read
         self._known = b""
         self._reading = asyncio.Lock()
         self._again_at = 0.0
 
     async def header(self) -> tuple[bytes, bytes]:
-        """Return the header that shows it; raises `StoreUnavailable`."""
+        """Return the header with the secret; raises `StoreUnavailable`."""
         if not self._known:
             await self.refresh()
         return SECRET_HEADER, self._known
 
     async def refresh(self) -> None:
-        """Read it again, unless that was done just now; raises `StoreUnavailable`."""
+        """Read the secret again unless it was read just now; raises `StoreUnavailable`."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now >= self._again_at:
@@ -42,7 +41,7 @@ class SharedSecret:
                 self._known = await self._read()
 
     async def check(self, need: Need, info: RequestInfo) -> None:
-        """Raise `AccessDenied` unless the request shows the secret, which may have changed."""
+        """Raise `AccessDenied` unless the request has the secret. Read it again if it differs."""
         shown = next((value for name, value in info.headers if name == SECRET_HEADER), b"")
         try:
             if not self._is_secret(shown):

@@ -1,1 +1,1 @@
-"""The routes that FastAPI serves: they parse, make one call and reply."""
+"""The FastAPI routes. Each parses its request, calls the service and replies."""

@@ -1,4 +1,4 @@
-"""What the routes share: the controller they call and how they name a stream."""
+"""Dependencies and parameters that the routes share."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ POSITION_ADAPTER = TypeAdapter[dict[str, int]](GivenPosition, config=ConfigDict(
 
 
 async def get_controller(request: Request) -> Controller:
-    """Return the controller of the app."""
     controller: Controller = request.app.state.controller
     return controller
 
 
 async def get_call(request: Request) -> Call:
-    """Return the call as the middleware in front of this app admitted it."""
+    """Return the call that the middleware admitted."""
     call: Call = request.state.call
     return call
 
@@ -34,12 +33,12 @@ CallDep = Annotated[Call, Depends(get_call)]
 ControllerDep = Annotated[Controller, Depends(get_controller)]
 CommentQuery = Annotated[
     Line | None,
-    Query(min_length=1, max_length=500, description="why, in one line; kept with the change"),
+    Query(min_length=1, max_length=500, description="why, in one line; recorded with the change"),
 ]
 
 
 async def get_order(call: CallDep, comment: CommentQuery = None) -> Order:
-    """Return who requests the change, and why."""
+    """Return the caller and the reason of a change, which are recorded with it."""
     return Order(call.holder.token_id or call.remote, comment, call.holder.label)
 
 
@@ -55,7 +54,7 @@ async def parse_position(
         ),
     ] = None,
 ) -> dict[int, int] | None:
-    """Return the position that the query has as JSON; raises `RequestValidationError`."""
+    """Return the position from the query, where it is JSON; raises `RequestValidationError`."""
     if position is None:
         return None
     try:
@@ -73,7 +72,7 @@ StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def check_parameters(request: Request) -> None:
-    """Refuse query parameters that the route does not have, as unknown fields are."""
+    """Raise `RequestValidationError` for query parameters that the route does not have."""
     if not request.query_params:
         return
     known = list_parameters(request)

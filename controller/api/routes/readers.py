@@ -1,4 +1,4 @@
-"""Routes for readers: marks, time windows, cuts, reader groups."""
+"""Routes for readers: marks, time windows, cuts and reader groups."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 NO_WRITERS: list[str] = []
 KEPT_BYTES = 64 * 1024
-"""No answer with more bytes is kept to be given again."""
+"""Maximum size of an answer that is cached."""
 
 PathName = Annotated[requests.Name, Path()]
 
 
 class MarksAsked(BaseModel, frozen=True):
-    """Which marks are asked for, and how long to wait for the first."""
+    """The marks that a poll requests, and how long it waits for the first."""
 
     domain: requests.Name | None = None
     after: Annotated[int, Field(ge=0, le=MAX_INT64)] = 0
@@ -81,19 +81,19 @@ async def list_marks(
     stream: StreamName,
     asked: Annotated[MarksAsked, Query()],
 ) -> Response:
-    """Return the marks after a seq; waits up to `wait_ms` for the first.
+    """Return the marks after a seq. If there is none, wait up to `wait_ms` for the first.
 
-    The answer ends after `limit` marks or 4 MiB; `has_more` is true if more follow.
+    The answer has at most `limit` marks or 4 MiB. If more marks follow, `has_more` is true.
     """
     found = await wait_for_marks(controller, call._replace(stream=stream), asked)
     return reply(await build_marks_answer(found, asked))
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
-    """Answer a request for marks as `list_marks` does; `None` if only FastAPI can answer it.
+    """Answer a poll as `list_marks` does, or return `None` if only FastAPI can answer it.
 
-    Thousands of readers may wait for one mark, and FastAPI takes nine tenths of each answer's time.
-    But FastAPI says what is wrong with a query, and makes the spans of calls.
+    Thousands of readers may wait for one mark, and FastAPI would take 90% of each answer's time.
+    FastAPI is needed to describe an invalid query, and for traces.
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
@@ -109,7 +109,7 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
 
 @lru_cache(maxsize=16)
 def _parse_marks_query(query: bytes) -> MarksAsked | None:
-    """Return what a query asks for, which is the same for all that wait for the next mark."""
+    """Return the parsed query. It is cached, because readers that wait for a mark send the same."""
     given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     named: dict[str, Any] = dict(given)
     if len(named) != len(given) or not named.keys() <= MarksAsked.model_fields.keys():
@@ -121,14 +121,13 @@ def _parse_marks_query(query: bytes) -> MarksAsked | None:
 
 
 async def wait_for_marks(controller: Controller, call: Call, asked: MarksAsked) -> NewMarks:
-    """Return the marks after a seq, once there is one or the time is up."""
+    """Return the marks after a seq, once there is one or `wait_ms` has passed."""
     return await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
 
 
 async def build_marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
-    """Return as many of the marks as an answer has."""
     is_ahead = asked.after > found.history.last_seq
     marks = found.history.following(asked.after)
     page, state = await page_of(marks, asked.limit), found.stream
@@ -146,17 +145,17 @@ async def build_marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
 
 
 class EncodedAnswers:
-    """The last answer about each history as JSON: many polls wait for the same mark."""
+    """The last answer for each history, as JSON. Many polls wait for the same mark."""
 
     def __init__(self) -> None:
         self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
     async def of(self, found: NewMarks, asked: MarksAsked) -> bytes:
-        """Return `build_marks_answer` as JSON."""
+        """Return the result of `build_marks_answer` as JSON."""
         state, history = found.stream, found.history
         kept = history.first_seq, history.last_seq, found.quiet
         now = len(state.scale_events), state.final_cut, state.record.logs
-        key = asked.after, asked.limit, kept, now  # all that the answer depends on
+        key = asked.after, asked.limit, kept, now  # everything that the answer depends on
         known = self._last.get(history)
         if known is None or known[0] != key:
             known = key, encode(await build_marks_answer(found, asked))
@@ -172,7 +171,7 @@ encoded_answers = EncodedAnswers()
 async def time_window(
     controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
 ) -> Response:
-    """Turn a reader's position into a time window."""
+    """Return the time window of a reader's position."""
     found = controller.stream(stream)
     return reply(found.window(position_from_wire(body.position), body.domain)._asdict())
 
@@ -183,7 +182,7 @@ async def time_window(
 async def get_segment_times(
     controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
 ) -> Response:
-    """Return how far a position is in each segment, in time, and in which order to read them."""
+    """Return how far a position is in each segment, in time, and the order to read segments in."""
     position = position_from_wire(body.position)
     found = locate_position(controller.stream(stream), position, body.domain)
     return reply(SegmentTimesAnswer.of(found))
@@ -203,15 +202,18 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     require_known: bool = False,
     wait_ms: WaitQuery = 0,
 ) -> Response:
-    """Return the first mark with lower >= `complete_to`: read up to its cut to have it all.
+    """Return the first mark with lower >= `complete_to`. Rows up to its cut are complete.
 
-    Waits up to `wait_ms` for it. `late` has the writers whose late rows may have times from `since`
-    on, without it all below `complete_to`.
+    If there is no such mark, wait up to `wait_ms` for it. `late` contains the writers whose late
+    rows may have times from `since` to `complete_to`, or any time below it.
 
-    With `require`, it is the first such mark at which these writers vouch for the time; with
-    `require_all`, at which all that the stream expects do and nobody is missing; with
-    `require_known`, at which no writer is missing that was a member. What no mark has is in
-    `unmet`.
+    Each of these options selects the first such mark that meets a condition:
+
+    - `require`: these writers vouch for the time.
+    - `require_all`: all writers that the stream expects vouch for it, and no writer is missing.
+    - `require_known`: no writer is missing that was a member.
+
+    If no mark meets them all, `unmet` lists the writers that are missing or do not vouch.
     """
     if since is not None and since >= complete_to:
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
@@ -245,12 +247,14 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     wait_ms: WaitQuery = 0,
     changed_since: requests.Int64 | None = None,
 ) -> Response:
-    """Return the complete windows that end after a time; waits up to `wait_ms` for the first.
+    """Return the complete windows that end after a time, or wait up to `wait_ms` for the first.
 
-    One of the windows begins at `origin`. The answer ends after `limit` windows or 4 MiB;
-    `has_more` is true if more follow. With `changed_since` (Unix ms of the controller's clock), it
-    has only the windows of which rows were reported late from that moment on, and `late` only those
-    rows; that is answered at once.
+    One window starts at `origin`. The answer has at most `limit` windows or 4 MiB. If more windows
+    follow, `has_more` is true.
+
+    With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
+    reported late from that moment on are returned. `late` then contains only these rows. This
+    request does not wait.
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:
@@ -276,13 +280,13 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
 async def _answer_windows(
     state: StreamState, domain: str | None, found: Iterable[CompleteWindow]
 ) -> Iterator[CompleteWindowAnswer]:
-    """Return the answers of windows, each with who vouches for it."""
+    """Return the answer for each window, with the writers that vouch for it."""
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     return map(CompleteWindowAnswer.of, windows, by)
 
 
-async def _answer_changed(  # noqa: PLR0913, PLR0917 - what is asked
+async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of the query's
     controller: Controller,
     stream: str,
     domain: str | None,
@@ -291,7 +295,7 @@ async def _answer_changed(  # noqa: PLR0913, PLR0917 - what is asked
     after: int | None,
     limit: int,
 ) -> Response:
-    """Return the complete windows of which rows were reported late from `since` on."""
+    """Return the complete windows with rows that were reported late from `since` on."""
     state = controller.stream(stream)
     history, coverage = state.history(domain), state.coverage(domain)
     found = find_changed_windows(history, tiling, coverage, since, after=after)
@@ -311,7 +315,7 @@ async def _answer_changed(  # noqa: PLR0913, PLR0917 - what is asked
 
 
 @router.put(READER_PATH, response_model=shape(GroupAnswer), operation_id="reportPosition")
-async def report(  # noqa: PLR0913 - who reports what
+async def report(  # noqa: PLR0913 - one parameter for each of the request's
     controller: ControllerDep,
     call: CallDep,
     stream: StreamName,
@@ -320,7 +324,7 @@ async def report(  # noqa: PLR0913 - who reports what
     *,
     body: requests.ReaderReport,
 ) -> Response:
-    """Report how far a reader of the group has read."""
+    """Report the position of a reader of the group."""
     position = position_from_wire(body.position)
     own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
     state, found = await controller.report(
@@ -339,7 +343,7 @@ async def offline(
     reader: PathName,
     body: requests.ReaderLeave,
 ) -> Response:
-    """Put the reader's segments back to this position; the reader no longer counts."""
+    """Move the reader's segments back to this position, and stop counting the reader."""
     position = position_from_wire(body.position)
     state, found = await controller.offline(stream, group, reader, position)
     return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
@@ -352,7 +356,7 @@ async def list_groups(
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """List the reader groups by name, a page at a time."""
+    """List the reader groups by name, in pages."""
     state, now = controller.stream(stream), controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]
@@ -367,10 +371,10 @@ def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
 
 @router.get(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
-    """Return the group's position, readers, windows, and by domain how far behind it and they are.
+    """Return the group's position, readers and windows, and how far behind it is, by domain.
 
-    `rank` is how many segments a reader holds times its own share of the largest `behind`: the
-    greatest has most to hand over.
+    Each reader's `rank` is the number of its segments times its share of the largest `behind`. The
+    reader with the highest rank has the most to hand over.
     """
     return await _answer_group(controller, stream, group)
 
@@ -383,7 +387,7 @@ async def change_group(
     group: PathName,
     body: requests.GroupChanges,
 ) -> Response:
-    """Decide when the group has a backlog; a group without any report yet is created."""
+    """Set when the group has a backlog. A group that does not exist is created."""
     policy = None if body.backlog is None else BacklogPolicy(**body.backlog.model_dump())
     limits = controller.limits.readers
     await controller.change(
@@ -414,6 +418,6 @@ async def _answer_group(controller: Controller, stream: str, group: str) -> Resp
 
 @router.delete(GROUP_PATH, status_code=204, operation_id="removeReaderGroup")
 async def remove_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
-    """Remove the group with its position; a reader that reports afterwards begins a new one."""
+    """Remove the group and its position. A later report creates a new group."""
     await controller.remove_group(stream, group)
     return Response(status_code=204)

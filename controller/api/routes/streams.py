@@ -1,4 +1,4 @@
-"""Routes of the streams themselves: settings, notes, scale events, truncation."""
+"""Routes for streams: settings, notes, scale events, seal, truncation and changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEEDS_SAME_OFFSETS = (
 )
 
 DryRunQuery = Annotated[
-    bool, Query(description="report what it would do, without changing anything")
+    bool, Query(description="return the effect of the call without changing anything")
 ]
 
 
@@ -44,7 +44,7 @@ DryRunQuery = Annotated[
 async def list_streams(
     controller: ControllerDep, call: CallDep, after: str | None = None, limit: LimitQuery = 100
 ) -> Response:
-    """List the streams that may be read by name, a page at a time."""
+    """List the streams that the caller may read by name, in pages."""
     may_read = call.holder.grant.may_read
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
@@ -69,7 +69,7 @@ async def put_stream(
 ) -> Response:
     """Create the stream, or change the settings that are given.
 
-    A dry run, of a stream that exists, answers how many marks would be dropped for good.
+    A dry run requires an existing stream. It returns how many marks would be dropped for good.
     """
     changes = changes or requests.StreamChanges()
     if changes.log is not None and not changes.same_offsets:
@@ -86,13 +86,13 @@ async def put_stream(
 
 @router.get("/{stream}", response_model=shape(StreamAnswer), operation_id="getStream")
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
-    """Return settings, creation id, the last mark per domain and the scale events."""
+    """Return the stream's settings, creation id, last mark per domain and scale events."""
     return reply(StreamAnswer.of(controller.stream(stream).summary()))
 
 
 @router.delete("/{stream}", status_code=204, operation_id="deleteStream")
 async def delete_stream(controller: ControllerDep, stream: StreamName) -> Response:
-    """Remove the stream with its marks, notes and readers."""
+    """Delete the stream with its marks, notes and readers."""
     await controller.drop_stream(stream)
     return Response(status_code=204)
 
@@ -107,9 +107,9 @@ async def delete_stream(controller: ControllerDep, stream: StreamName) -> Respon
 async def note_time(
     controller: ControllerDep, call: CallDep, stream: StreamName, request: Request
 ) -> Response:
-    """Note time: up to 1000 notes; 200 means that every accepted one is durable.
+    """Note time with up to 1000 notes. With status 200, every accepted note is durable.
 
-    If every note is refused the answer is 422, with the members of this answer in the problem.
+    If every note is refused, the status is 422, and the problem also has the fields of this answer.
     """
     body = await request.body()
     answer = await route.answer_notes(controller, call._replace(stream=stream), body)
@@ -120,7 +120,7 @@ async def note_time(
 async def scale(
     controller: ControllerDep, order: OrderDep, stream: StreamName, event: requests.ScaleRequest
 ) -> Response:
-    """Seal segments at their final offsets and create successors; a repeat is a no-op."""
+    """Seal segments at their final offsets and create their successors. Repeating it is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
     taken = ScaleEvent(position_from_wire(event.sealed), created)
     state, _ = await controller.change(stream, operations.scale, order, taken)
@@ -134,9 +134,9 @@ async def seal(
     stream: StreamName,
     body: Annotated[requests.SealBody | None, Body()] = None,
 ) -> Response:
-    """End the stream for good: every member is finished, and each domain has its last mark.
+    """End the stream for good: all members are finished, and each domain gets its last mark.
 
-    The same body again changes nothing.
+    Sending the same body again changes nothing.
     """
     asked = body or requests.SealBody()
     request = SealRequest(position_from_wire(asked.cut), asked.final_times)
@@ -155,7 +155,7 @@ async def truncate(
     *,
     dry_run: DryRunQuery = False,
 ) -> Response:
-    """Drop the marks before the one that a reader exactly at the cut needs; never the last."""
+    """Drop the marks that readers at or after the cut do not need. The last mark is kept."""
     cut = position_from_wire(body.cut)
     if dry_run:
         found = controller.stream(stream)
@@ -172,7 +172,7 @@ async def list_changes(
     before: Annotated[int | None, Query(ge=1, le=MAX_INT64)] = None,
     limit: LimitQuery = 100,
 ) -> Response:
-    """List what operators changed, by whom and why, the newest first."""
+    """List the changes by operators, with caller and reason, newest first."""
     found = await controller.views.changes(stream, before=before, limit=limit + 1)
     changes = [made_of(ChangeAnswer, each, number=number) for number, each in found[:limit]]
     return reply(ChangesPage(changes, found[limit - 1][0] if len(found) > limit else None))

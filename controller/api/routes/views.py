@@ -1,4 +1,4 @@
-"""Routes for overviews: all streams at a glance, how a watermark moved, segments."""
+"""Routes for overviews: all streams, the history of a watermark, and segments."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     start: StartQuery = 0,
     limit: LimitQuery = 50,
 ) -> Response:
-    """Show the streams that may be read: those in trouble first, or by name.
+    """List the streams that the caller may read, by trouble or by name.
 
-    By name also while other controllers own some of them, which this one does not ask. Trouble is,
-    in this order: a writer that is missing from a silent stream, one that holds the watermark for
-    long, and writers that are excluded.
+    Streams in trouble come first, in this order:
+
+    - streams that are silent because a writer is missing,
+    - streams whose watermark a writer has held for long,
+    - streams with excluded writers.
+
+    By name, the list also has streams that other controllers own. Their owners are not called.
     """
     controller.check_serving()
     may_read = call.holder.grant.may_read
@@ -53,7 +57,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     "/streams/{stream}/overview", response_model=shape(StreamRow), operation_id="getStreamOverview"
 )
 async def get_stream_overview(controller: ControllerDep, stream: StreamName) -> Response:
-    """Show the row that the overview has of a stream, as its owner knows it."""
+    """Return the stream's row of the overview."""
     return reply(build_stream_row(controller.stream(stream), controller.now))
 
 
@@ -67,9 +71,9 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
     to: MomentQuery = None,
     points: Annotated[int, Query(ge=1, le=2000)] = 600,
 ) -> Response:
-    """Show how the watermark moved over wall time, in at most `points` points.
+    """Return how the watermark advanced over wall time, in at most `points` points.
 
-    By default from the first mark that is kept until now.
+    The default period is from the first mark that is kept until now.
     """
     return reply(await controller.views.history(stream, domain, from_, to, points=points))
 
@@ -84,7 +88,7 @@ async def list_segments(
     start: StartQuery = 0,
     limit: LimitQuery = 100,
 ) -> Response:
-    """List the segments by number: state, extent, and who wrote there, of 10,000 members."""
+    """List the segments by number, with their state, extent and writers (of 10,000 members)."""
     rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)
     further = start + limit if len(rows) > limit else None
     return reply(SegmentsPage(controller.now_ms, rows[:limit], further))

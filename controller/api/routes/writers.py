@@ -1,4 +1,4 @@
-"""Routes of a stream's writers: who holds the watermark, what if, and operator actions."""
+"""Routes for a stream's writers: list, explain, ledger, and operator actions."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ async def list_writers(  # noqa: PLR0913 - one parameter for each of the query's
     start: StartQuery = 0,
     limit: LimitQuery = 100,
 ) -> Response:
-    """List the members, the longest holder of time first: of `domain`, or of all.
+    """List the members of `domain`, or of all domains, longest holder first.
 
-    `states` counts all members of the stream, whatever is searched for.
+    `states` always counts all members of the stream.
     """
     state, query = controller.stream(stream), WriterQuery(start, limit, domain, search)
     return reply(inspection.writers(state, query, controller.now))
@@ -77,10 +77,10 @@ async def remove_writer(
     writer: WriterName,
     unless_noted_since: Annotated[int | None, Query(ge=0, le=MAX_INT64)] = None,
 ) -> Response:
-    """Exclude a writer now, at its last position; the watermark no longer waits for it.
+    """Exclude a writer now, at its last position. The watermark no longer waits for it.
 
-    Its times no longer count. What it writes below the watermark afterwards is late. With
-    `unless_noted_since` (Unix ms) it is refused if the writer has noted after that moment.
+    The writer's times no longer count, and rows that it later writes below the watermark are late.
+    With `unless_noted_since` (Unix ms), the call fails if the writer has noted since.
     """
     state, _ = await controller.change(stream, operations.remove, order, writer, unless_noted_since)
     return _answer_row(controller, state, writer)
@@ -94,7 +94,7 @@ async def hold_writer(
     writer: WriterName,
     body: requests.HoldRequest,
 ) -> Response:
-    """Wait for a writer for `for_ms`, whatever its timeout."""
+    """Wait for a writer for `for_ms`, regardless of its timeout."""
     state, _ = await controller.change(stream, operations.hold, order, writer, body.for_ms)
     return _answer_row(controller, state, writer)
 
@@ -103,7 +103,7 @@ async def hold_writer(
 async def release_writer(
     controller: ControllerDep, order: OrderDep, stream: StreamName, writer: WriterName
 ) -> Response:
-    """End the hold: the writer's timeout applies again."""
+    """End the hold, so that the writer's timeout applies again."""
     state, _ = await controller.change(stream, operations.hold, order, writer, None)
     return _answer_row(controller, state, writer)
 
@@ -119,11 +119,11 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     position: PositionDep,
     limit: LimitQuery = HOLDERS_NAMED,
 ) -> Response:
-    """Explain which writers hold the watermark back, and where it would be without each of them.
+    """Return which writers hold the watermark, and where it would be without each of them.
 
-    With `exclude` or `writer_timeout_ms`, `would` says what would happen if those writers were
-    removed, or the timeout changed; nothing changes. With `position`, `reader` says which segments
-    a reader there waits for.
+    With `exclude` or `writer_timeout_ms`, `would` is the effect of removing these writers, or of
+    changing the timeout. Nothing is changed. With `position`, `reader` contains the segments that a
+    reader at this position waits for.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
     state, now = controller.stream(stream), controller.now
@@ -141,7 +141,7 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     limit: LimitQuery = 100,
     order: Annotated[Literal["oldest", "newest"], Query(description="which come first")] = "oldest",
 ) -> Response:
-    """List the marks that advanced without a writer, by their seq, and the late rows."""
+    """List the marks that advanced without a writer, by seq, and the late rows."""
     state = controller.stream(stream)
     state.history(domain)
     late = state.late[state.settings.domain_or_default(domain)]
