@@ -25,7 +25,12 @@ from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
-from controller.api.wire.answers import AccessAnswer, ControllerAnswer, ControllersAnswer, made_of
+from controller.api.wire.answers import (
+    AccessAnswer,
+    ControllerAnswer,
+    ControllersAnswer,
+    build_from,
+)
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.requests import REF
@@ -75,10 +80,10 @@ async def metrics(controller: ControllerDep) -> Response:
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
-own = APIRouter(tags=["access"])
+access_routes = APIRouter(tags=["access"])
 
 
-@own.get(
+@access_routes.get(
     "/access",
     operation_id="getAccess",
     response_model=shape(AccessAnswer),
@@ -100,7 +105,7 @@ async def access(request: Request, call: CallDep) -> Response:
     return reply(answer)
 
 
-@own.get(
+@access_routes.get(
     "/controllers",
     operation_id="listControllers",
     response_model=shape(ControllersAnswer),
@@ -112,7 +117,7 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
     found = await controller.replicas()
-    each = [made_of(ControllerAnswer, record, buckets=count) for record, count in found]
+    each = [build_from(ControllerAnswer, record, buckets=count) for record, count in found]
     return reply(ControllersAnswer(each, await controller.risk(check=check)))
 
 
@@ -137,8 +142,8 @@ class Api(FastAPI):
         with Api.describing:
             if Api.document is None:
                 Api.document = self._build_document()
-        anybody: list[dict[str, Any]] = [] if self.gate.is_token_required() else [{}]
-        return Api.document | {"security": [{"token": []}, *anybody]}
+        unauthenticated: list[dict[str, Any]] = [] if self.gate.is_token_required() else [{}]
+        return Api.document | {"security": [{"token": []}, *unauthenticated]}
 
     def _build_document(self) -> dict[str, Any]:
         document: dict[str, Any] = _tighten(super().openapi())
@@ -219,7 +224,7 @@ def create_api(
     api.gate = gate or Gate()
     api.state.controller = controller
     problems.install(api)
-    for router in (own, streams.router, writers.router, readers.router, views.router):
+    for router in (access_routes, streams.router, writers.router, readers.router, views.router):
         api.include_router(router, prefix="/v1", dependencies=[Depends(check_parameters)])
     api.include_router(health)
     api.include_router(assets.router)

@@ -106,12 +106,12 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
     names_domains = any(_concerns_domains(result) for result, _ in runs)
     if not (refused or names_domains):
         return _encode_all_accepted(encoded)
-    beside: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
+    facts: dict[str, Any] = {"refused": refused, "results": msgspec.Raw(encoded)}
     if names_domains:
-        beside["domains"] = controller.stream(stream).settings.domains
+        facts["domains"] = controller.stream(stream).settings.domains
     if refused < len(results):
-        return Answer.of(200, _encoder.encode(beside))
-    return build_problem(422, "notes_refused", _describe_refusals(runs), **beside)
+        return Answer.of(200, _encoder.encode(facts))
+    return build_problem(422, "notes_refused", _describe_refusals(runs), **facts)
 
 
 @lru_cache(maxsize=16)

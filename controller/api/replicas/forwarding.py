@@ -126,7 +126,7 @@ class Forwarding:
 
     @contextmanager
     def _reserve_room(self, size: int) -> Iterator[None]:
-        """Count the request among those that wait for other controllers; raises `Overloaded`."""
+        """Count a request that waits for another controller; raises `Overloaded`."""
         most = self._controller.limits.waiting_requests
         if self._waiting >= most or (self._waiting and self._bytes + size > FORWARDED_BYTES):
             message = f"{self._waiting} requests wait for another controller; try again"

@@ -1,4 +1,4 @@
-"""The secret by which the controllers of one database authenticate to each other."""
+"""The shared secret that authenticates the controllers of one database to each other."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from controller.api.wire.answers import (
     GroupsPage,
     MarksAnswer,
     SegmentTimesAnswer,
-    made_of,
+    build_from,
     windows_of,
 )
 from controller.api.wire.encoding import encode, page_of, reply, shape
@@ -211,7 +211,7 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
 
     - `require`: these writers vouch for the time.
     - `require_all`: all writers that the stream expects vouch for it, and no writer is missing.
-    - `require_known`: no writer is missing that was a member.
+    - `require_known`: no writer that had joined is missing.
 
     If no mark meets them all, `unmet` lists the writers that are missing or do not vouch.
     """
@@ -366,7 +366,7 @@ async def list_groups(
 def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
     group = state.groups[row.group]
     lags = find_lags(state, state.windows(group.position))
-    return made_of(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
+    return build_from(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
 
 
 @router.get(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")

@@ -1,1 +1,1 @@
-"""The server, and the bounds on its connections."""
+"""The HTTP server, and the limits on its connections."""

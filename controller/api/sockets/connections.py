@@ -1,19 +1,20 @@
-"""Bounds on what a connection may bring, for which uvicorn has no setting.
+"""Limits on connections that uvicorn has no settings for.
 
-With httptools uvicorn buffers a head of any size, parses pipelined requests far ahead of its
-answers and has no time limit before the first answer. A `Connection` stands between the network and
-uvicorn's protocol: it is the protocol of the one and the transport of the other, by asyncio's
-public interface. It passes on what arrives, a piece in each iteration of the event loop,
+With httptools, uvicorn buffers heads of any size and parses pipelined requests far ahead. It also
+has no timeout before the first answer. A `Connection` sits between the network and uvicorn's
+protocol, and uses only public interfaces of asyncio. To uvicorn's protocol it is the transport. It
+passes on one piece of the received data in each iteration of the event loop, with these limits:
 
-- until the app has a whole request: what follows is parsed after its answer;
-- until the app has received nothing of the last `MOST_UNSEEN` bytes (a head, chunk extension or
-  trailer): then it answers 431 and closes;
-- until `request_s` passed without a whole head or, after that, without a whole body: then it
-  closes, at most half as long later. To answer may take any time, and the silence after an answer
-  is uvicorn's `timeout_keep_alive`.
+- Once the app has a whole request, the next request is passed on only after the answer.
+- If the app has received nothing of the last `MOST_UNSEEN` bytes (a head, chunk extension or
+  trailer), the connection answers 431 and closes.
+- If a whole head does not arrive within `request_s`, or then a whole body, the connection closes.
+  This takes up to 1.5 times `request_s`.
 
-The app answers each request inside of `with scope["state"]["connection"]:`, reads its body before
-it waits for anything else, and reports each part of it by `receive_more`.
+An answer may take any time. uvicorn's `timeout_keep_alive` limits the silence after an answer.
+
+The app answers each request inside `with scope["state"]["connection"]:`. It reads the body before
+it waits for anything else, and reports each part by `receive_more`.
 """
 
 import asyncio
@@ -24,17 +25,17 @@ PIECE_BYTES = 16 * 1024
 MOST_UNSEEN = 64 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
-# httptools ends a request with `Upgrade` at its head and parses its body as the next request. A
-# server may ignore the field, so it is passed on under another name of the same length. That harms
-# no body: no line of JSON begins so. A field that is cut in two stays, and the app refuses it.
+# At `Upgrade`, httptools ends the request and parses its body as the next request. A server may
+# ignore this header, so it is renamed to a name of the same length. Bodies stay intact, because no
+# line of JSON begins like this. The app refuses a header that is split between two pieces.
 UPGRADE_HEADER = re.compile(rb"\r\n[Uu]pgrade:")
 
 
 class Connection(asyncio.Protocol):
-    """A connection that brings one request at a time to a protocol of the server."""
+    """A connection that passes one request at a time to the server's protocol."""
 
-    def __init__(self, protocol: Any, request_s: float, app_state: Any, **given: Any) -> None:  # noqa: ANN401 - as uvicorn makes its own
-        """Create the server's protocol, whose app gets this connection in its state."""
+    def __init__(self, protocol: Any, request_s: float, app_state: Any, **given: Any) -> None:  # noqa: ANN401 - as in uvicorn
+        """Create the server's protocol, and add this connection to the app's state."""
         self._server = protocol(app_state={**app_state, "connection": self}, **given)
         self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]
@@ -44,27 +45,25 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Timeout | None = None
 
     def __enter__(self) -> None:
-        """Begin a request, whose head has been parsed."""
+        """Start a request whose head has been parsed."""
         self._unseen, self._since = 0, self._loop.time()
 
     def receive_more(self, *, is_whole: bool) -> None:
-        """Pass on more of the body, or nothing until the request is answered."""
+        """Restart the limits for the rest of the body, or stop reading if the body is whole."""
         self._unseen, self._is_whole = 0, is_whole
 
     def __exit__(self, *_: object) -> None:
-        """End the request."""
         self._unseen, self._is_whole, self._since = 0, False, float("inf")
         self._send()
         self._pass_on_soon()
 
     def end_on_hang_up(self, waiting: asyncio.Timeout | None) -> None:
-        """Have that end once the caller has hung up, which it may have done already."""
+        """Expire this timeout when the client hangs up, or now if it already has."""
         self._waiting = waiting
         if waiting is not None and self._network.is_closing():
             waiting.reschedule(self._loop.time())
 
-    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - one to read and to write
-        """Wait for the first request."""
+    def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - for reading and writing
         self._network, self._since = transport, self._loop.time()
         for name in ("abort", "is_closing", "get_extra_info"):
             setattr(self, name, getattr(transport, name))
@@ -73,9 +72,9 @@ class Connection(asyncio.Protocol):
         self._check_time()
 
     def write(self, data: bytes) -> None:
-        """Send it with the next part, if that comes in the same iteration of the event loop.
+        """Send the data together with the next part if that is written in the same iteration.
 
-        An answer is a head and a body: two calls of the system would take a tenth of a note's time.
+        An answer has a head and a body. Two system calls would take 10% of a note's time.
         """
         self._unsent.append(data)
         if len(self._unsent) == 1:
@@ -84,12 +83,11 @@ class Connection(asyncio.Protocol):
             self._send()
 
     def close(self) -> None:
-        """Send what is held, then close."""
         self._send()
         self._network.close()
 
     def _send(self) -> None:
-        """Send what is held; to a caller that hung up nothing, which would log a traceback."""
+        """Send the buffered data unless the client hung up, because that would log a traceback."""
         if self._unsent:
             self._sending.cancel()
             if not self._network.is_closing():
@@ -98,15 +96,13 @@ class Connection(asyncio.Protocol):
             del self._sending
 
     def data_received(self, data: bytes) -> None:
-        """Pass the data on, after what is held."""
         self._held += data
         self._pass_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection to the server.
+        """Report the end of the connection to the server, and drop all references to it.
 
-        Nothing that refers to this connection is kept: in a circle both would stay until a full
-        collection, which hardly comes.
+        A reference cycle would keep both objects until a full garbage collection, which is rare.
         """
         self._timer.cancel()
         if self._waiting is not None:
@@ -117,22 +113,20 @@ class Connection(asyncio.Protocol):
         del self.pause_writing, self.resume_writing
 
     def pause_reading(self) -> None:
-        """Let the server finish what it has."""
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Pass on more, unless the app finds its request whole."""
         self._is_paused = False
         self._pass_on_soon()
 
     def _pass_on_soon(self) -> None:
-        """Pass on, but not before a request that was parsed ahead has begun."""
+        """Pass on more data later, after a request that is already parsed has started."""
         if self._held:
             self._next.cancel()
             self._next = self._loop.call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
-        """Pass on a piece if the server is to have it; read on if nothing is left."""
+        """Pass on a piece if the server can process it. Read more if nothing is left."""
         if self._held and not (self._is_whole or self._is_paused or self._network.is_closing()):
             if self._unseen >= MOST_UNSEEN:
                 self.write(TOO_LARGE)

@@ -1,4 +1,4 @@
-"""How the app is served: uvicorn, with a shutdown that answers every caller."""
+"""Serves the app by uvicorn, with a shutdown that answers every request."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ GRACE_S = 10
 FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
 
 REQUEST_S = 30.0
-"""How long a connection may go without a request, or take to send a whole one."""
+"""Timeout of an idle new connection, and of sending a whole request."""
 
 COMMITS_WAIT_S = 0.001
-"""How long a commit waits for the interpreter's lock; much less than a batch runs."""
+"""How long a commit waits for the interpreter's lock. A batch takes much longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen, and the PEM files of a certificate and its key for TLS."""
+    """The address to listen on, and for TLS the PEM files of a certificate and its key."""
 
     host: str
     port: int
@@ -65,7 +65,7 @@ class ListenAddress:
 
 
 async def _watch_files() -> None:
-    """Log now and then that no file can be opened: new connections are closed unanswered."""
+    """Log at intervals if no file can be opened, because new connections are then closed."""
     while True:
         await asyncio.sleep(FILES_EVERY_S)
         try:
@@ -76,10 +76,10 @@ async def _watch_files() -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that answers long polls and releases its streams when it receives a signal to stop.
+    """A server that answers long polls and releases its streams as soon as it is to stop.
 
-    uvicorn waits for open requests before it ends the app's lifespan: a long poll would keep a
-    stopping controller up for its whole wait, and one slow request all of its streams.
+    uvicorn waits for open requests before it ends the app's lifespan. A long poll or a slow request
+    would then delay the release of all streams.
     """
 
     def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen, and log the address: the system may have chosen the port."""
+        """Listen and log the address, because the operating system may have chosen the port."""
         self._loop = asyncio.get_running_loop()
         self._watching = self._loop.create_task(_watch_files(), name="files")
         await super().startup(sockets)
@@ -98,10 +98,10 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals to stop; once it has stopped, a further signal does not kill the process.
+        """Handle SIGTERM and SIGINT. After a normal shutdown, another signal is ignored.
 
-        uvicorn would raise the signal again, and another would hit an interpreter that is exiting
-        and handles none. Only a server that had to be forced to stop may be killed by one more.
+        uvicorn would raise the signal again, and kill the interpreter while it exits. If the
+        shutdown had to be forced, another signal may kill the process.
         """
         for sig in (SIGTERM, SIGINT):
             signal(sig, self.handle_exit)
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
                 signal(sig, SIG_DFL if self.force_exit else SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin the shutdown on a signal, which may arrive at any point."""
+        """Start the shutdown. A signal may arrive at any point of the program."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._controller.prepare_to_stop)
         super().handle_exit(sig, frame)
@@ -121,10 +121,10 @@ class Server(uvicorn.Server):
 def serve(
     app: ASGIApp, controller: Controller, place: ListenAddress, advertise: str | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT; every request that was taken is answered.
+    """Serve until SIGTERM or SIGINT, and answer every accepted request.
 
-    Other controllers on the database find this one at `advertise`, by default where it listens.
-    Raises `Rejected`.
+    Other controllers of the database use the URL `advertise` to reach this one. By default it is
+    the address that this controller listens on. Raises `Rejected`.
     """
     called = None if advertise is None else normalize_url(advertise)
     _tune()
@@ -153,7 +153,7 @@ def serve(
 
 
 def guard(config: uvicorn.Config) -> None:
-    """Load `config`, and have it serve guarded connections, and answers of the types they name."""
+    """Load `config` with guarded connections, and forbid browsers to guess media types."""
     config.headers.append(("x-content-type-options", "nosniff"))
     config.load()
     guarded = partial(Connection, config.http_protocol_class, REQUEST_S)
@@ -161,12 +161,12 @@ def guard(config: uvicorn.Config) -> None:
 
 
 def normalize_url(url: str) -> str:
-    """Return a URL to which paths can be added, by which others call; raises `Rejected`.
+    """Return the URL of this controller without a trailing slash; raises `Rejected`.
 
     >>> normalize_url("https://replica-1.internal:7464/")
     'https://replica-1.internal:7464'
     """
-    if "@" in url:  # which is not repeated: there may be a password before it
+    if "@" in url:  # the message does not repeat the URL, because it may contain a password
         raise Rejected(
             "--advertise must not contain a user or password: leave out the part before the @"
         )
@@ -181,18 +181,18 @@ def normalize_url(url: str) -> str:
 
 
 def _tune() -> None:
-    """Set the interpreter up for one loop that is busy, and a thread that commits."""
-    # What is loaded stays: without this a full collection over 100,000 members stops
-    # everything for 160 ms.
+    """Tune the interpreter for one busy event loop and a thread that commits."""
+    # Loaded objects are never freed. Without this, a full collection over 100,000 members stops
+    # the process for 160 ms.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
-    # A commit asks for the interpreter's lock after each statement. It would get it after 5 ms each
-    # time, so not before the loop has nothing to do, and then the loop would wait for the commit.
+    # A commit requests the interpreter's lock after each statement. At the default of 5 ms it would
+    # get the lock only when the loop is idle, and then the loop would wait for the commit.
     sys.setswitchinterval(COMMITS_WAIT_S)
 
 
 def _bind_socket(place: ListenAddress) -> socket:
-    """Return a socket of that place, which does not listen yet; raises `Rejected`."""
+    """Return a bound socket that does not listen yet; raises `Rejected`."""
     bound = socket(AF_INET6 if ":" in place.host else AF_INET)
     bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     try:
@@ -204,7 +204,7 @@ def _bind_socket(place: ListenAddress) -> socket:
 
 
 def _find_advertised_url(config: uvicorn.Config, listening: socket) -> str:
-    """Return where others reach the socket: by the machine's name if it listens everywhere."""
+    """Return the URL for other controllers, with the machine's name if all addresses are bound."""
     url = _build_url(config, listening)
     for everywhere in ("//0.0.0.0:", "//[::]:"):
         url = url.replace(everywhere, f"//{getfqdn()}:")

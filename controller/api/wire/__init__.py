@@ -1,1 +1,1 @@
-"""JSON and its errors, as requests bring them and answers have them."""
+"""The JSON of requests, answers and errors."""

@@ -1,6 +1,6 @@
-"""The answers that differ from the values that they consist of; the others are those values.
+"""Answers whose fields differ from the values of the service.
 
-OpenAPI shows both as they are declared, see `encoding.shape`.
+The service's other values are sent unchanged. OpenAPI describes both by `encoding.shape`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def _names(answer: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(get_type_hints(answer))
 
 
-def made_of(answer: Callable[..., A], value: object, **more: object) -> A:
-    """Return an answer with these fields, and its others as the value has them.
+def build_from(answer: Callable[..., A], value: object, **more: object) -> A:
+    """Return an answer with the fields `more`, and all other fields from the value.
 
     >>> from noted_time import Waiting
-    >>> made_of(Waiting, Waiting("UA", 5, 20, 80), time=None)
+    >>> build_from(Waiting, Waiting("UA", 5, 20, 80), time=None)
     Waiting(writer='UA', time=None, held_for_ms=20, times_out_in_ms=80)
     """
     names = _names(answer)
@@ -60,7 +60,7 @@ def made_of(answer: Callable[..., A], value: object, **more: object) -> A:
 
 
 class SealAnswer(msgspec.Struct):
-    """When (Unix ms) a stream was sealed, and its final cut."""
+    """When a stream was sealed (Unix ms), and its final cut."""
 
     at: int
     cut: Mapping[int, int]
@@ -68,9 +68,9 @@ class SealAnswer(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamAnswer(StreamSettings):
-    """A stream: its creation id, settings, last mark per domain, scale events, and its seal.
+    """A stream: its creation id, settings, last mark per domain, scale events and seal.
 
-    `logs` are the ids of the logs that its positions are of, the present one last.
+    `logs` are the ids of the logs that its positions were in. The present log is the last.
     """
 
     name: str
@@ -81,13 +81,12 @@ class StreamAnswer(StreamSettings):
     logs: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Check nothing: the settings were checked when they were made."""
+        """Skip the checks, because the settings were checked when they were created."""
 
     @classmethod
     def of(cls, summary: StreamSummary, **more: Any) -> Self:  # noqa: ANN401 - further fields
-        """Return the answer of a stream."""
         record = summary.record
-        return made_of(
+        return build_from(
             cls,
             record.settings,
             name=record.name,
@@ -102,36 +101,36 @@ class StreamAnswer(StreamSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedAnswer(StreamAnswer):
-    """The stream; how many marks of each domain were dropped, or would be."""
+    """A stream, and how many marks of each domain were dropped or would be dropped."""
 
     dropped: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TruncatedAnswer(DroppedAnswer):
-    """`beyond` says that the cut is beyond the last mark of some domain."""
+    """A truncated stream. `beyond` is true if the cut is beyond the last mark of some domain."""
 
     beyond: bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class SealedAnswer(StreamAnswer):
-    """The stream; `never_noted` has members that joined and noted no time, at most 1000."""
+    """A sealed stream. `never_noted` are members that joined but noted no time, at most 1000."""
 
     never_noted: Sequence[str]
 
 
 class StreamsPage(msgspec.Struct):
-    """A page of streams by name; `next` is the `after` of the next page."""
+    """A page of streams by name. `next` is the `after` of the next page."""
 
     streams: Sequence[StreamAnswer]
     next: str | None
 
 
 class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"}):
-    """One mark of the ledger, `at` in Unix ms; `by` is who removed a writer.
+    """One mark of the ledger. `at` is in Unix ms, and `by` removed a writer.
 
-    `returned` names the writers that are missing no longer as of this mark.
+    `returned` are the writers that were missing until this mark.
     """
 
     seq: int
@@ -144,10 +143,10 @@ class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"
 
 
 class LedgerPage(msgspec.Struct):
-    """A page of the ledger by seq; `next` is the `after` of the next page, in the same order.
+    """A page of the ledger by seq. `next` is the `after` of the next page in the same order.
 
-    `late` has the rows written below the lower, merged by writer and by hours, the last reported
-    first: at most 100 of `late_count`.
+    `late` are the rows written below the lower, merged by writer and hour. It has the latest 100
+    reports of `late_count`, newest first.
     """
 
     entries: Sequence[EntryAnswer]
@@ -157,9 +156,9 @@ class LedgerPage(msgspec.Struct):
 
 
 class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):
-    """A change of an operator, `at` in Unix ms: `by` whom, and the reason if one was given.
+    """A change by an operator. `at` is in Unix ms, `by` is the caller, and `comment` the reason.
 
-    For changed settings, `was` and `is` have those that changed.
+    For changed settings, `was` and `is` contain only the settings that changed.
     """
 
     number: int
@@ -173,14 +172,14 @@ class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):
 
 
 class ChangesPage(msgspec.Struct):
-    """A page of the changes, the newest first; `next` is the `before` of the next page."""
+    """A page of changes, newest first. `next` is the `before` of the next page."""
 
     changes: Sequence[ChangeAnswer]
     next: int | None
 
 
 class SegmentsPage(msgspec.Struct):
-    """A page of segments by number; `next` is the `start` of the next page."""
+    """A page of segments by number. `next` is the `start` of the next page."""
 
     now: int
     segments: Sequence[SegmentRow]
@@ -188,10 +187,10 @@ class SegmentsPage(msgspec.Struct):
 
 
 class ControllerAnswer(msgspec.Struct):
-    """A controller of the database: where others reach it, its version, the revision of its tables.
+    """A controller of the database: its URL, version, and the revision of its tables.
 
-    The version is null if noted-time is not installed. It connected at `since` (Unix ms), which is
-    null for the only controller of a file.
+    `version` is null if noted-time is not installed. `since` is when the controller connected (Unix
+    ms), or null for a database in a file, which has only one controller.
     """
 
     url: str
@@ -202,10 +201,10 @@ class ControllerAnswer(msgspec.Struct):
 
 
 class ControllersAnswer(msgspec.Struct):
-    """The controllers that share the database, by their URLs.
+    """The controllers that share the database, by URL.
 
-    `risk` says why what was acknowledged may be lost, by a power cut or as the database is damaged,
-    and the remedy; else it is null.
+    `risk` says why acknowledged notes may be lost (by a power cut or a damaged database), and the
+    remedy. Without a risk it is null.
     """
 
     controllers: Sequence[ControllerAnswer]
@@ -213,10 +212,10 @@ class ControllersAnswer(msgspec.Struct):
 
 
 class AccessAnswer(msgspec.Struct):
-    """Whether tokens are required, the id of the one that was shown, and what it permits.
+    """Whether tokens are required, the id of the token that was sent, and its rights.
 
-    `read`, `write` and `writers` are the patterns of names to which it is narrowed; who may
-    `administer` needs none. `version` is that of the controller.
+    `read`, `write` and `writers` are the patterns of names that it is limited to. A token that may
+    `administer` has no limits. `version` is the controller's version.
     """
 
     version: str
@@ -230,13 +229,16 @@ class AccessAnswer(msgspec.Struct):
 
 
 class MarksAnswer(msgspec.Struct):
-    """Marks after a seq; `stream_id` is another one if the stream was recreated under its name.
+    """The marks after a seq.
 
-    `sealed`: no mark follows the last one. `final_cut` is where the stream ends then, null before.
-    `has_more`: the answer ended before the last mark there is. `quiet`: the stream waits for no
-    writer, and no mark follows until one is live again. `ahead_of_stream`: the stream's last mark
-    has a smaller seq than the one asked for, so the database has lost marks. `logs` are the ids of
-    the logs that cuts are of.
+    - `stream_id` differs if the stream was deleted and created again.
+    - `sealed` means that no mark follows the last one.
+    - `final_cut` is the end of a sealed stream, and null before.
+    - `has_more` means that more marks exist than the answer has.
+    - `quiet` means that the stream waits for no writer. No mark follows until a writer is live.
+    - `ahead_of_stream` means that the stream's last mark has a smaller seq than the request. The
+      database has then lost marks.
+    - `logs` are the ids of the logs of the cuts.
     """
 
     stream_id: str
@@ -252,11 +254,11 @@ class MarksAnswer(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class UncoveredAnswer:
-    """The writers that are missing, and those with late rows: at most 100 of each are named.
+    """The missing writers and the writers with late rows, at most 100 of each.
 
-    `missing_joined_later` counts the missing writers that were no members yet. If
-    `missing_is_known` or `late_is_known` is false, what was recorded does not reach back so far,
-    and there may be others.
+    `missing_joined_later` is the number of missing writers that had not joined yet. If
+    `missing_is_known` or `late_is_known` is false, the records do not reach back far enough, so
+    more writers may be missing or late.
     """
 
     missing: Sequence[MissingWriter]
@@ -269,7 +271,7 @@ class UncoveredAnswer:
     before_first_mark: bool
 
 
-def _uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
+def _list_uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
     missing, late = found.missing, found.late
     return {
         "missing": missing.writers,
@@ -285,14 +287,13 @@ def _uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class CutAnswer(Mark, UncoveredAnswer):
-    """The first mark that is complete to a time, and what it lacks: missing writers and late rows.
+    """The first mark that is complete to a time, with its missing writers and late rows.
 
-    `before_first_mark`: `since`, or without it the time itself, is below the first mark there ever
-    was.
-    `has_position` is false if its cut is empty, because its writers noted times and no position.
-    `vouched` says by whom it is complete to the time, and `unmet` what of the question no mark has:
-    writers that are required and do not vouch, or are missing. `logs` are the ids of the logs that
-    it is of.
+    - `before_first_mark` means that `since`, or without it the time, is below the first mark.
+    - `has_position` is false if the cut is empty because the writers noted times but no positions.
+    - `vouched` says which writers vouch for the time.
+    - `unmet` are the required writers that are missing or do not vouch at any mark.
+    - `logs` are the ids of the logs of the cut.
     """
 
     has_position: bool
@@ -304,17 +305,21 @@ class CutAnswer(Mark, UncoveredAnswer):
     def of(cls, mark: Mark, uncovered: Uncovered, **more: object) -> Self:
         """Return the answer of a mark."""
         more["has_position"] = bool(mark.cut.offsets)
-        return made_of(cls, mark, **_uncovered(uncovered), **more)
+        return build_from(cls, mark, **_list_uncovered(uncovered), **more)
 
 
 class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
-    """A complete window from start to end, exclusive: all its rows lie below the cut `to`.
+    """A complete window from `start` to `end` (exclusive). All its rows are below the cut `to`.
 
-    If it is `exact`, none of them lies below `from`. Rows of the `missing` writers, without which
-    the watermark passed the window, may be missing; `excluded` names those that it first passed
-    without there. `late` has the writers that wrote rows of it below the watermark: they are
-    beyond `to`, and more may follow. `before_first_mark`: it begins below the first mark there ever
-    was, so it is not known who is missing. `vouched` says by whom it is complete.
+    - `exact` means that all its rows are at or above the cut `from`.
+    - `missing` are writers that the watermark did not wait for in the window. Their rows may be
+      missing.
+    - `excluded` are the missing writers that were first excluded in this window.
+    - `late` are the writers that wrote rows of the window below the watermark. These rows are
+      beyond `to`, and more may follow.
+    - `before_first_mark` means that the window starts below the first mark. It is then not known
+      which writers are missing.
+    - `vouched` says which writers vouch for the window.
     """
 
     start: int
@@ -337,16 +342,16 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
 
     @classmethod
     def of(cls, window: CompleteWindow, vouched: VouchedBy) -> Self:
-        """Return the answer of a window."""
-        return made_of(cls, window, **_uncovered(window), vouched=vouched)
+        return build_from(cls, window, **_list_uncovered(window), vouched=vouched)
 
 
 class CompleteWindowsPage(msgspec.Struct):
-    """Complete windows in order; `next` is the `after` of the next request.
+    """Complete windows in order. `next` is the `after` of the next request.
 
-    `has_more`: the answer ended before the last one that is complete. `logs` are the ids of the
-    logs that cuts are of. If `changes_are_known` is false, reports of late rows from after the
-    moment asked about are no longer kept: other windows may have changed, too.
+    - `has_more` means that more complete windows exist than the answer has.
+    - `logs` are the ids of the logs of the cuts.
+    - `changes_are_known` is false if some reports of late rows since the requested time are no
+      longer kept. Other windows may then have changed as well.
     """
 
     stream_id: str
@@ -358,7 +363,7 @@ class CompleteWindowsPage(msgspec.Struct):
 
 
 def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
-    """Return by domain whether a group can expect more, as clients report themselves."""
+    """Return by domain whether a group can expect more marks, as states of a writer."""
     states: dict[str, State] = {}
     for domain, window in stream.windows(group.position).items():
         last = stream.histories[domain].last
@@ -369,7 +374,7 @@ def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
 
 
 def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
-    """Return the time window of a group in each domain; msgspec would write tuples as lists."""
+    """Return the time window of a group in each domain, as dicts: msgspec makes tuples lists."""
     windows = stream.windows(group.position)
     return {domain: window._asdict() for domain, window in windows.items()}
 
@@ -377,8 +382,10 @@ def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
 class GroupAnswer(msgspec.Struct):
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
-    `states` are `idle` at the end of a quiet domain, `finished` at that of a sealed one. `backlog`
-    is whether it has one, `because` the reasons, and `since` its beginning in Unix ms.
+    - `states` is `idle` at the end of a quiet domain, and `finished` at the end of a sealed one.
+    - `backlog` is whether the group has a backlog.
+    - `because` are the reasons of the backlog.
+    - `since` is when the backlog began (Unix ms).
     """
 
     position: Mapping[int, int]
@@ -393,9 +400,9 @@ class GroupAnswer(msgspec.Struct):
     def of(
         cls, stream: StreamState, group: ReaderGroup, found: GroupBacklog, **more: object
     ) -> Self:
-        """Return the answer of a group, and whether it has a backlog."""
+        """Return the answer for a group and its backlog."""
         segments = group.segments_by_reader()
-        return made_of(
+        return build_from(
             cls,
             found,
             position=group.position,
@@ -407,7 +414,7 @@ class GroupAnswer(msgspec.Struct):
 
 
 class GroupNowAnswer(GroupAnswer):
-    """A reader group, and per domain how far its lower and each reader are behind the watermark."""
+    """A reader group, and how far it and each reader are behind the watermark, per domain."""
 
     now: int
     behind: Mapping[str, int | None]
@@ -417,9 +424,10 @@ class GroupNowAnswer(GroupAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRowAnswer(GroupRow):
-    """A reader group: readers online, segments of its position, last report if any in Unix ms.
+    """A reader group: readers online, segments of its position, and last report (Unix ms) if any.
 
-    Per domain its window, and how far its lower is behind the watermark.
+    `windows` and `behind` are by domain. `behind` is how far the group's lower is behind the
+    watermark.
     """
 
     windows: Mapping[str, TimeWindow]
@@ -427,7 +435,7 @@ class GroupRowAnswer(GroupRow):
 
 
 class GroupsPage(msgspec.Struct):
-    """A page of reader groups by name; `next` is the `after` of the next page."""
+    """A page of reader groups by name. `next` is the `after` of the next page."""
 
     now: int
     groups: Sequence[GroupRowAnswer]
@@ -435,9 +443,9 @@ class GroupsPage(msgspec.Struct):
 
 
 class SegmentTimeAnswer(msgspec.Struct):
-    """How far a position is in one segment: all events there below `lower` were read.
+    """How far a position is in one segment. All its events below `lower` were read.
 
-    Null before all marks. `behind` is by how much that is below the last mark's lower.
+    `lower` is null before all marks. `behind` is how far it is below the last mark's lower.
     """
 
     lower: int | None
@@ -445,9 +453,9 @@ class SegmentTimeAnswer(msgspec.Struct):
 
 
 class SegmentTimesAnswer(msgspec.Struct):
-    """Where a position stands in each segment; `behind` is the largest of them.
+    """How far a position is in each segment. `behind` is the largest of the segments.
 
-    `order` has the segments that are still to be read, least time first.
+    `order` are the segments that are still to be read, least time first.
     """
 
     segments: Mapping[int, SegmentTimeAnswer]
@@ -456,7 +464,6 @@ class SegmentTimesAnswer(msgspec.Struct):
 
     @classmethod
     def of(cls, times: SegmentTimes) -> Self:
-        """Return the answer of a position."""
         lag = times.lag()
         segments = {
             segment: SegmentTimeAnswer(lower, lag.segments[segment])

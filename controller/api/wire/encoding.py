@@ -1,4 +1,4 @@
-"""The JSON of values and of pages of values, and their schemas for OpenAPI."""
+"""The JSON encoding of values and pages, and their schemas for OpenAPI."""
 
 from __future__ import annotations
 
@@ -19,33 +19,32 @@ from controller.service.long_reads import iterate_in_slices
 from noted_time import StreamCut
 
 ANSWER_BYTES = 4 * 1024 * 1024
-"""An answer ends here, however few items that are: a mark of many segments is large (S17)."""
+"""Maximum size of a page of items. A mark of many segments is large (S17)."""
 
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
-"""The end of that part of a value's docstring which is for callers of the API."""
+"""Matches the end of the part of a docstring that OpenAPI shows."""
 
 Item = TypeVar("Item")
 
 
 def _plain(value: object) -> Mapping[int, int]:
-    """Return the offsets of a cut, in the order of the segments."""
+    """Return the offsets of a cut, sorted by segment."""
     if isinstance(value, StreamCut):
         return dict(sorted(value.offsets.items()))
     raise NotImplementedError
 
 
 encode = msgspec.json.Encoder(enc_hook=_plain).encode
-"""Write a value as JSON: dataclasses and Structs as objects, cuts as their offsets."""
+"""Encodes a value as JSON. Dataclasses and Structs are objects, and cuts are their offsets."""
 
 
 def reply(value: object, status: int = 200) -> Response:
-    """Return a value as a response."""
     return Response(encode(value), status, media_type="application/json")
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting(Generic[Item]):
-    """Encoded items and the last of them; whether the list continues after it."""
+    """The encoded items of a page, the last item, and whether more items follow."""
 
     items: list[Any]
     last: Item | None
@@ -53,7 +52,7 @@ class Fitting(Generic[Item]):
 
 
 async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
-    """Return at most `limit` items, and no more bytes than an answer has, but at least one item."""
+    """Return at most `limit` items and `ANSWER_BYTES`, but at least one item."""
     page: list[Any] = []
     last, room = None, ANSWER_BYTES
     async for item in iterate_in_slices(items):
@@ -68,7 +67,7 @@ async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
 
 @cache
 def shape(value: type[Any]) -> type[BaseModel]:
-    """Return the model of a value's JSON; every field is there, but for omitted defaults.
+    """Return the model of a value's JSON. Each field is required unless its default is omitted.
 
     >>> from noted_time import TimeWindow
     >>> list(shape(TimeWindow).model_fields)
@@ -89,7 +88,7 @@ def shape(value: type[Any]) -> type[BaseModel]:
 
 
 def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
-    """Return the type of a value in JSON, where segments are names, and tuples lists."""
+    """Return the type in JSON. Segment numbers are strings, and tuples are lists."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is StreamCut or (origin is Mapping and parts == (int, int)):
         return Position
@@ -98,7 +97,7 @@ def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
     if origin in {Sequence, list, tuple}:
         return list[_json(parts[0])]  # type: ignore[misc]
     if origin in {Union, UnionType}:
-        return Union[tuple(map(_json, parts))]  # noqa: UP007 - of any number
+        return Union[tuple(map(_json, parts))]  # noqa: UP007 - any number of types
     if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, tuple | msgspec.Struct)):
         return shape(hint)
     return hint

@@ -1,4 +1,4 @@
-"""What is wrong with a field or query parameter, in the words of an answer."""
+"""Describes faults of fields and query parameters for an answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from fastapi import Request
 
 FAULTS_SHOWN = 10
-"""Maximum number of faults of a request that are named."""
+"""Maximum number of faults in an answer."""
 
 BRIEF_LENGTH = 40
-"""Maximum number of characters of a value or name that are repeated."""
+"""Maximum number of characters that are repeated of a value or name."""
 
 UNKNOWN_FIELD = "extra_forbidden"
-"""The fault of a field or query parameter that is not known."""
+"""pydantic's name for the fault of an unknown field or query parameter."""
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -47,22 +47,21 @@ FAULT_WORDS: Mapping[str, str] = {
     "too_long": "must have at most {max_length} entries",
     "too_short": "must have at least {min_length} entries",
 }
-"""What is expected of a field, by the fault that pydantic found."""
+"""The requirement on a field, by the type of fault that pydantic found."""
 
 HIDDEN_PARTS = frozenset(("[key]", "[one]", "[several]"))
-"""Parts of a place that say how pydantic came there, and are not in the body."""
+"""Parts of pydantic's paths that are not in the body."""
 
 PlacedFault = tuple[str, str]
-"""Where a field is, as a path, and why it does not fit."""
+"""The path of a field, and why its value is invalid."""
 
 
 def shorten(text: str) -> str:
-    """Return the text, or its beginning."""
     return text if len(text) <= BRIEF_LENGTH else text[:BRIEF_LENGTH] + "…"
 
 
 def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
-    """Return that a field or parameter of that name does not exist, and which do.
+    """Return a message for an unknown field or parameter, with the known names.
 
     >>> describe_unknown("field", "tiem", ["writer", "time"])
     "unknown field; did you mean 'time'? Known: writer, time"
@@ -76,7 +75,7 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def list_parameters(request: Request) -> list[str]:
-    """Return the query parameters of the route that took a request."""
+    """Return the names of query parameters of the route that matched a request."""
     wanted = request.scope["route"].operation_id
     paths = request.app.openapi()["paths"].values()
     operations = (each for methods in paths for each in methods.values())
@@ -85,7 +84,7 @@ def list_parameters(request: Request) -> list[str]:
 
 
 def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
-    """Return the fields beside an unknown one at `where` in a body."""
+    """Return the known fields of the object in a body that has an unknown field at `where`."""
     for part in where[:-1]:
         if part in model.model_fields:
             model = next(find_models(model.model_fields[str(part)].annotation))
@@ -93,7 +92,7 @@ def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> l
 
 
 def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
-    """Yield the models that a type is, or has as alternatives or entries."""
+    """Yield the models that a type is, or contains as alternatives or entries."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for each in get_args(kind):
@@ -103,9 +102,9 @@ def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a typ
 def place_faults(
     errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
 ) -> list[PlacedFault]:
-    """Return where a request does not fit and why, at most ten of the faults that pydantic found.
+    """Return the paths and descriptions of the first ten faults that pydantic found.
 
-    `known` returns the names beside an unknown field or parameter.
+    `known` returns the known names next to an unknown field or parameter.
     """
     return [
         (format_path(each["loc"]), _describe_fault(each, known)) for each in errors[:FAULTS_SHOWN]
@@ -113,7 +112,6 @@ def place_faults(
 
 
 def format_path(where: Sequence[int | str]) -> str:
-    """Return the path to a field or parameter."""
     return ".".join(shorten(str(part)) for part in where if part not in HIDDEN_PARTS)
 
 
@@ -138,7 +136,7 @@ def _describe_fault(
 
 
 def _describe_input(given: object) -> str:
-    """Return what a field has instead, and of a time what it is as an integer.
+    """Return the value that was given, and for a time in ISO format also its integer.
 
     >>> _describe_input(-5), _describe_input("2013-01-01T10:00Z"), _describe_input([1])
     (', not -5', ", not '2013-01-01T10:00Z': in Unix ms that is 1357034400000", '')

@@ -1,6 +1,6 @@
-"""Errors over HTTP: RFC 9457 problem details, one `code` for each kind.
+"""Errors over HTTP as RFC 9457 problem details, with a `code` for each kind.
 
-The status says what to do: 4xx don't retry it as it is, 503 retry after a while.
+Clients must not retry a request with status 4xx unchanged, and can retry 503 later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from noted_time.values import NotedTimeError
 NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
 
 Described = NotedTimeError | StoreUnavailable | NotOwner
-"""What may leave the service: each class declares by its `kind` how it is answered."""
+"""The errors that the service raises. The `kind` of each class defines its answer."""
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -55,7 +55,7 @@ PROBLEM_RESPONSES: Responses = {
         (503, "Database unavailable or server overloaded; retry later"),
     )
 }
-"""The problems of a route in the OpenAPI document."""
+"""The problems that every route has in the OpenAPI document."""
 
 _REFUSED_SCHEMA = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM_SCHEMA]}
 NOTES_REFUSED: Responses = {
@@ -64,11 +64,11 @@ NOTES_REFUSED: Responses = {
         "content": {PROBLEM: {"schema": _REFUSED_SCHEMA}},
     }
 }
-"""What it says in place of that of the route for notes."""
+"""The problem of the route for notes in the OpenAPI document, which replaces the general 422."""
 
 
 def build_problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON
-    """Return a problem document; `facts` are further members of it."""
+    """Return a problem document; `facts` are additional fields."""
     body = {
         "type": f"urn:noted-time:problem:{code}",
         "title": code.replace("_", " ").capitalize(),
@@ -81,25 +81,25 @@ def build_problem(status: int, code: str, detail: str, **facts: Any) -> Answer: 
 
 
 def problem_of(error: Described) -> Answer:
-    """Return the problem document of an error that left the service."""
+    """Return the problem document of an error that the service raised."""
     kind = error.kind
     return build_problem(kind.status, kind.code, str(error), **kind.members(error))
 
 
 def refusal_of(error: Described) -> Answer:
-    """Return the answer to a request that the service refused: only an owner answers for others."""
+    """Return the answer to a refused request, which is `NOT_MINE` if it is for another owner."""
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
 
 def build_invalid_request(found: Sequence[PlacedFault]) -> Answer:
-    """Return the problem of a request in which fields do not fit: where each is, and why."""
+    """Return the problem of a request with invalid fields, with their paths and descriptions."""
     detail = "; ".join(f"{where}: {what}" for where, what in found[:FAULTS_SHOWN])
     errors = [{"where": where, "what": what} for where, what in found]
     return build_problem(422, "invalid_request", detail, errors=errors)
 
 
 def refuse_parameters(query: bytes) -> Answer:
-    """Return the problem of query parameters sent to a call that has none."""
+    """Return the problem of query parameters for a call that has none."""
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
     what = describe_unknown("query parameter", "", ())
     return build_invalid_request(
@@ -108,7 +108,7 @@ def refuse_parameters(query: bytes) -> Answer:
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of `app` a problem document."""
+    """Answer every error of `app` by a problem document."""
 
     async def http(request: Request, error: HTTPException) -> Response:
         path = request.url.path
@@ -130,7 +130,7 @@ def install(app: FastAPI) -> None:
 
 
 async def _invalid(request: Request, error: RequestValidationError) -> Response:
-    """Name fields that do not fit, and why, at most ten; JSON that cannot be parsed is a 400."""
+    """Return at most ten invalid fields, or status 400 if the JSON cannot be parsed."""
     errors = error.errors()
     malformed = next(
         (e for e in errors if (e["type"], e["loc"][0]) == ("json_invalid", "body")), None
@@ -142,7 +142,7 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 def _list_known(request: Request, where: Sequence[int | str]) -> list[str]:
-    """Return the names that are known beside an unknown field or parameter."""
+    """Return the known names next to an unknown field or parameter."""
     if where[0] == "query":
         return list_parameters(request)
     hints = get_type_hints(request.scope["route"].endpoint).values()
@@ -160,7 +160,7 @@ def _http(error: HTTPException) -> Response:
 
 
 def _list_allowed_methods(app: FastAPI, path: str) -> str:
-    """Return every method of the path; the framework only knows those of one route."""
+    """Return all methods of the path, although Starlette knows only one route's methods."""
     operations = [
         operations
         for template, operations in app.openapi()["paths"].items()

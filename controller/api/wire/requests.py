@@ -1,6 +1,6 @@
-"""The types of fields of requests, and the bodies other than notes: checks and OpenAPI.
+"""The field types of requests, and the bodies of all requests except notes.
 
-A type has its bounds for pydantic, and for msgspec, which decodes notes; each ignores the other's.
+A type has bounds for pydantic and for msgspec, which decodes notes. Each ignores the other's.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from noted_time.values import (
 )
 
 REF = "#/components/schemas/{model}"
-"""Where the OpenAPI document has a schema."""
+"""The reference to a schema in the OpenAPI document."""
 
 
-def bounds(**limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - a number each
-    """Return bounds of a number, or of a length, for msgspec and for pydantic."""
+def bounds(**limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - numbers
+    """Return the bounds of a number or of a length, for msgspec and for pydantic."""
     return Meta(**limits), Field(**limits)
 
 
 SEGMENTS = 10**18
-"""Segment ids are below this, so that the pattern of their names in JSON says it all."""
+"""Segment ids are below this number, so that a pattern can check them as names in JSON."""
 
-# The regular expressions of pydantic cannot look ahead: a name begins with no dot, one, or two.
-_NAME = (
+# pydantic's patterns have no lookahead, so names that begin with no dot, one or two are separate.
+_NAME_PATTERN = (
     r"^([A-Za-z0-9_-][A-Za-z0-9._-]{0,248}"
     r"|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}"
     r"|\.\.[A-Za-z0-9._-]{1,247})$"
@@ -46,19 +46,19 @@ _NAME = (
 Name = Annotated[
     str,
     Meta(min_length=1, max_length=249),
-    Field(pattern=_NAME, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor .."),
+    Field(pattern=_NAME_PATTERN, description="1 to 249 of A-Z a-z 0-9 . _ -, neither . nor .."),
 ]
 INVISIBLE = r"\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2060-\u206f\u3164\ufeff\uffa0"
 LINE = rf"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e{INVISIBLE}]*$"
 Line = Annotated[str, Field(pattern=LINE)]
-"""Text for people, in one line: nothing that controls, turns its direction or is not seen."""
+"""A line of text for people, without control, bidirectional and invisible characters."""
 
 Id = Annotated[
     str,
     Meta(min_length=1, max_length=SESSION_LENGTH),
     Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$"),
 ]
-"""The id of a session, or of a log: a Kafka topic's is base64url."""
+"""The id of a session or of a log. A Kafka topic's id is base64url."""
 
 Int64 = Annotated[int, *bounds(ge=MIN_INT64, le=MAX_INT64)]
 Offset = Annotated[int, *bounds(ge=0, le=MAX_INT64)]
@@ -68,7 +68,7 @@ Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 
 
 ONE_FAULT = Field(fail_fast=True)
-"""Only the first fault of a list or map that may be long is named: each takes long to describe."""
+"""Reports only the first fault of a list or map, because describing many takes long."""
 
 Position = Annotated[
     dict[Segment, Offset],
@@ -96,18 +96,18 @@ def _different(names: list[str]) -> list[str]:
 
 
 FEW_UNKNOWN = 10
-"""Maximum number of unknown fields of a body that are named."""
+"""Maximum number of unknown fields that are reported for one body."""
 
 
 class Request(BaseModel):
-    """A body: unknown fields are refused, and so are numbers in strings."""
+    """A body. Unknown fields are refused, and so are numbers in strings."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     @model_validator(mode="before")
     @classmethod
     def _few_unknown(cls, body: object) -> object:
-        """Return one unknown field in place of many, beside those that are known."""
+        """Return the body with only one unknown field if it has many."""
         known = cls.model_fields
         if not isinstance(body, dict) or len(body) <= len(known) + FEW_UNKNOWN:
             return body
@@ -116,22 +116,23 @@ class Request(BaseModel):
 
 
 def default_of(each: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of a dataclass
-    """Return the default of a value's field, as fields of pydantic and msgspec take it."""
+    """Return the default of a dataclass field, as arguments of pydantic's and msgspec's fields."""
     given = {"default": each.default, "default_factory": each.default_factory}
     return {name: default for name, default in given.items() if default is not MISSING}
 
 
 R = TypeVar("R", bound=Request)
 About = Mapping[str, tuple[Any, str | None]]
-"""The type of each field in JSON, and its meaning."""
+"""The type of each field in JSON, and its description."""
 
 
 def fields_of(
     value: type[Any], about: About, *, optional: bool = False
 ) -> Callable[[type[R]], type[R]]:
-    """Give a request the fields of a value, each with its type in JSON and what it means.
+    """Return a decorator that adds the fields of a value to a request.
 
-    They have the defaults of the value; `optional` fields have null, which changes nothing.
+    The fields have the defaults of the value. If `optional`, they accept null, which by default
+    changes nothing.
     """
     typed: dict[str, Any] = {
         each.name: (
@@ -143,13 +144,12 @@ def fields_of(
     }
 
     def with_fields(request: type[R]) -> type[R]:
-        """Return the request with the fields."""
         return create_model(request.__name__, __base__=request, __doc__=request.__doc__, **typed)
 
     return with_fields
 
 
-def _typed(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
+def _build_type(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
     """Return the type of a setting in JSON, with its bounds."""
     least, most = bounds["least"], bounds["most"]
     kind = next(iter(get_args(hint)), hint) if isinstance(hint, UnionType) else hint
@@ -167,69 +167,71 @@ def _typed(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any t
     return Annotated[list[Name], ONE_FAULT, several, AfterValidator(_different)]
 
 
-HINTS = get_type_hints(StreamSettings)
-SETTINGS: About = {
-    each.name: (_typed(HINTS[each.name], each.metadata), each.metadata["about"])
+SETTING_HINTS = get_type_hints(StreamSettings)
+SETTING_FIELDS: About = {
+    each.name: (_build_type(SETTING_HINTS[each.name], each.metadata), each.metadata["about"])
     for each in fields(StreamSettings)
 }
-NULLABLE = frozenset(name for name, hint in HINTS.items() if isinstance(hint, UnionType))
-"""The settings that null disables; elsewhere it changes nothing."""
+NULLABLE_SETTINGS = frozenset(
+    name for name, hint in SETTING_HINTS.items() if isinstance(hint, UnionType)
+)
+"""Settings that null disables. For all other settings null changes nothing."""
 
 
-@fields_of(StreamSettings, SETTINGS, optional=True)
+@fields_of(StreamSettings, SETTING_FIELDS, optional=True)
 class StreamChanges(Request):
-    """The settings of a stream to set or change; all optional, durations in ms.
+    """Settings of a stream to set or change. All are optional; durations are in ms.
 
-    Their descriptions say what a change leads to; the dashboard shows them beside the fields.
+    The dashboard shows the descriptions, which explain the effects of a change.
     """
 
     log: Annotated[
         Id | None,
         Field(
-            description="Another log whose positions are taken from now on, as its records have "
-            "the same offsets: a linked or restored one."
+            description="The id of another log for the positions from now on. Its records must "
+            "have the same offsets, as a linked or restored log has."
         ),
     ] = None
     same_offsets: Annotated[
-        bool | None, Field(description="Has to be true with `log`: its records have these offsets.")
+        bool | None, Field(description="Must be true with `log`: its records have these offsets.")
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that change; null changes only a setting that it disables."""
+        """Return the settings to change. null is included only for settings that it disables."""
         sent = self.model_dump(exclude_unset=True, exclude={"log", "same_offsets"})
         return {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in sent.items()
-            if value is not None or name in NULLABLE
+            if value is not None or name in NULLABLE_SETTINGS
         }
 
 
-POLICY: About = {
+POLICY_FIELDS: About = {
     "watermark_lag_ms": (
         Threshold | None,
-        "how far the group's lower must be behind the wall clock",
+        "the group has a backlog if its lower is behind the wall clock by more than this",
     ),
     "behind_ms": (
         Threshold | None,
-        "how far the group's lower must be behind the last lower of the stream",
+        "the group has a backlog if its lower is behind the stream's last lower by more than this",
     ),
-    "rule": (Rule, "sticky: a group that has caught up never has a backlog by lag again"),
+    "rule": (Rule, "sticky: once it has caught up, a group never has a backlog by lag again"),
 }
 
 
-@fields_of(BacklogPolicy, POLICY)
+@fields_of(BacklogPolicy, POLICY_FIELDS)
 class BacklogPolicyBody(Request):
-    """When a reader group has a backlog; thresholds in ms, both exclusive, null for never."""
+    """When a reader group has a backlog. Thresholds are in ms and exclusive; null means never."""
 
 
 class GroupChanges(Request):
-    """When the group has a backlog; null: only when its readers report one."""
+    """When the group has a backlog. With null, it has one only if its readers report one."""
 
     backlog: BacklogPolicyBody | None
 
 
 class HoldRequest(Request):
-    """For how long to wait for a writer, whatever its timeout."""
+    """How long to wait for a writer, regardless of its timeout."""
 
     for_ms: Annotated[int, Field(ge=1, le=LONGEST_HOLD_MS)]
 
@@ -242,25 +244,25 @@ class WindowRequest(Request):
 
 
 class ReaderLeave(Request):
-    """The position to which a reader's segments are put back."""
+    """The position that a reader's segments are moved back to."""
 
     position: GivenPosition = Field(default_factory=dict)
 
 
 class ReaderReport(ReaderLeave):
-    """How far a reader has read, and what it reports of its own backlog."""
+    """A reader's position, and its own report of a backlog."""
 
     backlog: Annotated[
         bool | None,
         Field(
-            description="whether the reader has a backlog; null: it withdraws its report; "
-            "absent: as before, at first none"
+            description="whether the reader has a backlog; null: the report is withdrawn; "
+            "absent: unchanged, initially no report"
         ),
     ] = None
 
 
 class ScaleRequest(Request):
-    """Segments sealed at their final offsets; successors created: segment → predecessors."""
+    """Segments sealed at their final offsets, and created segments with their predecessors."""
 
     sealed: GivenPosition = Field(default_factory=dict)
     created: Annotated[dict[Segment, Predecessors], ONE_FAULT] = Field(
@@ -271,10 +273,10 @@ class ScaleRequest(Request):
 
 
 class SealBody(Request):
-    """The end of a stream; what is left out follows from what was noted.
+    """The end of a stream. A missing field follows from the notes.
 
-    `cut` is the final cut if it is beyond what was noted, `final_times` the lower of a domain's
-    last mark: the time below which all was written.
+    `cut` is the final cut if it is beyond the noted positions. `final_times` are the lowers of the
+    last marks by domain: all rows below them were written.
     """
 
     cut: GivenPosition = Field(default_factory=dict)
@@ -282,6 +284,6 @@ class SealBody(Request):
 
 
 class TruncateRequest(Request):
-    """Where the stream's own retention lets readers begin."""
+    """The first position that the stream's own retention still lets readers read."""
 
     cut: Position

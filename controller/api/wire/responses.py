@@ -1,4 +1,4 @@
-"""What is sent back: a status, headers and a whole body, before any framework sees it."""
+"""An HTTP answer with its whole body, independent of any framework."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ PROBLEM = "application/problem+json"
 NO_CONTENT = 204
 
 MISDIRECTED = 421
-"""The status by which a controller says that it does not own a stream, or no longer."""
+"""The status for a request whose stream this controller does not own."""
 
 BY_STATUS: Mapping[int, tuple[bytes, bytes]] = {
     401: (b"www-authenticate", b"Bearer"),
     503: (b"retry-after", b"1"),
 }
-"""The header that every answer with the status has."""
+"""Headers by status. Every answer with the status has its header."""
 
 
 class Answer(NamedTuple):
-    """A whole answer; `headers` has all of them but the length."""
+    """A whole answer. `headers` are all headers except the length."""
 
     status: int
     body: bytes
@@ -33,26 +33,24 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, status: int, body: bytes, media_type: str = JSON) -> Answer:
-        """Return an answer of that type, with the header that its status requires."""
+        """Return an answer with this media type, and the header that its status requires."""
         headers = [(b"content-type", media_type.encode())]
         if status in BY_STATUS:
             headers.append(BY_STATUS[status])
         return cls(status, body, headers)
 
     def with_headers(self, more: Iterable[tuple[bytes, bytes]]) -> Answer:
-        """Return the same with more headers."""
         return self._replace(headers=[*self.headers, *more])
 
     def to_response(self) -> Response:
-        """Return the same for Starlette."""
+        """Return the answer as a Starlette response."""
         response = Response(self.body, self.status)
         response.raw_headers.extend(self.headers)
         return response
 
     async def send(self, send: Send) -> None:
-        """Send it over ASGI."""
         headers = list(self.headers)
-        if self.status != NO_CONTENT:  # which must not name a length
+        if self.status != NO_CONTENT:  # such an answer must not have a length
             headers.append((b"content-length", b"%d" % len(self.body)))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
@@ -62,7 +60,7 @@ NOT_MINE = Answer(MISDIRECTED, b"", [])
 
 
 async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> Answer:
-    """Return the whole answer of an app, without its length, which `send` adds."""
+    """Return the whole answer of an app, without the length header, which `send` adds."""
     answer = Answer(500, b"", [])
     parts: list[bytes] = []
 
