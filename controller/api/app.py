@@ -25,12 +25,7 @@ from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
-from controller.api.wire.answers import (
-    AccessAnswer,
-    ControllerAnswer,
-    ControllersAnswer,
-    build_from,
-)
+from controller.api.wire.answers import AccessAnswer, ControllerAnswer, ControllersAnswer, convert
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.requests import REF
@@ -117,7 +112,7 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
     found = await controller.replicas()
-    each = [build_from(ControllerAnswer, record, buckets=count) for record, count in found]
+    each = [convert(ControllerAnswer, record, buckets=count) for record, count in found]
     return reply(ControllersAnswer(each, await controller.risk(check=check)))
 
 

@@ -32,7 +32,7 @@ from controller.api.wire.answers import (
     GroupsPage,
     MarksAnswer,
     SegmentTimesAnswer,
-    build_from,
+    convert,
     windows_of,
 )
 from controller.api.wire.encoding import encode, page_of, reply, shape
@@ -272,8 +272,8 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     )
     state = found.stream
     page = await page_of(await _answer_windows(state, domain, found.windows), limit)
-    further = page.last.end if page.last else after
-    answer = CompleteWindowsPage(state.id, page.items, further, page.has_more, state.record.logs)
+    next_page = page.last.end if page.last else after
+    answer = CompleteWindowsPage(state.id, page.items, next_page, page.has_more, state.record.logs)
     return reply(answer)
 
 
@@ -300,13 +300,13 @@ async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of
     history, coverage = state.history(domain), state.coverage(domain)
     found = find_changed_windows(history, tiling, coverage, since, after=after)
     page = await page_of(await _answer_windows(state, domain, islice(found, limit + 1)), limit)
-    further = page.last.end if page.last else after
+    next_page = page.last.end if page.last else after
     kept_from = controller.now_ms - RECORDS_KEPT_MS
     return reply(
         CompleteWindowsPage(
             state.id,
             page.items,
-            further,
+            next_page,
             page.has_more,
             state.record.logs,
             coverage.late.has_all_since(since, kept_from),
@@ -366,7 +366,7 @@ async def list_groups(
 def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
     group = state.groups[row.group]
     lags = find_lags(state, state.windows(group.position))
-    return build_from(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
+    return convert(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)
 
 
 @router.get(GROUP_PATH, response_model=shape(GroupNowAnswer), operation_id="getReaderGroup")

@@ -21,7 +21,7 @@ from controller.api.wire.answers import (
     StreamAnswer,
     StreamsPage,
     TruncatedAnswer,
-    build_from,
+    convert,
 )
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
@@ -174,5 +174,5 @@ async def list_changes(
 ) -> Response:
     """List the changes by operators, with caller and reason, newest first."""
     found = await controller.views.changes(stream, before=before, limit=limit + 1)
-    changes = [build_from(ChangeAnswer, each, number=number) for number, each in found[:limit]]
+    changes = [convert(ChangeAnswer, each, number=number) for number, each in found[:limit]]
     return reply(ChangesPage(changes, found[limit - 1][0] if len(found) > limit else None))

@@ -90,5 +90,5 @@ async def list_segments(
 ) -> Response:
     """List the segments by number, with their state, extent and writers (of 10,000 members)."""
     rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)
-    further = start + limit if len(rows) > limit else None
-    return reply(SegmentsPage(controller.now_ms, rows[:limit], further))
+    next_page = start + limit if len(rows) > limit else None
+    return reply(SegmentsPage(controller.now_ms, rows[:limit], next_page))

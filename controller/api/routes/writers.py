@@ -28,7 +28,7 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.answers import EntryAnswer, LedgerPage, build_from
+from controller.api.wire.answers import EntryAnswer, LedgerPage, convert
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.service.controller import Controller
@@ -149,6 +149,6 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
     entries = await controller.views.ledger(
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )
-    page = [build_from(EntryAnswer, entry) for entry in entries[:limit]]
-    further = page[-1].seq if len(entries) > limit else None
-    return reply(LedgerPage(page, further, newest, len(late)))
+    page = [convert(EntryAnswer, entry) for entry in entries[:limit]]
+    next_page = page[-1].seq if len(entries) > limit else None
+    return reply(LedgerPage(page, next_page, newest, len(late)))

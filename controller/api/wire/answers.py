@@ -48,11 +48,11 @@ def _names(answer: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(get_type_hints(answer))
 
 
-def build_from(answer: Callable[..., A], value: object, **more: object) -> A:
+def convert(answer: Callable[..., A], value: object, **more: object) -> A:
     """Return an answer with the fields `more`, and all other fields from the value.
 
     >>> from noted_time import Waiting
-    >>> build_from(Waiting, Waiting("UA", 5, 20, 80), time=None)
+    >>> convert(Waiting, Waiting("UA", 5, 20, 80), time=None)
     Waiting(writer='UA', time=None, held_for_ms=20, times_out_in_ms=80)
     """
     names = _names(answer)
@@ -86,7 +86,7 @@ class StreamAnswer(StreamSettings):
     @classmethod
     def of(cls, summary: StreamSummary, **more: Any) -> Self:  # noqa: ANN401 - further fields
         record = summary.record
-        return build_from(
+        return convert(
             cls,
             record.settings,
             name=record.name,
@@ -305,7 +305,7 @@ class CutAnswer(Mark, UncoveredAnswer):
     def of(cls, mark: Mark, uncovered: Uncovered, **more: object) -> Self:
         """Return the answer of a mark."""
         more["has_position"] = bool(mark.cut.offsets)
-        return build_from(cls, mark, **_list_uncovered(uncovered), **more)
+        return convert(cls, mark, **_list_uncovered(uncovered), **more)
 
 
 class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
@@ -342,7 +342,7 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
 
     @classmethod
     def of(cls, window: CompleteWindow, vouched: VouchedBy) -> Self:
-        return build_from(cls, window, **_list_uncovered(window), vouched=vouched)
+        return convert(cls, window, **_list_uncovered(window), vouched=vouched)
 
 
 class CompleteWindowsPage(msgspec.Struct):
@@ -402,7 +402,7 @@ class GroupAnswer(msgspec.Struct):
     ) -> Self:
         """Return the answer for a group and its backlog."""
         segments = group.segments_by_reader()
-        return build_from(
+        return convert(
             cls,
             found,
             position=group.position,
