@@ -1,6 +1,6 @@
-"""Where Alembic's commands run: in the connection of `migrate`, or in a database that they name.
+"""Runs Alembic's commands in the connection of `migrate`, or in a given database.
 
-On the command line that is ``alembic -x database=URL check``, or ``NOTED_TIME_DATABASE``.
+On the command line, give it by ``alembic -x database=URL check`` or ``NOTED_TIME_DATABASE``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def record_oldest_code(
     ctx: MigrationContext, step: MigrationInfo, heads: object, run_args: object
 ) -> None:
-    """Record what the file of a migration says of older code, for controllers without that file."""
+    """Record a migration's `oldest_code`, for controllers that do not have its file."""
     del heads, run_args
     oldest = getattr(getattr(step.up_revision, "module", None), "oldest_code", None)
     if oldest is not None and ctx.connection is not None:
@@ -30,7 +30,7 @@ def record_oldest_code(
 
 
 def run(connection: Connection) -> None:
-    """Run the command in the transaction of the connection, or in one of its own."""
+    """Run the command in the connection's transaction, or in a new one."""
     context.configure(
         connection=connection,
         target_metadata=metadata,

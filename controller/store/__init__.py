@@ -1,1 +1,1 @@
-"""What outlives the controller's process, and the only place that knows SQL."""
+"""The controller's database. All SQL is in this package."""

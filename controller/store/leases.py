@@ -1,13 +1,15 @@
-"""The one session of a PostgreSQL database in which a controller may write, and what it owns by it.
+"""The PostgreSQL session in which a controller holds its leases and commits.
 
-Streams are hashed to buckets by their names. The lease of a bucket is an advisory lock, which the
-server releases when the session ends, however it ends. Once a second each controller ends the
-sessions of those of which the server, by its own clock, has heard nothing for `LEASE_MS`. So the
-locks are leases, renewed by every statement. A controller makes all its commits in this session:
-one that lost a lease lost the session with it, and what it had not committed, and cannot write.
+Streams are hashed to buckets by name. A bucket's lease is an advisory lock, which the server
+releases when the session ends. Once a second, each controller ends the sessions that have been
+silent for `LEASE_MS` by the server's clock. Every statement therefore renews the session's leases.
 
-A lost session is not replaced behind the caller's back: another controller may have written in
-between, so the caller has to read everything again first. `heartbeat` begins the next session.
+A controller commits only in this session. If it loses a lease, it loses the session as well, and
+with it all uncommitted changes.
+
+A lost session is not replaced automatically, because another controller may have written in the
+meantime. The caller calls `heartbeat`, which starts the next session, and then reads everything
+again.
 """
 
 from __future__ import annotations
@@ -23,20 +25,20 @@ from controller.store.port import LEASE_MS, Leases, StoreUnavailable, find_runni
 from controller.store.schema import SCHEMA_REVISION
 
 RENEW_S = 1.0
-"""How long ago the last statement may be while streams are loaded, in seconds."""
+"""While streams are loaded, leases are renewed if the last statement is older (seconds)."""
 
 END_MS = 500
-"""How long to wait for a terminated session to end, in ms."""
+"""How long to wait for a terminated session to end (ms)."""
 
 PATIENCE_MS = 5000
-"""How long a statement waits for a lock on rows or tables, in ms."""
+"""How long a statement waits for a lock on rows or tables (ms)."""
 
-# Locks are pairs of numbers: the schema, because each may hold the tables of a controller, and a
-# bucket from `first` on. Just below is the lock that all live controllers share.
+# An advisory lock is a pair of numbers. The first is the schema, because each schema may have the
+# tables of a controller. The second is a bucket's number plus `first`, or the lock `live`, which
+# all live controllers share.
 _LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
-# A session is idle since `state_change`; one that is active may still wait for the rest of a
-# statement of its client.
+# A session is idle since `state_change`. An active session may still wait for its client.
 _END_SILENT_SESSIONS = """
 SELECT pg_terminate_backend(pid, %(end_ms)s) FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -71,7 +73,7 @@ ON CONFLICT (pid) DO UPDATE SET url = excluded.url,
 version = excluded.version, revision = excluded.revision, since = excluded.since
 """
 _LOCK_LIVE = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %(live)s)"
-_DELETE_GONE_REPLICAS = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
+_DELETE_CLOSED_REPLICAS = "DELETE FROM replica WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
 _RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 
 
@@ -79,7 +81,7 @@ class LeaseSession:
     """The session in which one controller holds leases and commits."""
 
     def __init__(self, connect: Callable[[], Connection[Any]]) -> None:
-        """Begin without a session; `connect` returns one in autocommit mode."""
+        """Create it without a session. `connect` returns a session in autocommit mode."""
         self._connect = connect
         self._session: Connection[Any] | None = None
         self._url = ""
@@ -87,13 +89,13 @@ class LeaseSession:
         self._left = False
 
     def register(self, url: str) -> None:
-        """Set the URL at which other controllers reach this one, from the next session on."""
+        """Set the URL by which other controllers reach this one, from the next session on."""
         self._url = url
 
     def heartbeat(self, buckets: int) -> Leases:
-        """End the sessions that are silent, and return who owns which of the buckets.
+        """End silent sessions, and return the owners of the buckets.
 
-        Begins a session, without buckets, if there is none. May raise the driver's errors.
+        If there is no session, a new one without buckets is started. Raises the driver's errors.
         """
         if self._session is None or self._session.closed:
             self._session = self._begin()
@@ -112,19 +114,19 @@ class LeaseSession:
         return Leases(buckets, frozenset(mine), others, replicas)
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire those of the buckets that are free; returns those acquired."""
+        """Acquire the buckets that are free, and return them."""
         session = self.session()
         return frozenset(
             number for (number,) in session.execute(_ACQUIRE_BUCKETS, _build_parameters(buckets))
         )
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Release the buckets, which this controller owns."""
+        """Release buckets that this controller owns."""
         session = self.session()
         session.execute(_RELEASE_BUCKETS, _build_parameters(buckets))
 
     def leave(self) -> None:
-        """Release all buckets and stop counting as live; a lost session has done so already."""
+        """Release all buckets and stop counting as live. A lost session has already done so."""
         self._left = True
         if self._session is not None and not self._session.closed:
             self._session.execute(_RELEASE_ALL)
@@ -137,7 +139,7 @@ class LeaseSession:
         return self._session
 
     def renew(self) -> None:
-        """Renew the leases if the last statement is a while ago."""
+        """Renew the leases if the last statement is older than `RENEW_S`."""
         if self._session is not None and monotonic() - self._last_statement_at > RENEW_S:
             self.session().execute("SELECT")
 
@@ -145,16 +147,16 @@ class LeaseSession:
         """End the session, which releases all buckets."""
         if self._session is None:
             return
-        with suppress(Error):  # the session was lost meanwhile
+        with suppress(Error):  # the session may be lost
             self.leave()
         self._session.close()
 
     def _begin(self) -> Connection[Any]:
         session = self._connect()
-        # the server's own default might be to answer before the disk did
+        # the server's default may be to acknowledge before the commit is on disk
         _set(session, "synchronous_commit", "on")
         _set(session, "lock_timeout", PATIENCE_MS)
-        session.execute(_DELETE_GONE_REPLICAS)
+        session.execute(_DELETE_CLOSED_REPLICAS)
         session.execute(_REGISTER_REPLICA, (self._url, find_running_version(), SCHEMA_REVISION))
         if not self._left:
             session.execute(_LOCK_LIVE, _LOCK_NUMBERS)

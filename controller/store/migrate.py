@@ -1,4 +1,4 @@
-"""Checks that a database has the tables of this version, and migrates it to them."""
+"""Checks that a database has the tables of this version, and migrates it."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ MIGRATIONS_DIRECTORY = next(
     for each in (PACKAGE_DIRECTORY / "migrations", PACKAGE_DIRECTORY.with_name("migrations"))
     if each.is_dir()
 )
-"""In the package, as the wheel has them, or beside it, as a clone has."""
+"""The migrations are in the package in a wheel, and next to the package in a clone."""
 
 LOCK_MS = 1000
-"""How long a migration waits for a lock on a table, in ms: the controllers wait behind it."""
+"""How long a migration waits for a table lock (ms), because controllers wait behind it."""
 
 
 class WrongSchema(StoreUnavailable):
-    """The database does not have this version's tables; the sentence says what to do.
+    """The database does not have this version's tables. The message says what to do.
 
-    `found` is the revision that it is at, `None` if there is none.
+    `found` is the revision of the database, or `None` if it has no tables.
     """
 
     def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
@@ -59,7 +59,7 @@ class WrongSchema(StoreUnavailable):
         else:
             sentence = (
                 f"the schema of {url} is at {found}, newer than {SCHEMA_REVISION}: install the "
-                f"noted-time that created it, or another from revision {oldest or found} on"
+                f"noted-time that created it, or any version from revision {oldest or found} on"
             )
         super().__init__(sentence)
         self.url = url
@@ -67,9 +67,10 @@ class WrongSchema(StoreUnavailable):
 
 
 def check(url: str) -> None:
-    """Raise `WrongSchema` if this code does not work with the schema; takes no lock.
+    """Raise `WrongSchema` if this code does not work with the schema. No lock is taken.
 
-    That is, if the schema is missing or older, or newer and not marked as one for this code.
+    The code does not work with a missing or older schema. It works with a newer schema only if the
+    schema is marked as compatible.
     """
     found, oldest = _read_state(url)
     if found != SCHEMA_REVISION and not (
@@ -79,12 +80,12 @@ def check(url: str) -> None:
 
 
 def read_revision(url: str) -> str | None:
-    """Return the revision that the database is at, `None` if there is none."""
+    """Return the revision of the database, or `None` if it has no tables."""
     return _read_state(url)[0]
 
 
 def _read_state(url: str) -> tuple[str | None, str | None]:
-    """Return the revision of the database and, if it is later, the oldest whose code it takes."""
+    """Return the database's revision, and for a later one the oldest revision that works with it."""
     if not is_postgres(url) and not parse_file(url).exists():
         return None, None
     with _connect(_engine(url)) as connection:
@@ -95,9 +96,9 @@ def _read_state(url: str) -> tuple[str | None, str | None]:
 
 
 def create_if_new(url: str) -> bool:
-    """Make the tables in a database without any, or in a file that is not there yet.
+    """Create the tables if the database is empty or the file does not exist.
 
-    Any other database is left to `migrate`. Returns whether they were made.
+    Return whether they were created. Other databases need `migrate`.
     """
     is_new = _is_new(url)
     if is_new:
@@ -106,22 +107,21 @@ def create_if_new(url: str) -> bool:
 
 
 def migrate(url: str) -> None:
-    """Bring the database to this version's tables, creating the file if there is none.
+    """Migrate the database to this version's tables. A missing file is created.
 
-    Several processes may call it at once: one migrates, the others wait and find it done. A newer
-    schema is left as it is; raises `WrongSchema` if this code does not work with it.
+    Several processes may call it at once: one migrates while the others wait. A newer schema is not
+    changed. Raises `WrongSchema` if this code does not work with it.
     """
     found = read_revision(url)
     if found is not None and found >= SCHEMA_REVISION:
         check(url)
         return
     with _migrating(url) as connection:
-        if _revision(connection) != SCHEMA_REVISION:  # else another process was faster
+        if _revision(connection) != SCHEMA_REVISION:  # another process may have migrated
             _upgrade(connection)
 
 
 def engine_to_migrate(url: str) -> Engine:
-    """Return an engine whose transactions may alter tables."""
     return (
         create_postgres_engine(url)
         if is_postgres(url)
@@ -144,7 +144,7 @@ def _is_new(url: str) -> bool:
 
 @contextmanager
 def _migrating(url: str) -> Iterator[Connection]:
-    """Begin a transaction in which no other process migrates."""
+    """Open a transaction during which no other process migrates."""
     if is_postgres(url):
         engine = create_postgres_engine(url)
         with lock_migration(url), _connect(engine) as connection, connection.begin():
@@ -158,7 +158,7 @@ def _migrating(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _connect(engine: Engine) -> Iterator[Connection]:
-    """Connect, and dispose of the engine at the end."""
+    """Yield a connection, and dispose of the engine afterwards."""
     try:
         with engine.connect() as connection:
             yield connection
@@ -173,10 +173,10 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run the migrations of this code, whatever else on the path has their name."""
+    """Run this version's migrations, even if another package has the same name."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", MIGRATIONS_DIRECTORY.as_posix().replace("%", "%%"))
     try:
         command.upgrade(config, SCHEMA_REVISION)
     except CommandError as error:
-        raise StoreUnavailable(f"the migrations do not lead from there: {error}") from error
+        raise StoreUnavailable(f"the database cannot be migrated: {error}") from error

@@ -1,4 +1,4 @@
-"""Which store a database URL names, and how one process at a time serves a file."""
+"""Opens the store of a database URL, and lets only one process serve a database file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from controller.store.sqlite import (
 from controller.store.token_table import Tokens
 
 LOCK_WAIT_S = 3.0
-"""How long a controller waits for one that is about to stop."""
+"""How long a controller waits for another one to stop."""
 
 
 def open_store(url: str) -> Store:
-    """Return the store that ``sqlite:///path`` or ``postgresql://…`` names.
+    """Return the store of ``sqlite:///path`` or ``postgresql://…``.
 
-    Raises `WrongSchema` if the database is to be migrated first, `StoreUnavailable` if it
-    does not answer and `Rejected` if the URL is not that of a database that is supported.
+    Raises:
+
+    - `WrongSchema` if the database must be migrated first,
+    - `StoreUnavailable` if the database does not answer,
+    - `Rejected` if the URL is invalid or its database is not supported.
     """
     check(url)
     if is_postgres(url):
@@ -36,7 +39,7 @@ def open_store(url: str) -> Store:
 
 
 def open_tokens(url: str) -> Tokens:
-    """Return the tokens of that database, also while a controller serves it; raises as above."""
+    """Return the tokens of a database, which a controller may be serving; raises as above."""
     check(url)
     if is_postgres(url):
         shared = create_postgres_engine(url)
@@ -47,27 +50,26 @@ def open_tokens(url: str) -> Tokens:
 
 @contextmanager
 def exclusive_lock(url: str) -> Iterator[None]:
-    """Keep every other controller from serving the database in a file meanwhile.
+    """Prevent all other controllers from serving a database file; raises `StoreUnavailable`.
 
-    Two would not make two chains of marks, which the compare-and-set forbids; but each judges notes
-    by its own memory, so one could overwrite a note that the other has acknowledged.
+    Two controllers could not append conflicting marks, because appends compare and set. But each
+    checks notes against its own memory, so one could overwrite a note that the other acknowledged.
 
-    The lock is SQLite's own, on an empty file beside the database: the operating system releases it
-    with the process, however that ends. Raises `StoreUnavailable` if another process holds it.
-    Controllers on PostgreSQL share the work by leases instead.
+    The lock is SQLite's lock on an empty file next to the database. The operating system releases
+    it when the process ends. On PostgreSQL, controllers share the database by leases instead.
     """
     if is_postgres(url):
         yield
         return
     file = parse_file(url).resolve()
-    beside = file.with_name(f"{file.name}.serving")
+    lock_file = file.with_name(f"{file.name}.serving")
     try:
-        connection = sqlite3.connect(beside, timeout=LOCK_WAIT_S, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = MEMORY")  # or else it leaves a second file
+        connection = sqlite3.connect(lock_file, timeout=LOCK_WAIT_S, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = MEMORY")  # prevents a second file
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             raise StoreUnavailable(f"{file} is served by another controller") from error
-        raise StoreUnavailable(f"{beside}: {error}") from error
+        raise StoreUnavailable(f"{lock_file}: {error}") from error
     with closing(connection):
         yield

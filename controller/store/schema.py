@@ -1,10 +1,11 @@
 """The tables of a controller's database, the same in every dialect.
 
-A row is a value of the port as compact JSON text, behind the columns by which it is found: no
-dialect's own JSON type, which costs the server more than it gives here. The port documents what the
-values hold. Fields may be added with a default; that too takes a revision, for older controllers
-drop them. Controllers of the next and of the former version run beside these, so a revision says
-which code works with it: see the migration 0001.
+A row has key columns, and a value of the port as compact JSON text. A dialect's own JSON type would
+cost the server more time and has no benefit here. The port documents the values.
+
+A new field needs a default and a new revision, because older controllers drop unknown fields.
+Controllers of adjacent versions run at the same time, so each revision records which code works
+with it (see migration 0001).
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 SCHEMA_REVISION = "0001"
-"""The migration that leads to these tables; revisions are numbered in their order."""
+"""The revision of these tables. Revisions are numbered in order."""
 
-# SQLite alters a table by copying it, which only keeps constraints that have names.
+# SQLite alters a table by copying it, and the copy keeps only constraints with names.
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -39,7 +40,7 @@ metadata = MetaData(
     }
 )
 
-# In the order of code points, as SQLite has it anyway; PostgreSQL would ask its locale.
+# Sorted by code points, as in SQLite. By default PostgreSQL sorts by its locale.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
@@ -48,29 +49,28 @@ def _key_column(name: str, kind: TypeEngine[Any] | type[TypeEngine[Any]] = Name)
 
 
 def _not_null_columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
-    """Return columns of that type that are never null."""
     return [Column(name, kind, nullable=False) for name in names]
 
 
 def _record_column() -> Column[str]:
-    """Return the last column of a table: the value of the port, as JSON."""
+    """Return the last column of a table, which has the port's value as JSON."""
     return Column("record", Text, nullable=False)
 
 
-def _stream_table(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as a table's
-    """Return a table whose rows have a stream, with which they are deleted."""
+def _stream_table(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as in Table
+    """Return a table whose rows belong to a stream, and are deleted with it."""
     stream_id = ForeignKey("stream.id", ondelete="CASCADE")
     key = Column("stream_id", Name, stream_id, primary_key=True)
     return Table(name, metadata, key, *columns, sqlite_with_rowid=False, **more)
 
 
-# One row for each bucket, created by the migration.
+# One row for each bucket. The migration creates them.
 bucket = Table(
     "bucket", metadata, _key_column("number", Integer), *_not_null_columns(BigInteger, "service_ms")
 )
 
-# The controllers on a shared database, by the process of the server that serves their session.
-# The version is null if noted-time is not installed there.
+# The controllers of a shared database, by the server process of their session. The version is null
+# if noted-time is not installed.
 replica = Table(
     "replica",
     metadata,
@@ -81,12 +81,12 @@ replica = Table(
     *_not_null_columns(BigInteger, "since"),
 )
 
-# For each revision, the oldest one whose code works with its tables.
+# For each revision, the oldest revision whose code works with its tables.
 compatible = Table(
     "compatible", metadata, _key_column("revision"), *_not_null_columns(Text, "oldest")
 )
 
-# What the controllers of the database share and nobody else knows, created by the migration.
+# The secret that the controllers of the database share. The migration creates it.
 secret = Table("secret", metadata, _key_column("name"), *_not_null_columns(Text, "value"))
 
 stream = Table(
@@ -106,11 +106,11 @@ member = _stream_table(
     *_not_null_columns(Text, "state", "position", "times", "max_times"),
     *_not_null_columns(BigInteger, "noted_at", "since", "sequence"),
     Column("heard_at", BigInteger),
-    Column("others", Text),  # the fields that few notes change, if they have any value
-    postgresql_with={"fillfactor": 50},  # updates of a member find room on its page
+    Column("others", Text),  # fields that change rarely, or null if all have their defaults
+    postgresql_with={"fillfactor": 50},  # leaves room on the page for updates of a member
 )
 
-# Of `cut` the offsets that moved since the mark before, or all of them if it is `whole`.
+# `cut` has the offsets that moved since the previous mark, or all offsets if the row is `whole`.
 mark = _stream_table(
     "mark",
     _key_column("domain"),
@@ -127,16 +127,16 @@ reader = _stream_table(
     "reader", _key_column("reader_group"), _key_column("reader"), _record_column()
 )
 
-# When a reader group has a backlog, and whether it had one when that was last looked at.
+# The backlog policy of a reader group, and whether the group had a backlog when last checked.
 backlog = _stream_table("backlog", _key_column("reader_group"), _record_column())
 
-# Each mark that advanced without a writer, and each that learned of rows below the lower.
+# Marks that advanced without a writer, and marks with new reports of late rows.
 _at = partial(_not_null_columns, BigInteger, "at")
 ledger = _stream_table(
     "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_at(), _record_column()
 )
 
-# Rows written below the lower, by writer and by the hours of their times and of their reports.
+# Rows written below the lower, by writer, and by the hours of their times and of their report.
 late = _stream_table(
     "late",
     _key_column("domain"),
@@ -147,7 +147,7 @@ late = _stream_table(
     _record_column(),
 )
 
-# What operators changed; numbers rise by one in each stream.
+# Changes by operators. Their numbers increase by one within a stream.
 change = _stream_table("change", _key_column("number", BigInteger), *_at(), _record_column())
 
 token = Table(

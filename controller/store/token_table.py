@@ -1,7 +1,7 @@
-"""Where tokens are kept: digests from which no token can be made, and what each token allows.
+"""The tokens of a database: digests of their secrets, and their scopes.
 
-The contract of every `Tokens`: a row is added, or revoked once, and never deleted. So the two
-`counts` show every change, and a database that ever had a token continues to require one.
+A row is added, may be revoked once, and is never deleted. Therefore any change is visible in
+`counts`, and a database that ever had a token continues to require tokens.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from noted_time import Conflict
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """One token: `digest` is the SHA-256 of its secret in hex, all times are Unix ms.
+    """One token. `digest` is the SHA-256 of its secret in hex. Times are in Unix ms.
 
-    `scopes` is plain JSON, which the service gives its meaning.
+    `scopes` is plain JSON, which the service interprets.
     """
 
     id: str
@@ -37,7 +37,7 @@ class TokenRecord:
 
 
 class Tokens:
-    """The tokens of a database, over two engines of which `writing` begins as a writer.
+    """The tokens of a database. Transactions of the engine `writing` take the write lock at once.
 
     Every call blocks and may raise `StoreUnavailable`.
     """
@@ -47,34 +47,33 @@ class Tokens:
         self._writing = writing
 
     def counts(self) -> tuple[int, int]:
-        """Return how many tokens there ever were, and how many of them are revoked."""
+        """Return how many tokens were ever created, and how many of them are revoked."""
         query = select(func.count(), func.count(token.c.revoked_at)).select_from(token)
         with _convert_errors(self._reading), self._reading.connect() as connection:
             ever, revoked = connection.execute(query).one()
         return ever, revoked
 
     def all(self) -> list[TokenRecord]:
-        """Return every token, revoked and expired ones too, the oldest first."""
+        """Return all tokens, including revoked and expired ones, oldest first."""
         query = select(token).order_by(token.c.created_at, token.c.id)
         with _convert_errors(self._reading), self._reading.connect() as connection:
             return [_build_record(row) for row in connection.execute(query)]
 
     def add(self, record: TokenRecord) -> None:
-        """Keep a new token; raises `Conflict` if there is one with that id."""
+        """Add a new token; raises `Conflict` if the id exists."""
         row = {name: getattr(record, name) for name in record.__slots__}
         row["scopes"] = json.dumps(record.scopes)
         with _convert_errors(self._writing), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        """Revoke a token for good; false if there is none, or none that was not revoked."""
+        """Revoke a token for good. Return whether there was an unrevoked token with this id."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
         with _convert_errors(self._writing), self._writing.begin() as connection:
             done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))
         return done.rowcount == 1
 
     def close(self) -> None:
-        """Close the connections."""
         self._reading.dispose()
 
 
@@ -87,6 +86,6 @@ def _convert_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise Conflict(f"there is a token of that id already: {error.orig}") from error
+        raise Conflict(f"a token with this id already exists: {error.orig}") from error
     except SQLAlchemyError as error:
         raise build_unavailable(error, engine) from error

@@ -1,1 +1,1 @@
-"""The revisions, numbered in their order."""
+"""The revisions, numbered in order."""
