@@ -1,4 +1,4 @@
-"""The PostgreSQL session in which a controller holds its leases and commits.
+"""The PostgreSQL session that a controller commits in, and that holds its leases.
 
 Streams are hashed to buckets by name. A bucket's lease is an advisory lock, which the server
 releases when the session ends. Once a second, each controller ends the sessions that have been
@@ -78,7 +78,7 @@ _RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 
 
 class LeaseSession:
-    """The session in which one controller holds leases and commits."""
+    """The session that one controller commits in, and that holds its leases."""
 
     def __init__(self, connect: Callable[[], Connection[Any]]) -> None:
         """Create it without a session. `connect` returns a session in autocommit mode."""
@@ -89,13 +89,13 @@ class LeaseSession:
         self._left = False
 
     def register(self, url: str) -> None:
-        """Set the URL by which other controllers reach this one, from the next session on."""
+        """Set this controller's URL for the other controllers, from the next session on."""
         self._url = url
 
     def heartbeat(self, buckets: int) -> Leases:
         """End silent sessions, and return the owners of the buckets.
 
-        If there is no session, a new one without buckets is started. Raises the driver's errors.
+        Without a session, start a new one, which has no buckets. Raises the driver's errors.
         """
         if self._session is None or self._session.closed:
             self._session = self._begin()

@@ -24,11 +24,8 @@ LOCK_WAIT_S = 3.0
 def open_store(url: str) -> Store:
     """Return the store of ``sqlite:///path`` or ``postgresql://…``.
 
-    Raises:
-
-    - `WrongSchema` if the database must be migrated first,
-    - `StoreUnavailable` if the database does not answer,
-    - `Rejected` if the URL is invalid or its database is not supported.
+    Raises `WrongSchema` if the database must be migrated first, `StoreUnavailable` if it does not
+    answer, and `Rejected` if the URL is invalid or its database is not supported.
     """
     check(url)
     if is_postgres(url):

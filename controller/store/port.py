@@ -1,15 +1,17 @@
-"""What the controller asks of a database, whichever it is.
+"""The controller's interface to a database.
 
-The contract that every store keeps, checked by one suite of tests:
+One test suite checks these rules for every store:
 
-* `commit` is atomic and durable: when it returns, all of the batch survives any crash of the
-  process or the machine. After a `Conflict` nothing of it was written; after `StoreUnavailable` all
-  or nothing was, and what is there has to be read again. After `StoreLost` no call succeeds.
-* Marks are appended by compare-and-set on (stream, domain, seq): a batch with a mark whose
-  predecessor is not the last one there (the first has seq 1) raises `MarkConflict`.
-* Nothing is written to a stream that is not there: a batch that names an unknown stream id, that
-  gives one name to two streams, or that repeats a scale event raises `Conflict`.
-* What is read is exactly what was committed.
+- `commit` is atomic and durable. Once it returns, the batch survives any crash of the process or
+  the machine.
+- After a `Conflict`, nothing of the batch was written.
+- After `StoreUnavailable`, either all or nothing was written, and the caller must read again.
+- After `StoreLost`, every call fails.
+- Marks are appended by compare-and-set on (stream, domain, seq). `commit` raises `MarkConflict` if
+  a mark does not follow the last stored mark. The first mark has seq 1.
+- `commit` raises `Conflict` for an unknown stream id, for two streams with one name, and for a
+  scale event that is already stored.
+- Readers get exactly the values that were committed.
 """
 
 from __future__ import annotations
@@ -31,38 +33,37 @@ from noted_time import (
 from noted_time.values import Absence, LateReport, ProblemKind
 
 LateKey = tuple[str, str, str, int, int, int]
-"""Stream id, domain, and the place of a report."""
+"""Stream id, domain, and the place of a report, which is its writer and hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A stream's identity and settings; an `id` is never used again, a `name` may be.
-
-    `declared_at` has the service time in ms at which a domain was added to an existing stream.
-    `seal` is how the stream was sealed, if it was. In the domains that are `unbounded` no later
-    upper is a bound. If entries of its ledger were forgotten, `ledger_from` has the time from which
-    on a domain's ledger says who is missing; `late_from` is the same for late rows. `first_lowers`
-    has the lower of the first mark that there ever was of a domain, and `forgotten_lowers`
-    the lower when members were last forgotten. `logs` are the ids of the log
-    that positions are of, the last one being that of today, empty if no note named any.
-    """
+    """A stream's identity and settings, and how far back its stored data reaches."""
 
     id: str
+    """It is never used again, unlike the name."""
     name: str
     settings: StreamSettings
     declared_at: Mapping[str, int] = field(default_factory=dict)
+    """When each domain was added to the existing stream (service time, ms)."""
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
+    """The domains whose later uppers are not bounds."""
     ledger_from: Mapping[str, int] = field(default_factory=dict)
+    """A domain's ledger is complete from this time on, if entries were deleted."""
     late_from: Mapping[str, int] = field(default_factory=dict)
+    """A domain's late rows are complete from this time on, if some were deleted."""
     first_lowers: Mapping[str, int] = field(default_factory=dict)
+    """The lower of each domain's first mark, which may have been dropped."""
     forgotten_lowers: Mapping[str, int] = field(default_factory=dict)
+    """Each domain's lower when members were last forgotten."""
     logs: tuple[str, ...] = ()
+    """The ids of the logs that positions were in. The present log is the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendedMark:
-    """A mark of (stream, domain), and the service time in ms at which it was appended."""
+    """A mark of a stream's domain. It was appended at `appended_at` (service time, ms)."""
 
     stream_id: str
     domain: str
@@ -72,40 +73,37 @@ class AppendedMark:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRecord:
-    """One reader of a group and the segments that it reported last: segment → offset.
-
-    `online` is false once it went offline and only its segments are remembered. `reported_at` is
-    when it reported last, on the service clock. `backlog` is what it said of having one itself.
-    """
+    """A reader of a group, and the position that it last reported."""
 
     stream_id: str
     group: str
     reader: str
     online: bool
+    """Whether the reader is online. For an offline reader only the position is kept."""
     position: Mapping[int, int]
     reported_at: int = 0
+    """When the reader last reported (service clock)."""
     backlog: bool | None = None
+    """The reader's own report of a backlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogRecord:
-    """Whether a reader group had a backlog at the last look, and by which policy if by any.
-
-    `since` is wall time in Unix ms, `None` before the first look. `caught_up` names the domains in
-    which the group has caught up once, as the sticky rule wants to know.
-    """
+    """A reader group's backlog policy, and whether it had a backlog when last checked."""
 
     stream_id: str
     group: str
     policy: BacklogPolicy | None = None
     backlog: bool = False
     since: int | None = None
+    """When `backlog` last changed (Unix ms), or `None` before the first check."""
     caught_up: tuple[str, ...] = ()
+    """The domains where the group has caught up, for the sticky rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRecord:
-    """Late rows of (stream, domain) that were reported; at most one record for each place."""
+    """A report of late rows in a stream's domain. There is one record for each place."""
 
     stream_id: str
     domain: str
@@ -113,28 +111,26 @@ class LateRecord:
 
     @property
     def key(self) -> LateKey:
-        """By which it is replaced and forgotten."""
         return self.stream_id, self.domain, *self.report.place
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """That the mark `seq` of (stream, domain) advanced without writers.
-
-    `at` is wall time in Unix ms. The mark took the lower from `from_lower`, `None` for the first,
-    to `to_lower`. `by` is who removed a writer, `None` if no operator did. `returned` names the
-    writers that are missing no longer as of this mark.
-    """
+    """A mark that advanced without writers, or learned of their return."""
 
     stream_id: str
     domain: str
     seq: int
     at: int
+    """Wall time in Unix ms."""
     from_lower: int | None
+    """The previous lower, or `None` for the first mark."""
     to_lower: int
     writers: tuple[Absence, ...]
     by: str | None = None
+    """The operator who removed a writer, if any."""
     returned: tuple[str, ...] = ()
+    """The writers that were missing until this mark."""
 
 
 Action = Literal[
@@ -150,35 +146,35 @@ Action = Literal[
     "taken_over",
     "went_back",
 ]
-"""What an operator did to a stream, to one of its writers, or to a reader group.
+"""A kind of change to a stream, a writer or a reader group.
 
-Or, unlike these, that another process took a writer's name over from one that was live, or that the
-database has lost marks.
+Operators make all of them but two. "taken_over" means that another process took over a live
+writer's name, and "went_back" that the database lost marks.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that an operator made to a stream: what, who, and why.
-
-    `at` is wall time in Unix ms. `was` and `became` are plain JSON, `None` if there is
-    nothing to show. `by` is an address or a token by its label and id, `comment` the
-    reason that was given.
-    """
+    """A change that an operator made to a stream."""
 
     stream_id: str
     at: int
+    """Wall time in Unix ms."""
     action: Action
     writer: str | None = None
     was: Mapping[str, Any] | None = None
+    """The old values as plain JSON."""
     became: Mapping[str, Any] | None = None
+    """The new values as plain JSON."""
     by: str | None = None
+    """The operator's address, or the label and id of the token."""
     comment: str | None = None
+    """The reason that the operator gave."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """A stream as lists show it: the last mark of each domain with one, and the scale events."""
+    """A stream in a list, with the last mark of each domain and the scale events."""
 
     record: StreamRecord
     last_marks: Mapping[str, Mark]
@@ -187,71 +183,71 @@ class StreamSummary:
 
 @dataclass(slots=True)
 class Transaction:
-    """Everything that one transaction writes, applied in the order of the fields.
-
-    `clocks` has the service clock of buckets, in ms. `scales` numbers the events of a stream;
-    numbers only have to rise. `forgotten_members` removes each (stream id, writer) that is there,
-    which may come back in the same batch. `members` has (stream id, record), at most one record for
-    each writer. `readers` replaces the record of that (stream, group, reader), `backlogs` that of
-    (stream, group), `late` that of its key. `ledger` has entries that are new, and `changes` are
-    numbered from 1 in each stream, in their order and without a gap. `forgotten_readers` removes
-    each (stream id, group, reader), `forgotten_backlogs` each (stream id, group), and
-    `forgotten_late` each key of late rows. `forgotten_ledger` and `forgotten_changes` remove what
-    (stream id) has from before that moment in Unix ms. The last change stays, since the next one is
-    numbered after it. `forgotten` drops the marks of (stream id, domain) up to and including that
-    seq, but never the last mark, which the next one is compared with. `dropped` removes streams
-    with all they have, also what this batch writes to them, and frees their names for streams that
-    the batch makes.
-    """
+    """All writes of one transaction. They are applied in the order of the fields."""
 
     clocks: dict[int, int] = field(default_factory=dict)
+    """The service clocks of buckets (ms)."""
     streams: list[StreamRecord] = field(default_factory=list)
     scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
+    """Scale events, as (stream id, number, event). A stream's numbers must increase."""
     forgotten_members: list[tuple[str, str]] = field(default_factory=list)
+    """Members to delete, as (stream id, writer). `members` may add them again."""
     members: list[tuple[str, MemberRecord]] = field(default_factory=list)
+    """Members as (stream id, record), at most one record for each writer."""
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
+    """Replace the records with the same stream, group and reader."""
     backlogs: list[BacklogRecord] = field(default_factory=list)
+    """Replace the records with the same stream and group."""
     late: list[LateRecord] = field(default_factory=list)
+    """Replace the records with the same key."""
     ledger: list[LedgerEntry] = field(default_factory=list)
+    """New entries."""
     changes: list[Change] = field(default_factory=list)
+    """New changes. Each stream's changes are numbered from 1 without gaps."""
     forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
+    """Readers to delete, as (stream id, group, reader)."""
     forgotten_backlogs: list[tuple[str, str]] = field(default_factory=list)
+    """Backlogs to delete, as (stream id, group)."""
     forgotten_late: list[LateKey] = field(default_factory=list)
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
+    """(stream id, Unix ms): older ledger entries are deleted."""
     forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
+    """(stream id, Unix ms): older changes are deleted, except the last, whose number is needed."""
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
+    """(stream id, domain, seq): marks up to this seq are deleted, except the last mark."""
     dropped: list[str] = field(default_factory=list)
+    """Ids of streams to delete with all their data. Their names are free for `streams`."""
 
     def without_dropped(self) -> Transaction:
-        """Return the batch without what it writes to the streams that it drops.
+        """Return the batch without writes to the streams that it drops.
 
-        Ids are never used again, so dropping first is the same as dropping last, and it frees the
-        name of a stream for another one that the batch makes.
+        Dropping streams first gives the same result, because ids are never used again. It also
+        frees a stream's name for a stream that the batch creates.
         """
-        gone = set(self.dropped)
-        if not gone:
+        dropped = set(self.dropped)
+        if not dropped:
             return self
         kept: dict[str, Any] = {
-            name: [each for each in getattr(self, name) if find_stream_id(each) not in gone]
+            name: [each for each in getattr(self, name) if find_stream_id(each) not in dropped]
             for name in STREAM_PARTS
         }
         return replace(self, **kept)
 
     @property
     def records(self) -> int:
-        """How many records of members it writes."""
+        """The number of member records that the batch writes."""
         return len(self.members)
 
 
 STREAM_PARTS = tuple(
     each.name for each in fields(Transaction) if each.name not in {"clocks", "dropped"}
 )
-"""The parts of a transaction that write to streams, or forget what streams have."""
+"""The fields of a transaction whose entries belong to streams."""
 
 
-def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of one of these parts
-    """Return the id of the stream to which an entry of a transaction belongs."""
+def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of a transaction
+    """Return the id of the stream that an entry of a transaction belongs to."""
     if isinstance(written, StreamRecord):
         return written.id
     stream_id: str = written[0] if isinstance(written, tuple) else written.stream_id
@@ -259,16 +255,15 @@ def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of one of th
 
 
 LEASE_MS = 3000
-"""How long a controller may be silent, in ms, before others take its buckets."""
+"""How long a controller may be silent before other controllers take its buckets (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Which controller owns which of the buckets that streams are hashed to by their names.
+    """The owners of the buckets that streams are hashed to by name.
 
-    `mine` are those of the store that was asked; `others` has the URL of the controller that owns
-    a bucket; the rest are free. `replicas` is the number of live controllers, including this one
-    until it leaves.
+    `mine` are this store's buckets, and `others` has the URLs of the other owners. `replicas` is
+    the number of live controllers, which includes this one until it leaves.
     """
 
     buckets: int
@@ -284,10 +279,10 @@ class Leases:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecord:
-    """A controller of a database: its URL, the version that it runs, the revision of its tables.
+    """A controller of a database: its URL, its version, and the revision of its tables.
 
-    The version is `None` if noted-time is not installed. It connected at `since`, in Unix ms, which
-    is `None` for the only controller of a file.
+    `version` is `None` if noted-time is not installed. `since` is when the controller connected
+    (Unix ms), or `None` for a database file, which has only one controller.
     """
 
     url: str
@@ -297,76 +292,77 @@ class ReplicaRecord:
 
 
 def find_running_version() -> str | None:
-    """Return the version of this code, `None` if it is not installed."""
+    """Return the version of this code, or `None` if it is not installed."""
     return next((each.version for each in distributions(name="noted-time")), None)
 
 
 class Reading(Protocol):
-    """Reads what is committed, of any stream and at any time, also from several threads."""
+    """Reads committed data of any stream. Its methods may be called from several threads."""
 
     def streams(self) -> list[StreamRecord]:
-        """Return all streams in the order of their names."""
+        """Return all streams, sorted by name."""
 
     def names(self) -> list[str]:
-        """Return the names of all streams in order."""
+        """Return the names of all streams, sorted."""
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of those of these streams that exist, in the order of their names."""
+        """Return summaries of the given streams that exist, sorted by name."""
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream in the order in which they happened."""
+        """Return the scale events of a stream, oldest first."""
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members of a stream in the order of their names."""
+        """Yield the members of a stream, sorted by name."""
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, domain), in the order of their seq."""
+        """Yield the stored marks of a stream's domain, sorted by seq."""
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream in the order of their names."""
+        """Return the readers of all groups of a stream, sorted by name."""
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        """Return what is kept of the backlogs of a stream's groups in the order of their names."""
+        """Return the backlog records of a stream's groups, sorted by name."""
 
     def late(self, stream_id: str) -> list[LateRecord]:
-        """Return the late rows of a stream in the order of their keys."""
+        """Return the late rows of a stream, sorted by key."""
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        """Return at most `limit` entries of (stream, domain) after a seq, in the order of seq.
+        """Return at most `limit` ledger entries after the seq `after`, sorted by seq.
 
-        With `newest_first` in the other order: those before that seq. After 0 come all of them.
+        If `newest_first`, return entries before `after` (with 0 all entries), newest first.
         """
 
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        """Return at most `limit` changes below a number, each with its own, the newest first."""
+        """Return at most `limit` changes below the number `before`, with numbers, newest first."""
 
     def replicas_secret(self) -> bytes:
-        """Return the secret by which the controllers of the database know each other.
+        """Return the secret that authenticates the controllers to each other.
 
-        It is empty if an operator deleted it; then none of them takes what another forwards.
+        It is empty if an operator deleted it. Controllers then refuse all forwarded notes.
         """
 
     def replicas(self) -> list[ReplicaRecord]:
-        """Return the controllers that are connected, by their URLs; empty unless they share it."""
+        """Return the connected controllers by URL. It is empty if the database is not shared."""
 
     def risk(self) -> str | None:
-        """Return why a power cut may lose what was acknowledged, and the remedy; `None` if none."""
+        """Return why a power cut may lose acknowledged notes, and the remedy, or `None`."""
 
     def damage(self) -> str | None:
-        """Look through the whole database; return what is damaged, and the remedy."""
+        """Check the whole database. Return its damage and the remedy, or `None`."""
 
 
 class Store(Reading, Protocol):
-    """A database behind the controller; every call blocks, and one is made at a time.
+    """The database of a controller. Calls block, and must be made one at a time.
 
-    `local` says that only this process writes to the database. If others do, controllers share
-    the buckets by leases: a store must only be given batches for streams of its own buckets, and
-    cannot commit any more once it lost a lease. Then `commit` raises `StoreUnavailable` until
-    `heartbeat` has begun a new session, without buckets; its caller has to read everything again.
+    If `local` is false, several controllers share the buckets by leases. A batch must only write to
+    streams in the store's own buckets.
+
+    If the store loses a lease, `commit` raises `StoreUnavailable` until `heartbeat` starts a new
+    session, which has no buckets. The caller must then read everything again.
     """
 
     @property
@@ -375,37 +371,37 @@ class Store(Reading, Protocol):
 
     @property
     def reading(self) -> Reading:
-        """Reads the database for other threads, also the streams of other controllers."""
+        """Reads the database in other threads, including streams of other controllers."""
 
     def register(self, url: str) -> None:
-        """Set the URL at which other controllers reach this one; before the first `heartbeat`."""
+        """Set this controller's URL for the other controllers, before the first `heartbeat`."""
 
     def heartbeat(self) -> Leases:
-        """Show that this controller is alive, and return who owns which bucket."""
+        """Renew the leases, and return the owners of all buckets."""
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire those of the buckets that are free; returns those acquired."""
+        """Acquire the buckets that are free, and return them."""
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Release the buckets, all of them this store's own."""
+        """Release buckets, which must be this store's."""
 
     def leave(self) -> None:
-        """Release all buckets and stop counting as live; `heartbeat` still returns the owners."""
+        """Release all buckets and stop counting as live. `heartbeat` still returns the owners."""
 
     def clocks(self) -> dict[int, int]:
-        """Return the service clock of each bucket as of its last commit, 0 at first."""
+        """Return the service clock of each bucket at its last commit, initially 0."""
 
     def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction.
 
-        Raises `MarkConflict` when another owner appended first, another `Conflict` when the batch
-        contradicts what is stored, `StoreUnavailable` when the database does not answer.
+        Raises `MarkConflict` if another owner appended first, any other `Conflict` if the batch
+        contradicts the stored data, and `StoreUnavailable` if the database does not answer.
         """
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` if the database would take no commit.
+        """Raise `StoreUnavailable` if the database would not accept a commit.
 
-        It does not answer, may only be read, or has the tables of another version.
+        Reasons are that it does not answer, is read-only, or has the tables of another version.
         """
 
     def close(self) -> None:
@@ -413,10 +409,9 @@ class Store(Reading, Protocol):
 
 
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
-    """Raise `MarkConflict` at the first mark whose predecessor is not the last one there.
+    """Raise `MarkConflict` at the first mark that does not follow the last one.
 
-    `last` has the seq of the last stored mark of each (stream, domain), 0 or nothing if there is
-    none.
+    `last` has the seq of each chain's last stored mark, with 0 or no entry if there is none.
     """
     seqs = dict(last)
     for appended in marks:
@@ -427,17 +422,17 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
 
 
 class StoreUnavailable(Exception):
-    """The database did not take the batch: the disk is full, the file is locked or gone."""
+    """The database did not accept the call. For example, the disk is full or the file is locked."""
 
     kind = ProblemKind("unavailable", 503)
 
 
 class StoreDamaged(StoreUnavailable):
-    """What is stored is not what was written."""
+    """The stored data is not the data that was written."""
 
     def __init__(self, what: str, why: object) -> None:
         super().__init__(f"{what} is damaged: {why}: restore the database from a backup")
 
 
 class StoreLost(StoreUnavailable):
-    """What is written is lost with this process, which has to be restarted."""
+    """Committed data will be lost with this process, which must be restarted."""

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL: its URL, its session with leases, its upsert of many rows at once."""
+"""The store in PostgreSQL: its URL, the session with leases, and bulk upserts."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 URL_HINT = "use postgresql://user@host:5432/database"
 
-# A connection that is lost without a word is noticed within seconds.
+# A lost connection is detected within seconds.
 CONNECT_OPTIONS: dict[str, Any] = {
     "application_name": "noted-time",
-    "client_encoding": "UTF8",  # whatever the database has: Debian's is SQL_ASCII without a locale
+    "client_encoding": "UTF8",  # independent of the database's (Debian's default is SQL_ASCII)
     "connect_timeout": 5,
     "keepalives_idle": 2,
     "keepalives_interval": 1,
@@ -40,10 +40,10 @@ _MIGRATION_LOCK = (
     [int.from_bytes(b"move")],
 )
 
-# One array for each column; in binary, as text costs this process several times as much.
+# An array for each column, in binary, because text takes several times as much CPU time.
 _ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
 _MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns)
-_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - our own types
+_PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
 
 _SELECT_STATE = """
 SELECT current_setting('transaction_read_only'), (SELECT max(version_num) FROM alembic_version)
@@ -63,27 +63,26 @@ AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
 
 
 class PostgresReading(SqlReading):
-    """Reads a PostgreSQL database, also what other controllers wrote."""
+    """Reads a PostgreSQL database, including data of other controllers."""
 
     def replicas(self) -> list[ReplicaRecord]:
-        """Return the controllers that are connected, by their URLs."""
         return [ReplicaRecord(*row) for row in self._rows(text(_SELECT_CONNECTED))]
 
     def risk(self) -> str | None:
-        """Return which settings are off without which a commit may not last, and the remedy."""
+        """Return which settings are off although durable commits need them, and the remedy."""
         off = ", ".join(name for (name,) in self._rows(text(_SELECT_OFF_SETTINGS)))
         why = f"PostgreSQL has {off} off, so a power cut may lose acknowledged notes"
         return f"{why}: set {off} to on and reload the server" if off else None
 
 
 class PostgresStore(SqlStore):
-    """A `Store` in a PostgreSQL database, which `migrate` has made, for one of its controllers."""
+    """A `Store` of one controller in a migrated PostgreSQL database."""
 
     local = False
     placeholder = "%s"
 
     def __init__(self, url: str) -> None:
-        """Connect when first used; the first `heartbeat` begins a session."""
+        """Connect at the first call. The first `heartbeat` starts a session."""
         self._url = url
         engine = create_postgres_engine(url)
         super().__init__(engine, engine)
@@ -92,34 +91,29 @@ class PostgresStore(SqlStore):
         self.reading = PostgresReading(engine)
 
     def register(self, url: str) -> None:
-        """Set the URL at which other controllers reach this one; before the first `heartbeat`."""
         self._session.register(url)
 
     def heartbeat(self) -> Leases:
-        """Show that this controller is alive, and return who owns which bucket."""
         self._buckets = self._buckets or len(self.clocks())
         with self._convert_errors():
             return self._session.heartbeat(self._buckets)
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire those of the buckets that are free; returns those acquired."""
-        self._tails.clear()  # what another controller may have written to since is read again
+        self._tails.clear()  # another controller may have appended marks to the acquired streams
         with self._convert_errors():
             return self._session.acquire(buckets)
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Release the buckets, all of them this store's own."""
         self._tails.clear()
         with self._convert_errors():
             self._session.release(buckets)
 
     def leave(self) -> None:
-        """Release all buckets and stop counting as live; `heartbeat` still returns the owners."""
         with self._convert_errors():
             self._session.leave()
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` if the session of the leases was lost or may only read."""
+        """Raise `StoreUnavailable` if the session was lost or is read-only."""
         with self._convert_errors():
             session = self._session.session()
             read_only, revision = session.execute(_SELECT_STATE).fetchone() or ("off", None)
@@ -132,14 +126,14 @@ class PostgresStore(SqlStore):
             check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:
-        """Release all buckets; any call after it raises `StoreUnavailable`."""
+        """Release all buckets. Any later call raises `StoreUnavailable`."""
         super().close()
         self._session.close()
 
     def commit(self, batch: Transaction) -> None:
-        """Write the batch in one transaction; notes alone, as most batches are, by one statement.
+        """Write the batch in one transaction. Notes alone, as in most batches, are one statement.
 
-        `BEGIN` and `COMMIT` took more time of this process than the statement between them.
+        `BEGIN` and `COMMIT` would take more CPU time than this statement.
         """
         if batch != Transaction(members=batch.members):
             super().commit(batch)
@@ -149,7 +143,7 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Begin, and commit at the end or undo; statements are sent without waiting for answers."""
+        """Run a transaction whose statements are pipelined. Roll it back on an error."""
         session = self._session.session()
         with session.pipeline(), session.transaction(), session.cursor() as cursor:
             yield cursor
@@ -157,12 +151,11 @@ class PostgresStore(SqlStore):
     def _put_members(
         self, cursor: DBAPICursor | psycopg.Connection[Any], members: Sequence[Values]
     ) -> None:
-        """Write all members by one statement."""
         if members:
             cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
-        """Ask by one query, in a cursor that has no other results."""
+        """Run one query for all chains, with a new cursor."""
         if not chains:
             return []
         with cursor.connection.cursor() as asking:
@@ -172,12 +165,12 @@ class PostgresStore(SqlStore):
             return found
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return few rows; loading many streams without members consists of such queries."""
+        """Return the rows. Renews the leases, because loading streams takes many such queries."""
         self._renew()
         return super()._rows(query)
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        """Yield the rows, renewing the leases meanwhile."""
+        """Yield the rows, and renew the leases meanwhile."""
         self._renew()
         with closing(super()._many_rows(query)) as rows:
             for number, row in enumerate(rows, start=1):
@@ -191,7 +184,7 @@ class PostgresStore(SqlStore):
 
 
 def is_postgres(url: str) -> bool:
-    """Return whether the URL names a PostgreSQL database.
+    """Return whether the URL is of a PostgreSQL database.
 
     >>> is_postgres("postgresql://db/noted"), is_postgres("sqlite:///noted-time.db")
     (True, False)
@@ -200,14 +193,14 @@ def is_postgres(url: str) -> bool:
 
 
 def parse_url(url: str) -> URL:
-    """Return the parts of a URL of a PostgreSQL database; raises `Rejected`.
+    """Return the parts of the URL of a PostgreSQL database; raises `Rejected`.
 
     >>> parse_url("postgres://noted:secret@db:5432/noted").render_as_string()
     'postgresql+psycopg://noted:***@db:5432/noted'
     """
     try:
         parts = make_url(url)
-    except (ArgumentError, ValueError):  # which may quote the password
+    except (ArgumentError, ValueError):  # the error may contain the password
         raise Rejected(f"the URL of the database cannot be read: {URL_HINT}") from None
     if not parts.database:
         raise Rejected(f"{hide_password(url)!r} names no database: {URL_HINT}")
@@ -215,7 +208,7 @@ def parse_url(url: str) -> URL:
 
 
 def hide_password(url: str) -> str:
-    """Return a URL as it may be shown: without its password.
+    """Return the URL without its password.
 
     >>> hide_password("postgresql://noted:secret@db/noted")
     'postgresql://noted:***@db/noted'
@@ -224,13 +217,12 @@ def hide_password(url: str) -> str:
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    """Return a session that commits each statement that is not in a transaction."""
+    """Return a session in autocommit mode."""
     info = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     return psycopg.connect(info, autocommit=True, **CONNECT_OPTIONS)
 
 
 def create_postgres_engine(url: str) -> Engine:
-    """Return an engine of the database."""
     return create_engine(
         parse_url(url),
         connect_args=CONNECT_OPTIONS,
@@ -242,9 +234,9 @@ def create_postgres_engine(url: str) -> Engine:
 
 @contextmanager
 def lock_migration(url: str) -> Iterator[None]:
-    """Keep other processes from migrating the database meanwhile; raises `StoreUnavailable`.
+    """Prevent other processes from migrating the database; raises `StoreUnavailable`.
 
-    The lock has a session of its own, because the migration may use several transactions.
+    The lock has a separate session, because the migration may use several transactions.
     """
     try:
         session = connect(url)

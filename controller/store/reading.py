@@ -1,4 +1,4 @@
-"""What is read of a database in SQL, by any process and thread."""
+"""Reads a database by SQL, in any process and thread."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SCHEMA_ERRORS = re.compile(r"no such column|no such table: (?!compatible)|unsup
 
 
 class SqlReading:
-    """A `Reading` of a database in SQL."""
+    """A `Reading` of an SQL database."""
 
     def __init__(self, engine: Engine) -> None:
         self._reading = engine
@@ -71,20 +71,18 @@ class SqlReading:
         self._driver: Any = engine.dialect.loaded_dbapi
 
     def streams(self) -> list[StreamRecord]:
-        """Return all streams in the order of their names."""
         return [
             rows.STREAM_ROWS.value(row)
             for row in self._rows(select(stream).order_by(stream.c.name))
         ]
 
     def names(self) -> list[str]:
-        """Return the names of all streams in order."""
         return [name for (name,) in self._rows(select(stream.c.name).order_by(stream.c.name))]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of those of these streams that exist, by few queries.
+        """Return summaries of the given streams that exist, by few queries.
 
-        Scale events are read after the marks, so that those which a mark follows from are there.
+        Scale events are read after the marks, so all events that precede a mark are included.
         """
         named = stream.c.name.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
@@ -97,22 +95,18 @@ class SqlReading:
         ]
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream in the order in which they happened."""
         events = select(scale).order_by(scale.c.seq)
         return [rows.scale_of(row) for row in self._rows(_filter_stream(events, scale, stream_id))]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members of a stream in the order of their names."""
         found = select(member).order_by(member.c.writer)
         return map(rows.member_of, self._many_rows(_filter_stream(found, member, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        """Yield the marks that are kept of (stream, domain), in the order of their seq."""
         chain = select(mark).where(mark.c.domain == domain).order_by(mark.c.seq)
         return rows.marks_of(self._many_rows(_filter_stream(chain, mark, stream_id)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream in the order of their names."""
         found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
         return [
             rows.READER_ROWS.value(row)
@@ -120,7 +114,6 @@ class SqlReading:
         ]
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        """Return what is kept of the backlogs of a stream's groups in the order of their names."""
         found = select(backlog).order_by(backlog.c.reader_group)
         return [
             rows.BACKLOG_ROWS.value(row)
@@ -128,7 +121,6 @@ class SqlReading:
         ]
 
     def late(self, stream_id: str) -> list[LateRecord]:
-        """Return the late rows of a stream in the order of their keys."""
         found = select(late).order_by(*late.primary_key.columns)
         return [
             rows.LATE_ROWS.value(row) for row in self._rows(_filter_stream(found, late, stream_id))
@@ -137,7 +129,6 @@ class SqlReading:
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        """Return at most `limit` entries of (stream, domain) after a seq, in that order of seq."""
         seq = ledger.c.seq
         later = seq < after if newest_first and after else seq > after
         chain = _filter_stream(
@@ -149,7 +140,6 @@ class SqlReading:
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        """Return at most `limit` changes below a number, each with its own, the newest first."""
         page = (
             _filter_stream(select(change), change, stream_id)
             .order_by(change.c.number.desc())
@@ -159,42 +149,41 @@ class SqlReading:
         return [rows.change_of(row) for row in self._rows(page)]
 
     def replicas_secret(self) -> bytes:
-        """Return the secret by which the controllers of the database know each other."""
         found = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
         return b"".join(value.encode() for (value,) in found)
 
     def replicas(self) -> list[ReplicaRecord]:
-        """Return no controllers: none shares the database."""
+        """Return an empty list, because the database is not shared."""
         return []
 
     def risk(self) -> str | None:
-        """Return nothing: each connection sets what a power cut needs."""
+        """Return `None`, because each connection makes its commits durable."""
         return None
 
     def damage(self) -> str | None:
-        """Return nothing: the server checks what it reads."""
+        """Return `None`, because the server checks its data."""
         return None
 
     def close(self) -> None:
-        """Close the connections; any call after it raises `StoreUnavailable`."""
+        """Close the connections. Any later call raises `StoreUnavailable`."""
         self._closed = True
         self._reading.dispose()
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return few rows; to stream them would take another round trip."""
+        """Return the rows. Streaming them would take another round trip."""
         with self._convert_errors(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        """Yield the rows as they come, however many there are."""
+        """Yield the rows as they are received."""
         with self._convert_errors(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            with streamed.execute(query) as found:  # closed by a caller that stops early
+            with streamed.execute(query) as found:  # also closed if the caller stops early
                 yield from found
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Turn the errors of the database into ours."""
+        """Convert the database's errors to `Conflict` and `StoreUnavailable`."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         try:
@@ -208,8 +197,9 @@ class SqlReading:
 def build_unavailable(
     error: Exception, engine: Engine, what: str = "the database did not answer"
 ) -> StoreUnavailable:
-    """Return what the error of a driver means; of a text that is no UTF-8 it has no code."""
+    """Return `StoreDamaged` or `StoreUnavailable` for a driver's error."""
     cause = error.orig if isinstance(error, DBAPIError) else error
+    # a text that is not UTF-8 has no code
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if type(cause) in _CONTENT_ERRORS and (
         code & 0xFF in _DAMAGE_CODES or _SCHEMA_ERRORS.match(str(cause))
@@ -225,9 +215,10 @@ def _filter_stream(query: Select[Any], table: Table, stream_id: str) -> Select[A
 def _read_last_marks(
     connection: Connection, streams: Sequence[StreamRecord]
 ) -> dict[str, dict[str, Mark]]:
-    """Return the last mark of each domain of the streams, by one look into the index for each.
+    """Return the last mark of each domain of the streams.
 
-    On PostgreSQL that is one query, since each would cost a round trip. SQLite has no lateral join.
+    Each chain takes one lookup in the index. On PostgreSQL they are one query, because each query
+    would cost a round trip. SQLite has no lateral join.
     """
     chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
     found: list[Row[Any]] = []
@@ -248,7 +239,7 @@ def _read_last_marks(
 
 
 def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
-    """Return the scale events of those of the streams that have some."""
+    """Return the scale events of the streams, without streams that have none."""
     found = select(scale).join(stream).where(named).order_by(scale.c.seq)
     scales: dict[str, list[ScaleEvent]] = {}
     for row in connection.execute(found):
@@ -257,7 +248,7 @@ def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str
 
 
 def _tail(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
-    """Return the query of the last rows of a chain, from one that is whole on."""
+    """Return the query of a chain's last rows, starting at the last whole row."""
     base = mark.alias("base")
     of_chain = base.c.stream_id == stream_id, base.c.domain == domain, base.c.whole
     whole = select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()

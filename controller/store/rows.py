@@ -1,19 +1,24 @@
-"""Conversion between the values of the port and rows of the tables.
+"""Converts between the values of the port and rows of the tables.
 
-Rows are plain tuples in the order of the tables' columns, as `executemany` takes them. A value is
-compact JSON in the column `record`, behind the columns by which rows are found: so a field of a
-value is declared where the value is, and nowhere here. Marks have a column for each field, since
-there are many of them and most of a cut did not move, and members for each field that notes change:
-their rows are written most, and with the names of all fields twice the bytes took twice the time.
+Rows are tuples in the order of the table's columns, for `executemany`. Most tables have key columns
+and a column `record`, which has the value as compact JSON. A field of a value is then declared only
+in its class.
 
-A mark's row is *whole* if it has all offsets of its cut; others have those that moved since the
-mark before. Whole are the first row that is kept and the first that a store writes to a chain. So
-is one that would follow on so many others that they took as much room as the cut does. So rows take
-at most twice the room of what moved, however many segments were ever named. The last cut is read
-from rows of at most twice its size.
+Marks and members have separate columns instead. There are many marks, and most of a cut does not
+change. Members are written most often, and the names of all fields would double bytes and time.
 
-A row may be *sealed*: blanks behind the JSON of one column are its CRC-32. Decoders of JSON pass
-over blanks. A row without them is not checked: PostgreSQL has checksums of its own.
+The row of a mark is *whole* if it has all offsets of its cut. Other rows have only the offsets that
+changed since the previous mark. These rows are whole:
+
+- the first row that is kept.
+- the first row that a store writes to a chain.
+- a row that would follow so many other rows that they take as much space as the cut.
+
+The rows of a chain therefore take at most twice the space of the changed offsets. The last cut is
+read from rows of at most twice its size.
+
+A row may be *sealed*: blanks after the JSON of one column encode its CRC-32, and JSON decoders skip
+them. A row without these blanks is not checked. PostgreSQL has its own checksums.
 """
 
 from __future__ import annotations
@@ -45,12 +50,12 @@ Values = tuple[Any, ...]
 Value = TypeVar("Value")
 
 RECORD_COLUMN, POSITION_COLUMN, CUT_COLUMN = 2, 3, 5
-"""Which columns have the seal: of streams and scale events, of members, of marks."""
+"""The sealed columns: of streams and scale events, of members, and of marks."""
 
-_SEAL_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # for each byte
+_SEAL_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # 4 blanks for each byte
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
-"""JSON as it is stored; a mapping that is no dict becomes one."""
+"""Encodes stored JSON. Any mapping is an object."""
 
 _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
@@ -60,7 +65,7 @@ _change = msgspec.json.Decoder(Change).decode
 
 
 def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
-    """Return the rows with their seals in that column, the text of which is JSON."""
+    """Return the rows with seals in the column `at`, which has JSON."""
     b = _SEAL_BLANKS
     return [
         (
@@ -76,10 +81,10 @@ def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
 def read_row(
     table: Table, row: Sequence[Any], at: int, decode: Callable[[Sequence[Any]], Value]
 ) -> Value:
-    """Return what a row holds; raises `StoreDamaged` if that is not what was written."""
+    """Return the value of a row; raises `StoreDamaged` if it is not the value that was written."""
     try:
         return decode(_remove_seal(row, at))
-    except Exception as error:  # what damaged rows raise has no bound
+    except Exception as error:  # damaged rows may raise any error
         key = ", ".join(map(str, row[: len(table.primary_key)]))
         raise StoreDamaged(f"the row ({key}) of the table {table.name}", error) from error
 
@@ -87,12 +92,12 @@ def read_row(
 def _remove_seal(row: Sequence[Any], at: int) -> Values:
     bare = (*row[:at], row[at].rstrip(), *row[at + 1 :])
     if row[at] != bare[at] and [tuple(row)] != add_seals([bare], at):
-        raise ValueError("its CRC-32 is another")
+        raise ValueError("its CRC-32 does not match")
     return bare
 
 
 class RowFormat(Generic[Value]):
-    """How values of one kind are rows of their table: `key` has what comes before the record."""
+    """Converts values of one kind to rows. `key` returns the columns before the record."""
 
     def __init__(
         self, table: Table, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]
@@ -101,11 +106,9 @@ class RowFormat(Generic[Value]):
         self._decode = msgspec.json.Decoder(kind).decode
 
     def row(self, value: Value) -> Values:
-        """Return the row of a value."""
         return (*self._key(value), encode(value).decode())
 
     def value(self, row: Sequence[Any]) -> Value:
-        """Return the value of a row."""
         return read_row(self._table, row, len(row) - 1, lambda bare: self._decode(bare[-1]))
 
 
@@ -130,10 +133,9 @@ _others = msgspec.json.Decoder(_Others).decode
 
 
 def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
-    """Return the rows of members in the order of their key.
+    """Return the rows of members, sorted by key.
 
-    In that order the pages of the table are written one after the other, and two batches that
-    overlap cannot deadlock.
+    Sorted rows write the table's pages in order, and overlapping batches cannot deadlock.
     """
     rows = [
         (
@@ -152,13 +154,12 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
         for stream_id, each in members
         for others in (_others_of(each),)
     ]
-    rows.sort(key=itemgetter(1))  # twice: a key of both would keep the interpreter's lock longer
+    rows.sort(key=itemgetter(1))  # a combined key would hold the interpreter's lock longer
     rows.sort(key=itemgetter(0))
     return rows
 
 
 def member_of(row: Sequence[Any]) -> MemberRecord:
-    """Return the member of a row."""
     return read_row(schema.member, row, POSITION_COLUMN, _member_of)
 
 
@@ -181,46 +182,44 @@ def _member_of(row: Sequence[Any]) -> MemberRecord:
 
 
 def ledger_row(entry: LedgerEntry) -> Values:
-    """Return the row of an entry, with its writers encoded one by one.
+    """Return the row of an entry, with each writer encoded separately.
 
-    Many of them at once would keep the interpreter's lock from the event loop.
+    Encoding many writers at once would hold the interpreter's lock, and block the event loop.
     """
     writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
     return LEDGER_ROWS.row(replace(entry, writers=writers))
 
 
 def scale_row(scale: tuple[str, int, ScaleEvent]) -> Values:
-    """Return the row of a scale event."""
     stream_id, seq, event = scale
     return (stream_id, seq, encode(event).decode())
 
 
 def scale_of(row: Sequence[Any]) -> ScaleEvent:
-    """Return the scale event of a row."""
     return read_row(schema.scale, row, RECORD_COLUMN, lambda bare: _scale(bare[-1]))
 
 
 def change_row(change: Change) -> Values:
-    """Return the row of a change; the stream's id is there twice, for the number between them."""
+    """Return the parameters of a change. Its number is selected by the second stream id."""
     return (change.stream_id, change.stream_id, change.at, encode(change).decode())
 
 
 def change_of(row: Sequence[Any]) -> tuple[int, Change]:
-    """Return the change of a row, with its number."""
+    """Return the number and the change of a row."""
     return row[1], read_row(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
 
 
 def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
-    """Return (service clock, bucket), in the order of the buckets."""
+    """Return rows of service clock and bucket, sorted by bucket."""
     return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
 
 
 ROW_OFFSETS = 8
-"""How many offsets take about as much room as the other columns of a row."""
+"""The number of offsets that take as much space as the other columns of a row."""
 
 
 class Tail(NamedTuple):
-    """The last mark of a chain as it was written, and the cost of the rows since the whole one.
+    """The last mark of a chain, and the cost of the rows since the last whole row.
 
     A segment that does not move costs nothing:
 
@@ -240,11 +239,11 @@ class Tail(NamedTuple):
 
 
 Tails = dict[tuple[str, str], Tail]
-"""The tails of chains by (stream id, domain)."""
+"""The tail of each chain, by (stream id, domain)."""
 
 
 def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
-    """Return the tail with the next mark, and what its row has: all offsets if the cost is 0."""
+    """Return the tail with the next mark, and the offsets in its row (all if the cost is 0)."""
     offsets = mark.cut.offsets
     if before is not None and before.offsets.keys() <= offsets.keys():
         known = before.offsets
@@ -256,7 +255,7 @@ def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int
 
 
 def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
-    """Return the rows of marks, and have their chains in `tails` end with them."""
+    """Return the rows of marks, and update their chains in `tails`."""
     found = []
     for appended in marks:
         chain = appended.stream_id, appended.domain
@@ -285,7 +284,7 @@ def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool
 
 
 def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
-    """Yield the marks of the rows of a chain, the first of which is whole."""
+    """Yield the marks of a chain's rows. The first row must be whole."""
     offsets: Mapping[int, int] = {}
     for row in found:
         each = _mark_of(row, offsets)
@@ -294,12 +293,12 @@ def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
 
 
 def last_mark_of(found: Sequence[Sequence[Any]]) -> AppendedMark:
-    """Return the mark of the last of the rows, of which the first alone is whole."""
+    """Return the mark of the last row. Only the first row is whole."""
     return _mark_of(found[-1], join_cuts(found[:-1]))
 
 
 def join_cuts(found: Iterable[Sequence[Any]]) -> dict[int, int]:
-    """Return the cut of the last of rows, of which the first alone is whole."""
+    """Return the cut of the last row. Only the first row is whole."""
     offsets: dict[int, int] = {}
     for row in found:
         offsets |= read_row(schema.mark, row, CUT_COLUMN, lambda bare: _offsets(bare[CUT_COLUMN]))
@@ -307,17 +306,17 @@ def join_cuts(found: Iterable[Sequence[Any]]) -> dict[int, int]:
 
 
 def build_whole_row(chain: Sequence[Values]) -> Values:
-    """Return the last of the rows, of which the first alone is whole, with all of its cut."""
+    """Return the last row with its whole cut. Only the first row is whole."""
     last = chain[-1]
     return (*last[:CUT_COLUMN], encode(join_cuts(chain)).decode(), *last[CUT_COLUMN + 1 : -1], True)
 
 
 def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
-    """Return the mark of a row; `before` is the cut of the one before."""
+    """Return the mark of a row; `before` is the previous cut."""
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
-        stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *is_so = bare
-        is_bound, final, is_whole = map(bool, is_so)
+        stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *flags = bare
+        is_bound, final, is_whole = map(bool, flags)
         offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
         names = _names(excluded)
         mark = Mark(seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final)

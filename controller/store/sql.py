@@ -1,8 +1,7 @@
-"""How a batch is written in SQL: what SQLite and PostgreSQL do alike.
+"""Writes a batch in SQL, as far as SQLite and PostgreSQL are alike.
 
-Statements are plain text, executed by the driver's own cursor: `executemany` takes a batch's rows
-as they are, several times faster than SQLAlchemy's bulk insert. Each is written with `?` for a
-parameter.
+Statements are text and run by the driver's cursor. `executemany` then takes a batch's rows several
+times faster than SQLAlchemy's bulk insert. All statements use `?` for parameters.
 """
 
 from __future__ import annotations
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
 SELECT_OLDEST_REVISION = """
 SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
 """
-"""Asks a database which is the oldest revision whose code works with it."""
+"""Selects the oldest revision whose code works with a database."""
 
 ROWS_AT_ONCE = 64
-"""How many members a statement writes: with 16 or 256 each takes longer."""
+"""Members in one statement. With 16 or 256, each member takes longer."""
 
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _FORGET_CHANGES = """
@@ -60,7 +59,7 @@ DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
 )
 """
 
-# Each database has its own way to list the chains that are asked about.
+# Each database has its own expression for a list of chains.
 _ONE_CHAIN = "(SELECT ? AS stream_id, ? AS domain, ? AS seq) chain"
 _LAST_SEQ = """
 SELECT chain.stream_id, chain.domain, (
@@ -81,10 +80,11 @@ ORDER BY 1, 2, 3, mark.seq
 
 
 class SqlStore(SqlReading):
-    """A `Store`, but for its leases, over two engines of one database.
+    """A `Store` without leases, over two engines of one database.
 
-    `writing` begins its transactions as a writer. `placeholder` is the driver's for a parameter.
-    `seals`: rows are written with their seals, as the database has no checksums of its own.
+    - Transactions of the engine `writing` take the write lock at once.
+    - `placeholder` is the driver's placeholder for a parameter.
+    - `seals` is true if rows are sealed, because the database has no checksums.
     """
 
     placeholder = "?"
@@ -96,11 +96,9 @@ class SqlStore(SqlReading):
         self._tails: rows.Tails = {}
 
     def clocks(self) -> dict[int, int]:
-        """Return the service clock of each bucket as of the last commit of it, 0 at first."""
         return {number: int(ms) for number, ms in self._rows(select(bucket))}
 
     def commit(self, batch: Transaction) -> None:
-        """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         batch = batch.without_dropped()
         with self._convert_errors(), self._transaction() as cursor:
             self._many(cursor, _DROP_STREAM, [(stream_id,) for stream_id in batch.dropped])
@@ -132,19 +130,19 @@ class SqlStore(SqlReading):
             self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
         self._tails |= tails
         if batch.dropped:
-            gone = set(batch.dropped)
-            self._tails = {of: tail for of, tail in self._tails.items() if of[0] not in gone}
+            dropped = set(batch.dropped)
+            self._tails = {of: tail for of, tail in self._tails.items() if of[0] not in dropped}
 
     def close(self) -> None:
-        """Give back the connections; any call after it raises `StoreUnavailable`."""
+        """Close the connections. Any later call raises `StoreUnavailable`."""
         super().close()
         self._writing.dispose()
 
     @contextmanager
     def _transaction(self) -> Iterator[DBAPICursor]:
-        """Begin as a writer of the batch, and commit at the end or undo.
+        """Run a transaction that takes the write lock at once. Roll it back on an error.
 
-        By the driver alone: what SQLAlchemy does around it took a fifth of a commit of 33 members.
+        It uses only the driver. SQLAlchemy added 20% to a commit of 33 members.
         """
         with closing(self._writing.raw_connection()) as connection:
             cursor = connection.cursor()
@@ -159,13 +157,13 @@ class SqlStore(SqlReading):
     def _seal_rows(
         self, found: Iterable[rows.Values], at: int = rows.RECORD_COLUMN
     ) -> list[rows.Values]:
-        """Return the rows as they are written."""
         return rows.add_seals(found, at) if self.seals else list(found)
 
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
-        """Write the rows of members, which are in the order of the table's key.
+        """Write the rows of members, which are sorted by key.
 
-        A statement writes many: after each, this thread waits for the interpreter's lock again.
+        Each statement writes many rows, because this thread waits for the interpreter's lock after
+        each statement.
         """
         for begin in range(0, len(members), ROWS_AT_ONCE):
             some = members[begin : begin + ROWS_AT_ONCE]
@@ -174,29 +172,29 @@ class SqlStore(SqlReading):
     def _last_seqs(
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
-        """Return the seq of the last mark of each chain, 0 if there is none."""
+        """Return the seq of each chain's last mark, or 0 if it has none."""
         found = self._query_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
         return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
 
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
-        """Return the tails of those chains to which no other store has appended since.
+        """Remove and return the tails of chains that no other store has appended to.
 
-        That their seqs are the same shows it, because no seq is written twice. They are kept again,
-        with what follows, when all of that is written.
+        The same seq proves this, because no seq is written twice. After the commit, the caller
+        stores the new tails.
         """
         taken = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
 
     def _find_whole_rows(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
-        """Yield, as it is to be, each row that is to be the first and is not whole."""
+        """Yield the new first row of each chain, if it is not whole yet, as a whole row."""
         found = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
         for _, group in groupby(found, itemgetter(0, 1, 2)):
-            chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # as it was written
+            chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # the row of `mark`
             if len(chain) > 1:
                 yield rows.build_whole_row(chain)
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
-        """Return what is asked of chains, by one look into the index for each."""
+        """Return the results for all chains, by one lookup in the index for each."""
         found: list[Any] = []
         for each in chains:
             cursor.execute(statement.format(chains=_ONE_CHAIN), each)
@@ -206,7 +204,7 @@ class SqlStore(SqlReading):
 
 @cache
 def _put_members(count: int) -> str:
-    """Return the statement that writes that many members."""
+    """Return the statement that writes `count` members."""
     row = f"({', '.join('?' * len(member.columns))})"
     return upsert(member, f"VALUES {', '.join([row] * count)}")
 
@@ -214,23 +212,20 @@ def _put_members(count: int) -> str:
 def check_revision(found: object, ask: Callable[[str], Any]) -> None:
     """Raise `StoreUnavailable` if this code does not work with the database's schema.
 
-    `ask` returns the value that a query selects, `None` if there is none.
+    `ask` returns the value that a query selects, or `None`.
     """
     if found == SCHEMA_REVISION or (
         str(found) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {found}, not at {SCHEMA_REVISION}, and not marked "
-        "as one with "
-        f"which {SCHEMA_REVISION} works: start the controller of the version that created it, "
-        "or run "
-        "`noted-time migrate`"
+        f"the schema of the database is at {found}, and this controller works with "
+        f"{SCHEMA_REVISION}: run `noted-time migrate`, or start the version that created the schema"
     )
 
 
 def is_compatible(oldest: str | None) -> bool:
-    """Whether this code works with a later schema, with which code works from `oldest` on.
+    """Return whether this code works with a later schema that needs code from `oldest` on.
 
     >>> is_compatible(SCHEMA_REVISION), is_compatible("9999"), is_compatible(None)
     (True, False, False)
@@ -239,7 +234,7 @@ def is_compatible(oldest: str | None) -> bool:
 
 
 def insert(table: Table, source: str = "") -> str:
-    """Return the statement that inserts rows in the order of the columns, one unless `source` is.
+    """Return the statement that inserts one row, or the rows of `source`, in the column order.
 
     >>> insert(bucket)
     'INSERT INTO bucket (number, service_ms) VALUES (?, ?)'
@@ -250,7 +245,7 @@ def insert(table: Table, source: str = "") -> str:
 
 
 def upsert(table: Table, source: str = "") -> str:
-    """Return the statement that also replaces all but the key of a row that is there.
+    """Return the statement that inserts rows, or replaces rows with the same key.
 
     >>> upsert(bucket).partition(" ON ")[2]
     'CONFLICT (number) DO UPDATE SET service_ms = excluded.service_ms'
@@ -268,7 +263,7 @@ def delete(table: Table) -> str:
     'DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?'
     """
     key = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
-    return f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608 - names of our own
+    return f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608 - names from the schema
 
 
 _DROP_STREAM, _FORGET_MEMBER, _FORGET_READER = delete(stream), delete(member), delete(reader)

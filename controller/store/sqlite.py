@@ -1,4 +1,4 @@
-"""The store in SQLite: its pragmas, its locks, and a file that may be gone."""
+"""The store in an SQLite file: its pragmas, locks, and checks that the file is still there."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     Identity = tuple[int, int]
 
 BUSY_MS = 5000
-"""How long a transaction waits for another process's, in ms."""
+"""How long a transaction waits for another process (ms)."""
 
 MIGRATION_MS = 60_000
-"""How long a migration waits for that of another process, in ms."""
+"""How long a migration waits for another process (ms)."""
 
-# FULL: NORMAL loses commits on a power cut and gains nothing once they are batched.
-# 64000 pages: at the default of 1000 the checkpoints took a quarter of the throughput.
-# 64 MiB of cache, used as needed: 5000 of 100,000 members dirty 14 MB of pages, which the default
-# of 2 MB wrote more than once (115 instead of 159 thousand rows a second of CPU time).
+# FULL: with NORMAL a power cut loses commits, and batched commits are not faster.
+# 64000 pages: with the default of 1000, checkpoints took 25% of the throughput.
+# Cache of 64 MiB, used as needed: 5,000 of 100,000 members dirty 14 MB of pages. The default of
+# 2 MB wrote some pages twice (115,000 instead of 159,000 rows a second of CPU time).
 CONNECTION_PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -47,12 +47,12 @@ CONNECTION_PRAGMAS = (
     "PRAGMA cache_size = -65536",
 )
 
-# A commit of few members writes a page for each: with the default of 4096 bytes one of 32 members
-# took a quarter longer. An existing file keeps its page size.
+# A commit of few members writes a page for each. With the default of 4096 bytes, a commit of 32
+# members took 25% longer. An existing file keeps its page size.
 PAGE_BYTES = 1024
 
 CHECKED_BYTES = 10**9
-"""A larger file is not checked at the start: each MB takes 4 ms."""
+"""Maximum size of a file that is checked at the start, because each MB takes 4 ms."""
 
 URL_HINT = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
@@ -65,46 +65,46 @@ _SELECT_GROUPS = """
 SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
 UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
 UNION ALL SELECT 'scale', stream_id, NULL, true FROM scale GROUP BY 2
-"""  # in the order of the file, so a row between those of another group divides that in two
+"""  # in file order, so a misplaced row splits the group around it
 
 SINGLE_LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
 
 class SingleNodeLeases:
-    """The part of a `Store` that concerns other controllers, without any."""
+    """The methods of a `Store` for other controllers, where there are none."""
 
     local = True
 
     def register(self, url: str) -> None:
-        """Do nothing: no other controller asks for the URL."""
+        """Do nothing, because no other controller needs the URL."""
 
     def heartbeat(self) -> Leases:
-        """Return that the bucket is this store's."""
+        """Return that this store owns the only bucket."""
         return SINGLE_LEASES
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire nothing: no bucket is ever free."""
+        """Acquire nothing, because no bucket is ever free."""
         return SINGLE_LEASES.free & frozenset(buckets)
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Keep the bucket."""
+        """Do nothing."""
 
     def leave(self) -> None:
-        """Keep the bucket."""
+        """Do nothing."""
 
     @property
     def reading(self) -> Reading:
-        """The store itself: no other process writes."""
+        """The store itself, because no other process writes."""
         return cast("Reading", self)
 
 
 class SqliteStore(SingleNodeLeases, SqlStore):
-    """A `Store` in one SQLite file, which `migrate` has made."""
+    """A `Store` in a migrated SQLite file."""
 
     seals = True
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
-        """Open the file; raises `StoreUnavailable` if it is not there."""
+        """Open the file; raises `StoreUnavailable` if it does not exist."""
         self._files = DatabaseFiles(parse_file(url_or_path))
         self._lost: StoreLost | None = None
         reading = create_sqlite_engine(self._files.file, busy_ms=busy_ms)
@@ -112,12 +112,12 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         super().__init__(reading, create_writing_engine(reading))
 
     def check(self) -> None:
-        """Raise `StoreDamaged` as `_look_through`; a large file is not checked."""
+        """Raise `StoreDamaged` if a quick check finds damage. A large file is not checked."""
         if self._files.file.stat().st_size <= CHECKED_BYTES:
             self._look_through(_QUICK_CHECKS)
 
     def damage(self) -> str | None:
-        """Look through the whole file, however large it is, beside commits."""
+        """Check the whole file, of any size. Commits can run at the same time."""
         try:
             self._look_through([_WHOLE_CHECK])
         except StoreDamaged as damaged:
@@ -125,9 +125,9 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         return None
 
     def _look_through(self, checks: Iterable[str]) -> None:
-        """Raise `StoreDamaged` if SQLite's checks find something, or rows are under other keys.
+        """Raise `StoreDamaged` if SQLite's checks find damage, or rows have wrong keys.
 
-        A seal does not show that a row is not found. All is asked of one moment.
+        Seals cannot detect a row that is not found. All queries read the same snapshot.
         """
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
@@ -144,39 +144,40 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             raise StoreDamaged(str(self._files.file), found[0])
 
     def commit(self, batch: Transaction) -> None:
-        """Write the batch in one transaction; raises `Conflict` and `StoreUnavailable`."""
         super().commit(batch)
-        self._check_files()  # if not before, what was written is not there to be read again
+        self._check_files()  # if the file is lost, the batch was written but cannot be read
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` if the database would take no commit."""
         with self._convert_errors(), self._writing.connect() as connection:
             self._files.check_writable()
-            # to begin as a writer is not enough: SQLite then begins as a reader if it must
+            # on a read-only database, SQLite begins a read transaction without an error
             connection.exec_driver_sql(_WRITE_NOTHING)
             found = connection.exec_driver_sql(_SELECT_REVISION).scalar()
             check_revision(found, lambda query: connection.exec_driver_sql(query).scalar())
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Turn errors into ours; nothing is done on files that are not those that were opened."""
+        """Convert errors. Raise if the files are not the files that were opened."""
         self._check_files()
         with super()._convert_errors():
             yield
 
     def _check_files(self) -> None:
-        """Raise `StoreUnavailable` if the file is away, `StoreLost` for ever once its log is."""
+        """Raise `StoreUnavailable` if the file is missing.
+
+        Once the log or its index is missing, every call raises `StoreLost`.
+        """
         if self._lost is not None:
             raise self._lost
         try:
             self._files.check()
         except StoreLost as lost:
-            remedy = LOG_SAVED if self._files.is_log_gone and self._save() else LOG_LOST
+            remedy = LOG_SAVED if self._files.is_log_missing and self._save() else LOG_LOST
             self._lost = StoreLost(f"{lost}: {remedy}")
             raise self._lost from None
 
     def _save(self) -> bool:
-        """Copy what only the open log still has into the database file; returns whether it did."""
+        """Copy the rest of the open log to the database file. Return whether that succeeded."""
         try:
             with self._reading.connect() as connection:
                 raw = connection.connection.cursor()
@@ -188,7 +189,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
 
 def parse_file(url_or_path: str | Path) -> Path:
-    """Return the file that ``sqlite:///path`` or a plain path names; raises `Rejected`.
+    """Return the file of ``sqlite:///path`` or of a plain path; raises `Rejected`.
 
     >>> parse_file("sqlite:////var/lib/noted-time.db").as_posix()
     '/var/lib/noted-time.db'
@@ -205,11 +206,11 @@ def parse_file(url_or_path: str | Path) -> Path:
 
 
 def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
-    """Return an engine on a file that is there; its transactions begin as readers."""
+    """Return an engine for an existing file. Its transactions begin as read transactions."""
 
     def connect() -> sqlite3.Connection:
         connection = _connect(file, "rw", busy_ms)
-        _write_ahead(connection)  # a restored copy need not be in that mode
+        _write_ahead(connection)  # a restored copy may be in another mode
         for pragma in CONNECTION_PRAGMAS:
             connection.execute(pragma)
         return connection
@@ -220,17 +221,17 @@ def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
 def create_writing_engine(engine: Engine) -> Engine:
     """Return the engine with transactions that take the write lock when they begin.
 
-    One that begins as a reader fails at its first write if another has written meanwhile,
-    whatever the busy timeout.
+    A read transaction would fail at its first write if another process has written meanwhile,
+    regardless of the busy timeout.
     """
     return engine.execution_options(begin="BEGIN IMMEDIATE")
 
 
 def create_migration_engine(file: Path) -> Engine:
-    """Return an engine that creates the file if need be and writes without foreign keys.
+    """Return an engine that creates a missing file, and writes without foreign keys.
 
-    To alter a table SQLite drops and makes it again, which would empty the tables that refer to
-    it; the pragma does nothing inside a transaction.
+    SQLite alters a table by dropping and creating it, which would delete all rows that refer to it.
+    The pragma must be set outside of a transaction.
     """
 
     def connect() -> sqlite3.Connection:
@@ -245,14 +246,14 @@ def create_migration_engine(file: Path) -> Engine:
 
 
 def check_references(connection: Connection) -> None:
-    """Raise `StoreUnavailable` if a migration left rows that refer to nothing."""
+    """Raise `StoreUnavailable` if a migration left rows with dangling references."""
     broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
     if broken:
-        raise StoreUnavailable(f"the migration would leave rows of no stream: {broken[:3]}")
+        raise StoreUnavailable(f"the migration would leave rows without a stream: {broken[:3]}")
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to the write-ahead log; SQLite does not wait for others here, so we do."""
+    """Switch the file to the write-ahead log. Retries, because SQLite does not wait here."""
     deadline = time.monotonic() + MIGRATION_MS / 1000
     while True:
         try:
@@ -267,7 +268,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _connect(file: Path, mode: str, busy_ms: int) -> sqlite3.Connection:
-    # no isolation level: the driver's own transactions begin late, and so not as a writer
+    # no isolation level, because the driver's transactions begin late, and not as writers
     return sqlite3.connect(
         f"{file.as_uri()}?mode={mode}",
         uri=True,
@@ -288,63 +289,62 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
 
 
-LOG_SAVED = "what was acknowledged is saved in the database file; start the controller again"
-LOG_LOST = "what was acknowledged last may be lost; start the controller again"
+LOG_SAVED = "acknowledged notes were saved in the database file; restart the controller"
+LOG_LOST = "the last acknowledged notes may be lost; restart the controller"
 
 
 class DatabaseFiles:
-    """The file of a database with its log and index, as they were when it was opened.
+    """The files of a database as they were opened: the database, its log and the log's index.
 
-    What is written to a file that somebody removed or replaced is lost with the process, though
-    every write succeeds. A database file that was moved away may be put back. Its log (`-wal`) and
-    the index of it (`-shm`) may not: a process that opens the database meanwhile creates new ones.
+    Writes to a file that was removed or replaced succeed, but are lost with the process. A database
+    file that was moved away may be moved back. The log (`-wal`) and its index (`-shm`) may not,
+    because another process that opens the database creates new ones.
     """
 
     def __init__(self, file: Path) -> None:
-        """Watch the file; raises `StoreUnavailable` if it is not there."""
+        """Record the file's identity; raises `StoreUnavailable` if it does not exist."""
         self.file = file
         self.wal = file.with_name(f"{file.name}-wal")
         self._path = os.fspath(file)
         self._identity = self._identify()
-        self._beside: dict[str, Identity] = {}
+        self._log_files: dict[str, Identity] = {}
 
     def remember_files(self) -> None:
-        """Remember log and index when the first connection opened them; then check."""
-        if not self._beside:
+        """Record the log and index after the first connection opened them, then check all files."""
+        if not self._log_files:
             for path in (os.fspath(self.wal), f"{self._path}-shm"):
                 found = _identity_of(path)
                 if found is not None:
-                    self._beside[path] = found
+                    self._log_files[path] = found
         self.check()
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` if the file was moved or replaced, `StoreLost` else.
+        """Raise `StoreUnavailable` if the database file was moved or replaced.
 
-        Some microseconds, because it is called twice a commit.
+        Raise `StoreLost` if the log or index was. It takes some µs, and is called twice a commit.
         """
         if self._identify() != self._identity:
             raise StoreUnavailable(
-                f"{self.file} was replaced by another file; restore it, or start the controller "
-                "again"
+                f"{self.file} was replaced by another file; restore it, or restart the controller"
             )
-        for path, identity in self._beside.items():
+        for path, identity in self._log_files.items():
             if _identity_of(path) != identity:
                 raise StoreLost(f"{path} was removed or replaced while the controller served it")
 
     def check_writable(self) -> None:
-        """Raise `StoreUnavailable` if the file or its directory may only be read."""
+        """Raise `StoreUnavailable` if the file or its directory is read-only."""
         for path in (self.file, self.file.parent):
             if not os.access(path, os.W_OK, effective_ids=True):
                 raise StoreUnavailable(f"{path} is read-only: let the controller write to it")
 
     @property
-    def is_log_gone(self) -> bool:
-        """Whether the log was removed, or is empty."""
+    def is_log_missing(self) -> bool:
+        """Whether the log was removed or is empty."""
         return not self.wal.exists() or not self.wal.stat().st_size
 
     def _identify(self) -> Identity:
         try:
-            found = os.stat(self._path)  # noqa: PTH116 - a path object costs as much as the call
+            found = os.stat(self._path)  # noqa: PTH116 - a path object would double the time
         except OSError as error:
             raise StoreUnavailable(f"{self.file}: {error.strerror}") from error
         return found.st_dev, found.st_ino

@@ -101,7 +101,7 @@ def test_no_note_is_acknowledged_on_files_that_are_gone(
         row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
 
     assert (during, again, row["times"]) == ([], [], {"default": acknowledged[-1]})
-    assert (ready.status_code, "start the controller again" in ready.text) == (503, True)
+    assert (ready.status_code, "restart the controller" in ready.text) == (503, True)
     assert says in ready.text
     assert logged
 
@@ -120,7 +120,7 @@ def test_what_was_acknowledged_before_the_log_was_removed_is_kept(tmp_path: Path
         row = httpx.get(f"{controller.url}/v1/streams/s/writers").json()["writers"][0]
 
     assert (row["times"], alive.status_code) == ({"default": 7}, 503)
-    assert "what was acknowledged is saved in the database file" in alive.text
+    assert "acknowledged notes were saved in the database file" in alive.text
 
 
 # A real controller on a database restored from a backup, and clients that lived meanwhile

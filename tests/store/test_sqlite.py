@@ -166,7 +166,7 @@ def test_a_log_that_was_removed_takes_no_batch(
     """The open one would take it, and lose it with the process; nothing but a new start helps."""
     store.commit(of_one_stream(upto=1))
     database.with_name(f"{database.name}{beside}").unlink()
-    with pytest.raises(StoreLost, match=rf"{beside} was removed .* start the controller again"):
+    with pytest.raises(StoreLost, match=rf"{beside} was removed .* restart the controller"):
         store.commit(Transaction({0: 7}))
     database.with_name(f"{database.name}{beside}").touch()
 
@@ -179,7 +179,7 @@ def test_what_was_in_a_removed_log_is_saved(store: SqliteStore, database: Path) 
     """It is copied into the database file when its removal is noticed, as long as it is open."""
     store.commit(of_one_stream(4, upto=2))
     database.with_name(f"{database.name}-wal").unlink()
-    with pytest.raises(StoreLost, match="what was acknowledged is saved in the database file"):
+    with pytest.raises(StoreLost, match="acknowledged notes were saved in the database file"):
         store.ping()
     copy = shutil.copy(database, database.with_name("copy.db"))
 
