@@ -131,7 +131,6 @@ class Middleware:
 
 
 def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> Send:
-    """Return a `send` that also logs the status of the answer."""
 
     async def send_and_log(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -114,14 +114,12 @@ class LeaseSession:
         return Leases(buckets, frozenset(mine), others, replicas)
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire the buckets that are free, and return them."""
         session = self.session()
         return frozenset(
             number for (number,) in session.execute(_ACQUIRE_BUCKETS, _build_parameters(buckets))
         )
 
     def release(self, buckets: Iterable[int]) -> None:
-        """Release buckets that this controller owns."""
         session = self.session()
         session.execute(_RELEASE_BUCKETS, _build_parameters(buckets))
 
@@ -144,7 +142,6 @@ class LeaseSession:
             self.session().execute("SELECT")
 
     def close(self) -> None:
-        """End the session, which releases all buckets."""
         if self._session is None:
             return
         with suppress(Error):  # the session may be lost

@@ -80,7 +80,6 @@ def check(url: str) -> None:
 
 
 def read_revision(url: str) -> str | None:
-    """Return the revision of the database, or `None` if it has no tables."""
     return _read_state(url)[0]
 
 
@@ -158,7 +157,6 @@ def _migrating(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def _connect(engine: Engine) -> Iterator[Connection]:
-    """Yield a connection, and dispose of the engine afterwards."""
     try:
         with engine.connect() as connection:
             yield connection

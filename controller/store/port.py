@@ -236,7 +236,6 @@ class Transaction:
 
     @property
     def records(self) -> int:
-        """The number of member records that the batch writes."""
         return len(self.members)
 
 
@@ -273,7 +272,6 @@ class Leases:
 
     @property
     def free(self) -> frozenset[int]:
-        """The buckets without an owner."""
         return frozenset(range(self.buckets)) - self.mine - self.others.keys()
 
 

@@ -155,7 +155,6 @@ class PostgresStore(SqlStore):
             cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
-        """Run one query for all chains, with a new cursor."""
         if not chains:
             return []
         with cursor.connection.cursor() as asking:

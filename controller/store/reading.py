@@ -175,7 +175,6 @@ class SqlReading:
             return connection.execute(query).fetchall()
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        """Yield the rows as they are received."""
         with self._convert_errors(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
             with streamed.execute(query) as found:  # also closed if the caller stops early
@@ -239,7 +238,6 @@ def _read_last_marks(
 
 
 def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
-    """Return the scale events of the streams, without streams that have none."""
     found = select(scale).join(stream).where(named).order_by(scale.c.seq)
     scales: dict[str, list[ScaleEvent]] = {}
     for row in connection.execute(found):

@@ -205,12 +205,10 @@ def change_row(change: Change) -> Values:
 
 
 def change_of(row: Sequence[Any]) -> tuple[int, Change]:
-    """Return the number and the change of a row."""
     return row[1], read_row(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
 
 
 def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
-    """Return rows of service clock and bucket, sorted by bucket."""
     return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
 
 

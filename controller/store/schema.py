@@ -53,7 +53,6 @@ def _not_null_columns(kind: type[TypeEngine[Any]], *names: str) -> list[Column[A
 
 
 def _record_column() -> Column[str]:
-    """Return the last column of a table, which has the port's value as JSON."""
     return Column("record", Text, nullable=False)
 
 

@@ -219,8 +219,8 @@ def check_revision(found: object, ask: Callable[[str], Any]) -> None:
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {found}, and this controller works with "
-        f"{SCHEMA_REVISION}: run `noted-time migrate`, or start the version that created the schema"
+        f"the schema of the database is at {found}, not at {SCHEMA_REVISION}, and this controller "
+        "does not work with it: start the version that created it, or run `noted-time migrate`"
     )
 
 

@@ -339,7 +339,6 @@ class DatabaseFiles:
 
     @property
     def is_log_missing(self) -> bool:
-        """Whether the log was removed or is empty."""
         return not self.wal.exists() or not self.wal.stat().st_size
 
     def _identify(self) -> Identity:

@@ -51,12 +51,10 @@ class StreamRequest(NamedTuple):
         return self.is_to("POST", "notes")
 
     def header(self, name: bytes) -> bytes:
-        """Return the value of a header, or empty bytes if the request does not have it."""
         return next((value for each, value in self.scope["headers"] if each == name), b"")
 
     @property
     def target(self) -> str:
-        """The path and query as they were received."""
         path: bytes = self.scope["raw_path"].partition(b"?")[0]
         query: bytes = self.scope["query_string"]
         return (path + (b"?" + query if query else b"")).decode("latin-1")

@@ -119,7 +119,6 @@ class Forwarding:
             return await self._hold_until_answered(request, here)
 
     async def close(self) -> None:
-        """Cancel all requests under way."""
         for peer in self._peers.values():
             peer.close()
         await self.http_client.aclose()
@@ -170,7 +169,6 @@ class Forwarding:
         return answer.with_headers([(OWNER_HEADER.encode(), url.encode())] if url.isascii() else [])
 
     async def _forward(self, url: str, request: StreamRequest) -> Answer:
-        """Forward a request other than notes."""
         try:
             reply = await self._send_unless_moved(url, request)
         except Exception as error:  # the owner's advertised URL may be invalid
@@ -210,7 +208,6 @@ class Forwarding:
             moved.cancel()
 
     async def _wait_for_move(self, url: str, stream: str) -> None:
-        """Wait until the stream has another owner, or this controller stops."""
         while self._ownership.owner_url(stream) == url and not self._controller.stopping.is_set():
             await self._ownership.wait_for_change(1.0)
 
@@ -296,7 +293,6 @@ class _Peer:
 
 
 async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: str) -> Answer:
-    """Process the requests of a frame, and return their answers."""
     try:
         items = _items.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

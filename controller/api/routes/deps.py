@@ -24,7 +24,6 @@ async def get_controller(request: Request) -> Controller:
 
 
 async def get_call(request: Request) -> Call:
-    """Return the call that the middleware admitted."""
     call: Call = request.state.call
     return call
 
@@ -38,7 +37,6 @@ CommentQuery = Annotated[
 
 
 async def get_order(call: CallDep, comment: CommentQuery = None) -> Order:
-    """Return the caller and the reason of a change, which are recorded with it."""
     return Order(call.holder.token_id or call.remote, comment, call.holder.label)
 
 

@@ -121,7 +121,6 @@ def _parse_marks_query(query: bytes) -> MarksAsked | None:
 
 
 async def wait_for_marks(controller: Controller, call: Call, asked: MarksAsked) -> NewMarks:
-    """Return the marks after a seq, once there is one or `wait_ms` has passed."""
     return await controller.polls.marks(
         call.stream, asked.domain, after=asked.after, wait_ms=asked.wait_ms, is_admin=call.is_admin
     )
@@ -151,7 +150,6 @@ class EncodedAnswers:
         self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
     async def of(self, found: NewMarks, asked: MarksAsked) -> bytes:
-        """Return the result of `build_marks_answer` as JSON."""
         state, history = found.stream, found.history
         kept = history.first_seq, history.last_seq, found.quiet
         now = len(state.scale_events), state.final_cut, state.record.logs
@@ -280,7 +278,6 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
 async def _answer_windows(
     state: StreamState, domain: str | None, found: Iterable[CompleteWindow]
 ) -> Iterator[CompleteWindowAnswer]:
-    """Return the answer for each window, with the writers that vouch for it."""
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     return map(CompleteWindowAnswer.of, windows, by)
@@ -295,7 +292,6 @@ async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of
     after: int | None,
     limit: int,
 ) -> Response:
-    """Return the complete windows with rows that were reported late from `since` on."""
     state = controller.stream(stream)
     history, coverage = state.history(domain), state.coverage(domain)
     found = find_changed_windows(history, tiling, coverage, since, after=after)

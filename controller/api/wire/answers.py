@@ -303,7 +303,6 @@ class CutAnswer(Mark, UncoveredAnswer):
 
     @classmethod
     def of(cls, mark: Mark, uncovered: Uncovered, **more: object) -> Self:
-        """Return the answer of a mark."""
         more["has_position"] = bool(mark.cut.offsets)
         return convert(cls, mark, **_list_uncovered(uncovered), **more)
 
@@ -400,7 +399,6 @@ class GroupAnswer(msgspec.Struct):
     def of(
         cls, stream: StreamState, group: ReaderGroup, found: GroupBacklog, **more: object
     ) -> Self:
-        """Return the answer for a group and its backlog."""
         segments = group.segments_by_reader()
         return convert(
             cls,

@@ -81,7 +81,6 @@ def build_problem(status: int, code: str, detail: str, **facts: Any) -> Answer: 
 
 
 def problem_of(error: Described) -> Answer:
-    """Return the problem document of an error that the service raised."""
     kind = error.kind
     return build_problem(kind.status, kind.code, str(error), **kind.members(error))
 
@@ -99,7 +98,6 @@ def build_invalid_request(found: Sequence[PlacedFault]) -> Answer:
 
 
 def refuse_parameters(query: bytes) -> Answer:
-    """Return the problem of query parameters for a call that has none."""
     names = list(dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)))
     what = describe_unknown("query parameter", "", ())
     return build_invalid_request(
@@ -142,7 +140,6 @@ async def _invalid(request: Request, error: RequestValidationError) -> Response:
 
 
 def _list_known(request: Request, where: Sequence[int | str]) -> list[str]:
-    """Return the known names next to an unknown field or parameter."""
     if where[0] == "query":
         return list_parameters(request)
     hints = get_type_hints(request.scope["route"].endpoint).values()

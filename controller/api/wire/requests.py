@@ -150,7 +150,6 @@ def fields_of(
 
 
 def _build_type(hint: Any, bounds: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
-    """Return the type of a setting in JSON, with its bounds."""
     least, most = bounds["least"], bounds["most"]
     kind = next(iter(get_args(hint)), hint) if isinstance(hint, UnionType) else hint
     if kind is int:

@@ -43,7 +43,6 @@ class Answer(NamedTuple):
         return self._replace(headers=[*self.headers, *more])
 
     def to_response(self) -> Response:
-        """Return the answer as a Starlette response."""
         response = Response(self.body, self.status)
         response.raw_headers.extend(self.headers)
         return response
