@@ -137,7 +137,6 @@ class LeaseSession:
         return self._session
 
     def renew(self) -> None:
-        """Renew the leases if the last statement is older than `RENEW_S`."""
         if self._session is not None and monotonic() - self._last_statement_at > RENEW_S:
             self.session().execute("SELECT")
 

@@ -310,7 +310,6 @@ def build_whole_row(chain: Sequence[Values]) -> Values:
 
 
 def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
-    """Return the mark of a row; `before` is the previous cut."""
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
         stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *flags = bare

@@ -127,7 +127,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
     def _look_through(self, checks: Iterable[str]) -> None:
         """Raise `StoreDamaged` if SQLite's checks find damage, or rows have wrong keys.
 
-        Seals cannot detect a row that is not found. All queries read the same snapshot.
+        A seal cannot detect a missing row. All queries read the same snapshot.
         """
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
@@ -332,7 +332,6 @@ class DatabaseFiles:
                 raise StoreLost(f"{path} was removed or replaced while the controller served it")
 
     def check_writable(self) -> None:
-        """Raise `StoreUnavailable` if the file or its directory is read-only."""
         for path in (self.file, self.file.parent):
             if not os.access(path, os.W_OK, effective_ids=True):
                 raise StoreUnavailable(f"{path} is read-only: let the controller write to it")

@@ -186,7 +186,6 @@ class Gate:
         return self._holder(authorization or b"", need, info)
 
     def _is_own(self, host: str) -> bool:
-        """Return whether `host` is a name or address of this controller."""
         if is_loopback(host) or self._names is None:
             return is_loopback(host)
         return host.lower() in self._names or _is_address(host)

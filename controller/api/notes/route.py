@@ -80,13 +80,11 @@ def explain_faults(answer: Answer, body: bytes) -> Answer:
 
 
 async def answer_notes(controller: Controller, call: Call, body: bytes) -> Answer:
-    """Return the result of each note of a request, once the notes are durable."""
     submitted = submit_notes(controller, call, body)
     return explain_faults(await answer_submitted(controller, call.stream, submitted), body)
 
 
 def _build_refusal(failure: msgspec.DecodeError | UnicodeDecodeError | Described) -> Answer:
-    """Return the refusal of a whole request. It has the first fault that the decoder found."""
     if isinstance(failure, msgspec.ValidationError):
         return build_invalid_request(find_faults(b"", failure))
     if isinstance(failure, msgspec.DecodeError | UnicodeDecodeError):
@@ -156,7 +154,6 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
 
 
 def _check_writers(call: Call, notes: Iterable[Note]) -> None:
-    """Raise `ForeignWriter` for the first writer that the caller may not note for."""
     grant = call.holder.grant
     if not grant.is_bound():
         return

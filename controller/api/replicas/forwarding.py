@@ -262,7 +262,6 @@ class _Peer:
                         future.set_result(answer)
 
     def _next_frame(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
-        """Remove and return the requests of the next frame, without cancelled requests."""
         waiting = [each for each in self._waiting if not each[1].cancelled()]
         size = end = 0
         while end < min(len(waiting), MOST_ITEMS) and size < FRAME_BYTES:
@@ -311,7 +310,6 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
 def _submit_item(
     controller: Controller, gate: Gate, item: Item, remote: str
 ) -> Future[Results] | Answer:
-    """Check the token of one request in a frame, and submit its notes."""
     shown = [(b"authorization", item.authorization)] if item.authorization else []
     info = RequestInfo("POST", f"/v1/streams/{item.stream}/notes", shown, remote)
     try:

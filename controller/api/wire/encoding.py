@@ -28,7 +28,6 @@ Item = TypeVar("Item")
 
 
 def _plain(value: object) -> Mapping[int, int]:
-    """Return the offsets of a cut, sorted by segment."""
     if isinstance(value, StreamCut):
         return dict(sorted(value.offsets.items()))
     raise NotImplementedError

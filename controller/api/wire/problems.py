@@ -91,7 +91,6 @@ def refusal_of(error: Described) -> Answer:
 
 
 def build_invalid_request(found: Sequence[PlacedFault]) -> Answer:
-    """Return the problem of a request with invalid fields, with their paths and descriptions."""
     detail = "; ".join(f"{where}: {what}" for where, what in found[:FAULTS_SHOWN])
     errors = [{"where": where, "what": what} for where, what in found]
     return build_problem(422, "invalid_request", detail, errors=errors)

@@ -30,7 +30,6 @@ REF = "#/components/schemas/{model}"
 
 
 def bounds(**limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - numbers
-    """Return the bounds of a number or of a length, for msgspec and for pydantic."""
     return Meta(**limits), Field(**limits)
 
 
@@ -116,7 +115,6 @@ class Request(BaseModel):
 
 
 def default_of(each: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of a dataclass
-    """Return the default of a dataclass field, as arguments of pydantic's and msgspec's fields."""
     given = {"default": each.default, "default_factory": each.default_factory}
     return {name: default for name, default in given.items() if default is not MISSING}
 
