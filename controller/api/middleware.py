@@ -71,7 +71,9 @@ class Middleware:
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return
         if scope["http_version"] == "1.1" and names.count(b"host") != 1:
-            answer = build_problem(400, "invalid_host", "a request of HTTP/1.1 has one Host header")
+            answer = build_problem(
+                400, "invalid_host", "an HTTP/1.1 request must have one Host header"
+            )
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return
         need = find_need(info.method, info.path)

@@ -188,7 +188,7 @@ class SqlReading:
         try:
             yield
         except (self._driver.IntegrityError, IntegrityError) as error:
-            raise Conflict(f"the batch contradicts what is stored: {error}") from error
+            raise Conflict(f"the batch contradicts the stored data: {error}") from error
         except (self._driver.Error, SQLAlchemyError, UnicodeDecodeError) as error:
             raise build_unavailable(error, self._reading) from error
 

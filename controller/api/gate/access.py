@@ -192,8 +192,8 @@ class Gate:
 
     def _describe_remedy(self) -> str:
         if self._names is None:
-            return "without tokens, call this controller as localhost or by a loopback address"
-        return "without tokens, call this controller by an address, or name it by --host-name"
+            return "without tokens, the host must be localhost or a loopback address"
+        return "without tokens, the host must be an IP address or a name in --host-name"
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
         """Return the caller. All invalid tokens get the same answer, which reveals nothing."""

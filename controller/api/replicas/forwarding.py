@@ -175,7 +175,7 @@ class Forwarding:
             self._record_failure(url, error)
             if request.scope["method"] in REPEATABLE_METHODS or isinstance(error, CONNECT_ERRORS):
                 return NOT_MINE
-            message = f"the controller that owns the stream gave no answer: {error!r}; ask again"
+            message = f"the controller that owns the stream did not answer: {error!r}; try again"
             raise StoreUnavailable(message) from error
         if reply is None:
             return NOT_MINE

@@ -202,8 +202,8 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
 ) -> Response:
     """Return the first mark with lower >= `complete_to`. Rows up to its cut are complete.
 
-    If there is no such mark, wait up to `wait_ms` for it. `late` contains the writers whose late
-    rows may have times from `since` to `complete_to`, or any time below it.
+    Wait up to `wait_ms` for the mark. `late` contains the writers whose late rows may have times
+    from `since` to `complete_to`. Without `since`, these are all times below `complete_to`.
 
     Each of these options selects the first such mark that meets a condition:
 

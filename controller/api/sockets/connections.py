@@ -45,7 +45,6 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Timeout | None = None
 
     def __enter__(self) -> None:
-        """Start a request whose head has been parsed."""
         self._unseen, self._since = 0, self._loop.time()
 
     def receive_more(self, *, is_whole: bool) -> None:

@@ -112,7 +112,6 @@ class Server(uvicorn.Server):
                 signal(sig, SIG_DFL if self.force_exit else SIG_IGN)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Start the shutdown. A signal may arrive at any point of the program."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._controller.prepare_to_stop)
         super().handle_exit(sig, frame)
