@@ -66,7 +66,7 @@ class Middleware:
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
-            # the parser takes the bytes that follow for more requests, and none of them may run
+            # the parser reads the following bytes as more requests, which must not run
             answer = build_problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return

@@ -84,7 +84,7 @@ def read_revision(url: str) -> str | None:
 
 
 def _read_state(url: str) -> tuple[str | None, str | None]:
-    """Return the database's revision, and the oldest compatible revision if it is later."""
+    """Return the database's revision, and for a newer one the oldest compatible revision."""
     if not is_postgres(url) and not parse_file(url).exists():
         return None, None
     with _connect(_engine(url)) as connection:

@@ -164,7 +164,7 @@ class PostgresStore(SqlStore):
             return found
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return the rows. Renews the leases, because loading streams takes many such queries."""
+        """Return the rows, and renew the leases, because a load consists of many such queries."""
         self._renew()
         return super()._rows(query)
 

@@ -10,9 +10,9 @@ change. Members are written most often, and the names of all fields would double
 The row of a mark is *whole* if it has all offsets of its cut. Other rows have only the offsets that
 changed since the previous mark. These rows are whole:
 
-- the first row that is kept.
-- the first row that a store writes to a chain.
-- a row that would follow so many other rows that they take as much space as the cut.
+- The first row that is kept.
+- The first row that a store writes to a chain.
+- A row that would follow so many other rows that they take as much space as the cut.
 
 The rows of a chain therefore take at most twice the space of the changed offsets. The last cut is
 read from rows of at most twice its size.

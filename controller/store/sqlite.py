@@ -253,7 +253,7 @@ def check_references(connection: Connection) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to the write-ahead log. Retries, because SQLite does not wait here."""
+    """Switch the file to the write-ahead log. Retry, because SQLite does not wait here."""
     deadline = time.monotonic() + MIGRATION_MS / 1000
     while True:
         try:

@@ -143,8 +143,8 @@ class AccessDenied(Exception):
 class Gate:
     """Admits all calls while no token is required, and otherwise calls whose token has the right.
 
-    While no token is required, the `Host` header must name this controller: by default a name or
-    address of the loopback, and if `names` is given, also one of these names or any IP address.
+    While no token is required, the `Host` header must be a loopback name or address. If `names` is
+    given, it may also be one of these names or any IP address.
     """
 
     def __init__(

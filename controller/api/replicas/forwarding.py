@@ -5,9 +5,10 @@ stream's bucket answers all requests for the stream; the other controllers forwa
 acknowledged requests thus pass through the one task that appends the stream's marks.
 
 While a bucket's owner does not answer, a request waits for at most `HOLD_S`. It does not wait if
-this controller is stopping and is the last one. Notes are sent again, because the second time they
-are a replay. `GET` and `PUT` are idempotent, so they are sent again as well. Any other request is
-sent again only if it reached no controller.
+this controller is stopping and no other is running.
+
+Notes are sent again, because the second time they are a replay. `GET` and `PUT` are idempotent, so
+they are sent again as well. Any other request is sent again only if it reached no controller.
 
 Notes for one owner are sent in batches, called *frames*. The shared secret of the controllers
 authenticates a frame, and each request in it has its own token.

@@ -352,7 +352,7 @@ async def list_groups(
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """List the reader groups by name, in pages."""
+    """List the reader groups, sorted by name, in pages."""
     state, now = controller.stream(stream), controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]

@@ -44,7 +44,7 @@ DryRunQuery = Annotated[
 async def list_streams(
     controller: ControllerDep, call: CallDep, after: str | None = None, limit: LimitQuery = 100
 ) -> Response:
-    """List the streams that the caller may read by name, in pages."""
+    """List the streams that the caller may read, sorted by name, in pages."""
     may_read = call.holder.grant.may_read
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]

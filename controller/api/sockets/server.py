@@ -76,7 +76,7 @@ async def _watch_files() -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that answers long polls and releases its streams as soon as it is to stop.
+    """A server that answers long polls and releases its streams when it receives a stop signal.
 
     uvicorn waits for open requests before it ends the app's lifespan. A long poll or a slow request
     would then delay the release of all streams.

@@ -128,7 +128,7 @@ class StreamsPage(msgspec.Struct):
 
 
 class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"}):
-    """One mark of the ledger. `at` is in Unix ms, and `by` removed a writer.
+    """One mark of the ledger. `at` is in Unix ms, and `by` is the operator who removed a writer.
 
     `returned` are the writers that were missing until this mark.
     """
@@ -145,8 +145,8 @@ class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"
 class LedgerPage(msgspec.Struct):
     """A page of the ledger by seq. `next` is the `after` of the next page in the same order.
 
-    `late` are the rows written below the lower, merged by writer and hour. It has the latest 100
-    reports of `late_count`, newest first.
+    `late` are the rows written below the lower, merged by writer and hour. At most 100 of
+    the `late_count` reports are returned, newest first.
     """
 
     entries: Sequence[EntryAnswer]

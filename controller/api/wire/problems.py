@@ -86,7 +86,7 @@ def problem_of(error: Described) -> Answer:
 
 
 def refusal_of(error: Described) -> Answer:
-    """Return the answer to a refused request, which is `NOT_MINE` if it is for another owner."""
+    """Return the answer to a refused request: `NOT_MINE` if another controller owns the stream."""
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
 
