@@ -1,4 +1,4 @@
-"""What every client of a controller needs: requests, failover, backoff, tokens, wire forms."""
+"""Provide what all clients of a controller share: requests, failover, retries, tokens and JSON."""
 
 from noted_time.client.controllers import ENVIRONMENT_VARIABLE, OWNER_HEADER, Controllers
 from noted_time.client.protocol import (

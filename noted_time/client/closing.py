@@ -1,4 +1,4 @@
-"""What is used in a ``with`` block, and closed at its end."""
+"""Provide a base class for context managers that close themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noted_time.values import NotedTimeError
 
 
 class Closing(ABC):
-    """Closes at the end of a block; if the block raises, its own error matters more."""
+    """Closes at the end of a ``with`` block. If the block raises, its own error is kept."""
 
     @abstractmethod
     def close(self) -> None:

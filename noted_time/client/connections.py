@@ -1,7 +1,8 @@
-"""Connections of threads, each for one call at a time, and calls that end in time.
+"""Give each thread a connection for one call at a time, with a deadline for the whole call.
 
-httpx bounds how long each read takes, not how long all of them do: an answer of one byte a second
-never ends. So a thread shuts the socket of a call that is not over in time, which ends its reads.
+httpx limits the time of each read, not of the whole answer, so an answer of one byte per second
+never ends. A separate thread therefore shuts down the socket of a call that exceeds its deadline,
+which ends the read.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 import httpx
 
 SOCKET_EVENTS = ("connect_tcp.complete", "start_tls.complete")
-"""The ends of the events of httpx after which a connection has another socket."""
+"""The httpx events after which a connection has a new socket."""
 
 
 class Connection:
-    """At most one connection, which another thread may end; `is_late` once a call took too long."""
+    """An HTTP client with one connection. `is_late` is set once a call exceeded its deadline."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.http = http
@@ -30,16 +31,16 @@ class Connection:
         self._socket: socket.socket | None = None
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Remember the socket of a new connection; TLS replaces it with another."""
+        """Store the socket of a new connection. TLS replaces the socket."""
         if event.endswith(SOCKET_EVENTS):
             self._socket = info["return_value"].get_extra_info("socket")
             if self.is_over:
                 self.end()
 
     def end(self) -> None:
-        """End the call under way, and any later one as soon as it is connected.
+        """End the call in progress, and any later call as soon as it is connected.
 
-        Closing a socket does not wake the thread that reads from it; shutting it down does.
+        Shutting a socket down wakes the thread that reads from it; closing it does not.
         """
         self.is_over = True
         if self._socket is not None:
@@ -48,10 +49,10 @@ class Connection:
 
 
 class ConnectionPool:
-    """As many lines as calls were ever made at once."""
+    """A pool that grows to the largest number of simultaneous calls."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Take the options of an httpx client."""
+        """Store the options for the httpx clients."""
         self._options = {**options, "limits": httpx.Limits(max_connections=1)}
         self._lock = threading.Lock()
         self._is_over = False
@@ -60,7 +61,7 @@ class ConnectionPool:
 
     @contextmanager
     def acquire(self, seconds: float) -> Iterator[Connection]:
-        """Give a line for one call, which ends after so many seconds."""
+        """Yield a connection for one call, which ends after `seconds`."""
         with self._lock:
             if not self._idle:
                 self._idle.append(Connection(httpx.Client(**self._options)))
@@ -77,20 +78,19 @@ class ConnectionPool:
                 self._idle.append(line)
 
     def end(self) -> None:
-        """End the calls under way and all later ones."""
+        """End the calls in progress and all later calls."""
         with self._lock:
             self._is_over = True
             for each in self._lines:
                 each.end()
 
     def close(self) -> None:
-        """Give the connections back."""
         for each in self._lines:
             each.http.close()
 
 
 class _DeadlineWatch:
-    """Ends the calls that are late: one thread for all of a process, started by the first call."""
+    """Ends calls that exceed their deadlines. The first call starts its thread, one per process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -126,5 +126,5 @@ class _DeadlineWatch:
 
 _deadline_watch = _DeadlineWatch()
 if hasattr(os, "register_at_fork"):
-    # a forked child has neither the thread, nor whoever may have held the lock
+    # a forked child lacks the thread, and a thread of the parent may have held the lock
     os.register_at_fork(after_in_child=lambda: vars(_deadline_watch).update(vars(_DeadlineWatch())))

@@ -1,4 +1,4 @@
-"""Which of several controllers to ask, and how to send it a token."""
+"""Choose which of several controllers to ask, and read the token to send."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from noted_time.values import Rejected
 
 OWNER_HEADER = "noted-time-owner"
-"""The header in which a controller says at which URL another one has the stream."""
+"""The header in which a controller names the URL of the controller that owns the stream."""
 
 DOUBTS_BEFORE_RETRY = 100
-"""How often a failed controller must be named as the owner before it is asked again."""
+"""How often a failed controller must be named as the owner before the client asks it again."""
 
 
 ENVIRONMENT_VARIABLE = "NOTED_TIME_TOKEN"
@@ -21,12 +21,11 @@ _VISIBLE_ASCII = re.compile(r"[!-~]+")
 
 
 class Controllers:
-    """The controllers of one database, each of which answers for every stream.
+    """The controllers of one database. Each answers for every stream.
 
-    A client stays with the controller that answered last, or with the one that it names as the
-    owner of the stream. If that one cannot be reached or cannot answer, it asks each of the others
-    once. This is safe even if the first one did act, because repeating a note, report or question
-    changes nothing.
+    A client keeps asking the controller that answered last, or the owner of the stream that an
+    answer names. If that controller cannot be reached or cannot answer, the client asks each other
+    controller once. This is safe because repeating a note, report or question changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
     >>> controllers.pass_over("http://a:7464")
@@ -35,7 +34,7 @@ class Controllers:
     """
 
     def __init__(self, urls: str) -> None:
-        """Take one URL or several, separated by commas; raises `Rejected` if one is not a URL."""
+        """Parse one URL, or several separated by commas. Raises `Rejected` for an invalid URL."""
         if not isinstance(urls, str):
             message = (
                 f"the URL of a controller is text, http://127.0.0.1:7464 for one; not {urls!r}"
@@ -51,13 +50,12 @@ class Controllers:
 
     @property
     def current(self) -> str:
-        """The URL that is asked first."""
         return self.urls[self._at]
 
     def prefer(self, url: str | None) -> None:
-        """Ask this controller from now on, if it is one of them and did not fail lately.
+        """Ask this controller from now on, if it is one of `urls` and did not fail lately.
 
-        The controller that names it may be able to reach it when this client cannot.
+        A controller that this client cannot reach may still be named as the owner by others.
         """
         if url not in self.urls:
             return
@@ -75,10 +73,10 @@ class Controllers:
 
 
 def build_authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with `token`, or with that of the environment; none without a token.
+    """Return the header with `token`, or with the environment's token. Empty without a token.
 
-    White space around it comes from the file it was read from, and is removed. Raises `Rejected`,
-    without repeating the token, if it has characters that a header cannot have.
+    White space around the token is removed, because it is often read from a file. Raises `Rejected`
+    if the token has characters that a header cannot contain. The error does not repeat the token.
 
     >>> build_authorization(None, {}), build_authorization("", {ENVIRONMENT_VARIABLE: "nt_1_x"})
     ({}, {})
@@ -94,7 +92,7 @@ def build_authorization(token: str | None, environment: Mapping[str, str]) -> di
 
 
 def _check_url(url: str) -> None:
-    """Raise `Rejected`, with the remedy, if it lacks its scheme, has a user or names a path."""
+    """Raise `Rejected` if the URL has no scheme, contains a user, or includes the API's path."""
     if "@" in url:  # do not repeat the URL: it may contain a password
         raise Rejected(
             "the URL of a controller cannot have a user or password: remove the part before the @"

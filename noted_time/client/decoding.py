@@ -1,8 +1,8 @@
-"""The types of the fields of answers, which clients check before they use a field.
+"""Check the types of the fields of answers before a client uses them.
 
-A name has one meaning in all answers, and OpenAPI has no other types. Values declare the types of
-their fields, and a table has the types of all other fields. `null` and unknown fields pass: the
-code that reads a field checks whether it is there.
+A field name has one meaning in all answers, and the same types as in OpenAPI. Annotations of values
+declare the types of their fields, and a table declares all others. `null` and unknown fields are
+accepted; the code that reads a field checks that it is there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from noted_time.values import (
 )
 
 SHOWN_CHARACTERS = 200
-"""Maximum number of characters shown of what is malformed."""
+"""The maximum number of characters of an invalid value in a message."""
 
 TYPE_WORDS = {
     int: "an int64",
@@ -51,7 +51,7 @@ VALUES = (
     Waiting,
     NotVouching,
 )
-"""The values whose annotations declare the types of their fields in answers."""
+"""The values whose annotations declare types of fields."""
 
 FIELDS_BY_TYPES = {
     (int,): """before behind_ms buckets complete_to end exclusions finished first_at from_seq
@@ -78,11 +78,11 @@ FIELDS_BY_TYPES = {
     (str, dict): "reader session",
     (list, dict): "late windows writers",
 }
-"""The types of the other fields, which only answers have."""
+"""The types of fields that only answers have."""
 
 
 def _type_of(hint: Any) -> type:  # noqa: ANN401 - any type
-    """Return the type of a value's field in JSON.
+    """Return the JSON type of a value's field.
 
     >>> [_type_of(hint).__name__ for hint in (int | None, tuple[str, ...], Mark)]
     ['int', 'list', 'dict']
@@ -100,14 +100,14 @@ FIELD_TYPES = {
 _KEYED_NAMES = """behind conditions created cut dropped final_cut from lags late lower_without marks
     position readers sealed segments states times to vouching windows"""
 KEYED_FIELDS = frozenset(_KEYED_NAMES.split())
-"""Fields whose objects have names or numbers for keys: of domains, segments, writers, readers."""
+"""Fields whose objects are keyed by domains, segments, writers or readers."""
 
 BY_KEY = (int, dict, list)
 ANY_KEYS = ("was", "is", "last")
 
 
 def check_types(answer: dict[str, Any]) -> None:
-    """Raise `TypeError` if a field has another type than it has in answers, with its value.
+    """Raise `TypeError`, with the value, if a field has a wrong type.
 
     >>> check_types({"marks": [{"seq": 1, "lower": 5}], "more": "new"})
     >>> check_types({"marks": [{"seq": 1, "lower": "5"}]})
@@ -116,7 +116,7 @@ def check_types(answer: dict[str, Any]) -> None:
     TypeError: `lower` is '5', which is not an int64
     """
     within: list[tuple[str, Any]] = [("", answer)]
-    while within:  # not by recursion: an answer may be nested deeply
+    while within:  # no recursion, because an answer may be nested deeply
         name, found = within.pop()
         if isinstance(found, list):
             within += [("", each) for each in found if isinstance(each, dict | list)]
@@ -125,13 +125,13 @@ def check_types(answer: dict[str, Any]) -> None:
 
 
 def _check_fields(of: str, found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Check the values of an object, and yield those that have some themselves."""
+    """Check the values of an object, and yield its nested objects and lists."""
     is_keyed = of in KEYED_FIELDS
     by_key = FIELD_TYPES["status"] if of == "states" else BY_KEY
     for key, value in found.items():
         types, kind = by_key if is_keyed else FIELD_TYPES.get(key), type(value)
         if kind is int and types and types[0] is int and MIN_INT64 <= value <= MAX_INT64:
-            continue  # most are: a page of marks has a million offsets
+            continue  # most values: a page of marks has a million offsets
         if types is not None and value is not None and (kind is int or kind not in types):
             name, words = of if is_keyed else key, " or ".join(TYPE_WORDS[each] for each in types)
             raise TypeError(f"`{name}` is {value!r:.{SHOWN_CHARACTERS}}, which is not {words}")

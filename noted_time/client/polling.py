@@ -1,4 +1,4 @@
-"""A process that looks at a log again and again, and what happens when it cannot."""
+"""Poll a log in a loop, and handle failures."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from noted_time.values import ClientFailed, NotedTimeError, Recreated, Unreachab
 STOP_S = 5.0
 
 PATIENCE_S = 10.0
-"""How long a log may seem to be another one, by its ends alone, before that is believed."""
+"""How long a log must appear to be recreated before that is reported."""
 
 
 class PollingLoop(Closing):
-    """Looks every `poll_ms`: `run` in the calling thread, a ``with`` block or `start` in its own.
+    """Polls a log every `poll_ms`.
 
-    If the log cannot be read now, this is logged once (``noted_time.observer``, or another `who`)
-    and retried. If its ends went back (`Recreated`), it is looked at again for ten seconds. Any
-    other error ends it: `run`, `check` and `close` raise it.
+    `run` polls in the calling thread; a ``with`` block or `start` polls in a separate thread.
+
+    - If the log cannot be read now, the loop logs this once (``noted_time.observer``, or another
+      `who`) and retries.
+    - If the log's ends went back (`Recreated`), the loop polls for ten more seconds.
+    - Any other error ends the loop: `run`, `check` and `close` raise it.
     """
 
     def __init__(
@@ -40,24 +43,24 @@ class PollingLoop(Closing):
 
     @abstractmethod
     def look(self) -> None:
-        """Look once, and note what is due; raises `Unreachable` if the next look may succeed."""
+        """Poll once and send due notes. Raises `Unreachable` if a retry may succeed."""
 
     @abstractmethod
     def check_refusals(self) -> None:
-        """Raise what was refused since the last look, if that ends it."""
+        """Raise an error if notes that were refused since the last poll must end the loop."""
 
     def run(self) -> None:
-        """Look until `stop` is called; raises the error that ends it."""
+        """Poll until `stop` is called. Raises the error that ends the loop."""
         while not self._stopping.is_set():
             self._try_to_look()
             self._stopping.wait(self.poll_ms / 1000)
 
     def start(self) -> None:
-        """Look in a thread until `close` is called."""
+        """Poll in a thread until `close` is called."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the look under way; may be called from a signal handler."""
+        """Stop after the poll in progress. A signal handler may call it."""
         self._stopping.set()
 
     def check(self) -> None:
@@ -66,7 +69,7 @@ class PollingLoop(Closing):
             raise self.failure
 
     def close(self) -> None:
-        """Stop looking; raises the error that ended the thread before."""
+        """Stop polling. Raises the error that ended the thread, if any."""
         self.stop()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
@@ -106,7 +109,7 @@ class PollingLoop(Closing):
             self._is_away, self._back_since = False, None
 
     def _look_again(self, error: Recreated) -> None:
-        """Have the next look judge; raises what is certain, or has been so for ten seconds."""
+        """Retry, unless the error is certain or has lasted ten seconds; then raise it."""
         now = clocks.monotonic()
         self._back_since = self._back_since or now
         if error.is_certain or now - self._back_since >= PATIENCE_S:

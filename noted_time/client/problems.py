@@ -1,8 +1,8 @@
-"""What an HTTP answer that is not a success means to a client, in words of the error tree.
+"""Convert HTTP answers that are not a success into exceptions.
 
-The controller describes problems by RFC 9457. A problem is known by the last word of its `type`
-(``urn:noted-time:problem:unknown_stream``); its facts are members beside `detail`. A refusal
-without such a document does not come from a controller, but for example from a proxy.
+The controller describes problems by RFC 9457. The last word of a problem's `type` is its code
+(``urn:noted-time:problem:unknown_stream``), and the members next to `detail` are its facts. A
+refusal without such a document comes from something else, such as a proxy.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _WORD_PATTERN = re.compile(r"[A-Za-z0-9_]+")
 def error_of(
     status: int, problem: Mapping[str, Any], *, stream: str, retry_after: str | None = None
 ) -> NotedTimeError:
-    """Return the error that an answer stands for.
+    """Return the exception for an answer.
 
-    `problem` is the decoded body, empty if there was none; `retry_after` the header of that name.
+    `problem` is the decoded body, empty if there was none. `retry_after` is the header of that
+    name.
 
     >>> error_of(404, {"type": "unknown_stream"}, stream="flights").stream
     'flights'
@@ -69,7 +70,7 @@ def error_of(
 
 
 def retry_after_s(header: str | None) -> float | None:
-    """Return the seconds in a Retry-After header; a date is left to the schedule.
+    """Return the seconds in a Retry-After header, `None` for a date.
 
     >>> retry_after_s("120"), retry_after_s("Fri, 31 Dec 1999 23:59:59 GMT"), retry_after_s(None)
     (120.0, None, None)
@@ -78,7 +79,7 @@ def retry_after_s(header: str | None) -> float | None:
 
 
 def _kind_of(problem: Mapping[str, Any]) -> str:
-    """Return the word a problem is known by.
+    """Return the code of a problem.
 
     >>> _kind_of({"type": "urn:noted-time:problem:unknown_stream"}), _kind_of({})
     ('unknown_stream', '')
@@ -88,7 +89,7 @@ def _kind_of(problem: Mapping[str, Any]) -> str:
 
 
 def is_known(problem: Mapping[str, Any]) -> bool:
-    """Whether it is a problem of a controller, which has facts that clients read."""
+    """Return whether a problem is a controller's, with facts that clients read."""
     return _kind_of(problem) in ERRORS_BY_CODE or _kind_of(problem) == NotesRefused.kind.code
 
 
@@ -103,11 +104,11 @@ ERRORS_BY_CODE: Mapping[str, type[NotedTimeError]] = {
     for each in _list_subclasses(NotedTimeError)
     if "kind" in vars(each) and each.kind.is_told
 }
-"""The error of each problem that clients raise as what it is."""
+"""The exception for each code that clients convert to its own class."""
 
 
 PROBLEM_CHARACTERS = 4000
-"""Maximum number of characters that a sentence takes of an answer: sentences are logged."""
+"""The maximum number of characters of a problem in a message, because messages are logged."""
 
 
 def _build_generic_error(status: int, problem: Mapping[str, Any]) -> NotedTimeError:

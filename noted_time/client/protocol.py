@@ -1,8 +1,8 @@
-"""How a client asks a controller, without the network: questions out, replies in.
+"""Ask a controller, without I/O: build questions and read replies.
 
-What a client does is written once, as generators without I/O: each yields an effect (a request to
-make, a pause), and is resumed with its outcome. A thread performs effects by blocking calls, a
-task by awaiting them.
+The logic of clients is written once, as generators without I/O. Each generator yields an effect (a
+request, a pause) and resumes with its outcome. Synchronous clients perform effects by blocking
+calls, asynchronous clients by awaiting them.
 """
 
 from __future__ import annotations
@@ -25,28 +25,26 @@ STREAMS_PATH = "/v1/streams"
 NO_CONTENT = 204
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Maximum size of an answer that a client takes; a controller's longest pages have a few MiB."""
+"""The maximum size of an answer. The longest pages of a controller have a few MiB."""
 
 UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
-"""The header by which clients ask for uncompressed answers."""
+"""The header that asks for uncompressed answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request; `path` is below the URL of a controller.
-
-    `wait_ms` is how long the controller may wait before it answers.
-    """
+    """One request. `path` is relative to the controller's URL."""
 
     method: str
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     body: object = None
     wait_ms: int = 0
+    """How long the controller may wait before it answers."""
 
     @property
     def stream(self) -> str:
-        """The stream that the path names, if any.
+        """The stream in the path, `""` if there is none.
 
         >>> Question("GET", stream_path("flights", "marks")).stream
         'flights'
@@ -55,14 +53,14 @@ class Question:
 
 
 class AddressedQuestion(NamedTuple):
-    """A question on its way to one controller."""
+    """A question and the URL of the controller to ask."""
 
     url: str
     question: Question
 
 
 def stream_path(stream: str, *below: str) -> str:
-    """Return the path of a stream or of something below it; raises `InvalidName`.
+    """Return the path of a stream or of a resource below it. Raises `InvalidName`.
 
     >>> stream_path("flights", "explain")
     '/v1/streams/flights/explain'
@@ -72,17 +70,17 @@ def stream_path(stream: str, *below: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An HTTP answer; the names of its headers are in lower case."""
+    """An HTTP answer. The names of its headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
 
     def read_body(self, stream: str) -> dict[str, Any]:
-        """Return the JSON object that a controller answered.
+        """Return the JSON object in a controller's answer.
 
-        Raises the error of its problem document, and `UnexpectedAnswer` if a controller did not
-        send it: a proxy's page, a redirect, a field of another type.
+        Raises the exception for a problem document. Raises `UnexpectedAnswer` if the answer is not
+        a controller's, such as a proxy's page, a redirect, or a field of a wrong type.
 
         >>> Reply(200, {}, b'{"results": []}').read_body("flights")
         {'results': []}
@@ -106,7 +104,7 @@ class Reply:
         raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
     def build_error(self, why: str = "") -> UnexpectedAnswer:
-        """Return the error for an answer that is not a controller's, with what was seen."""
+        """Return the error for an answer that is not a controller's, with an excerpt."""
         kind = self.headers.get("content-type", "no type")
         to = self.headers.get("location")
         where = f" to {to[:SHOWN_CHARACTERS]}" if to else ""
@@ -117,7 +115,7 @@ class Reply:
 
 
 class IncomingReply:
-    """An answer whose body is still arriving: uncompressed, and at most `MOST_BYTES`.
+    """An answer whose body is arriving: uncompressed, and at most `MOST_BYTES`.
 
     >>> incoming = IncomingReply(200, {})
     >>> incoming.add(b"{}")
@@ -126,7 +124,7 @@ class IncomingReply:
     """
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        """Start without a body; raises `UnexpectedAnswer` if it is compressed."""
+        """Raise `UnexpectedAnswer` if the body is compressed."""
         self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
@@ -135,7 +133,7 @@ class IncomingReply:
             )
 
     def add(self, part: bytes) -> None:
-        """Add a part of the body; raises `UnexpectedAnswer` if it is too large."""
+        """Append a part of the body. Raises `UnexpectedAnswer` if the body is too large."""
         self._size += len(part)
         if self._size > MOST_BYTES:
             self._parts = self._parts[:1]
@@ -148,11 +146,11 @@ class IncomingReply:
 
 
 def build_unreachable(asked: AddressedQuestion, error: Exception) -> Unreachable:
-    """Return the error for a question that got no answer."""
+    """Return the error for a question without an answer."""
     where = asked.url + asked.question.path
     why = str(error) or type(error).__name__
     number, _, words = why.partition("] ")
-    if number.startswith("[Errno"):  # of the system: there was no connection
+    if number.startswith("[Errno"):  # the operating system's error: there was no connection
         why = f"{words}; is a controller running there?"
     return Unreachable(f"no answer from {where}: {why}")
 
@@ -160,7 +158,7 @@ def build_unreachable(asked: AddressedQuestion, error: Exception) -> Unreachable
 def ask(
     controllers: Controllers, question: Question
 ) -> Generator[AddressedQuestion, Reply, dict[str, Any]]:
-    """Ask one controller after another, as `ask_in_turn`; returns the body of the answer."""
+    """Ask the controllers as in `ask_in_turn`, and return the body of the answer."""
     return ask_in_turn(
         controllers, lambda: question, lambda reply: reply.read_body(question.stream)
     )
@@ -169,10 +167,10 @@ def ask(
 def ask_in_turn(
     controllers: Controllers, question: Callable[[], Question], read: Callable[[Reply], Result]
 ) -> Generator[AddressedQuestion, Reply, Result]:
-    """Ask each controller once, until one answers; returns what `read` makes of its reply.
+    """Ask each controller once, until one answers, and return the result of `read`.
 
-    A reply may name the owner of the stream, which is asked from then on. Raises the last
-    `Unreachable` if none answers, and whatever else `read` raises.
+    A reply may name the owner of the stream, which is asked from then on. If no controller answers,
+    raises the last `Unreachable`. Raises other errors of `read`.
     """
     away = Unreachable("no controller was asked")
     for _ in controllers.urls:
@@ -190,7 +188,7 @@ def ask_in_turn(
 def run(
     routine: Generator[Effect, Outcome, Result], perform: Callable[[Effect], Outcome]
 ) -> Result:
-    """Return what the routine returns; what `perform` raises is raised in the routine.
+    """Run a generator to its end. Exceptions of `perform` are raised in the generator.
 
     >>> def greeting():
     ...     name = yield "who is there?"
@@ -215,13 +213,13 @@ def run(
 async def run_async(
     routine: Generator[Effect, Outcome, Result], perform: Callable[[Effect], Awaitable[Outcome]]
 ) -> Result:
-    """Do as `run`, awaiting each effect."""
+    """Run a generator as in `run`, awaiting each effect."""
     try:
         effect = next(routine)
         while True:
             try:
                 outcome = await perform(effect)
-            except Exception as error:  # noqa: BLE001 - the routine's to handle
+            except Exception as error:  # noqa: BLE001 - the generator handles it
                 effect = routine.throw(error)
             else:
                 effect = routine.send(outcome)

@@ -1,4 +1,4 @@
-"""When a client tries again after a controller did not answer, and what it logs meanwhile."""
+"""Decide when a client retries after a controller did not answer, and what it logs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from noted_time.values import NotedTimeError, Rejected, UnexpectedAnswer, Unreac
 LONGEST_RETRY_AFTER_S = 300.0
 
 draw_chance = SystemRandom().random
-"""Spreads retries without touching the state of the program's `random`, which may be seeded."""
+"""A separate random source, because programs may seed the state of `random`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A schedule of delays in seconds: doubling from `first_s` to `cap_s`, with jitter.
+    """A schedule of delays in seconds that double from `first_s` to `cap_s`, with jitter.
 
-    `chance` is a number in [0, 1) from the caller; a delay lies between half of its step and the
-    whole, so that clients that failed together do not come back together:
+    `chance` is a random number in [0, 1). A delay is between half of its step and the whole step,
+    so that clients that failed together do not retry together:
 
     >>> backoff = Backoff(first_s=0.1, cap_s=5.0)
     >>> [backoff.delay_s(failures, chance=0.0) for failures in (1, 2, 3, 10)]
@@ -26,7 +26,7 @@ class Backoff:
     >>> backoff.delay_s(10**9, chance=0.5)
     3.75
 
-    What the controller asked for (Retry-After) is a floor, up to five minutes:
+    The controller's Retry-After is added, up to five minutes:
 
     >>> backoff.delay_s(1, chance=0.0, retry_after_s=2.0)
     2.05
@@ -36,17 +36,17 @@ class Backoff:
     cap_s: float = 5.0
 
     def delay_s(self, failures: int, *, chance: float, retry_after_s: float | None = None) -> float:
-        """Return how long to wait after that many failures in a row (from 1 on)."""
+        """Return how long to wait after this number of consecutive failures, 1 or more."""
         step = min(self.cap_s, self.first_s * 2.0 ** min(failures - 1, 60))
         asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
         return asked + step * (0.5 + 0.5 * chance)
 
 
 class Outage:
-    """The outages that the threads or tasks of a client see, by their names.
+    """The outages that the threads or tasks of a client observe, by asker.
 
-    Each call returns the sentence to log, `None` if that was said already; `now` is in seconds
-    of a clock that never goes back.
+    Each method returns the sentence to log, `None` if it was logged already. `now` is in seconds of
+    a monotonic clock.
 
     >>> outage = Outage("the reader of stream 's'")
     >>> outage.record_failure(Unreachable("no route"), now=5.0)
@@ -57,13 +57,13 @@ class Outage:
     """
 
     def __init__(self, who: str) -> None:
-        """Start without an outage; `who` begins each sentence."""
+        """Start without an outage. `who` begins each sentence."""
         self._who = who
         self._since: dict[str, float] = {}
         self._logged: set[str] = set()
 
     def record_failure(self, error: NotedTimeError, *, now: float, asker: str = "") -> str | None:
-        """Record that this asker was refused or got no answer."""
+        """Record that this asker got a refusal or no answer."""
         self._since.setdefault(asker, now)
         kind = kind_of(error)
         if kind in self._logged:
@@ -75,7 +75,7 @@ class Outage:
         return f"{self._who}: {what}, retrying: {error}"
 
     def record_answer(self, *, now: float, asker: str = "") -> str | None:
-        """Record that this asker was answered; the outage is over once all are."""
+        """Record that this asker got an answer. The outage ends once all askers have one."""
         since = self._since.pop(asker, None)
         if since is None or self._since:
             return None
@@ -84,7 +84,7 @@ class Outage:
 
 
 def kind_of(error: NotedTimeError) -> str:
-    """Return by what two errors count as the same one in the log.
+    """Return a key: errors with equal keys are logged once.
 
     >>> kind_of(Unreachable("no route")), kind_of(Rejected("no such domain"))
     ('Unreachable', 'Rejected no such domain')
@@ -95,6 +95,6 @@ def kind_of(error: NotedTimeError) -> str:
 
 
 def delay_s(backoff: Backoff, failures: int, error: NotedTimeError, chance: float) -> float:
-    """Return how long to wait after that many failures in a row, the last of them this one."""
+    """Return how long to wait after consecutive failures, of which `error` is the last."""
     asked = error.retry_after_s if isinstance(error, Unreachable) else None
     return backoff.delay_s(failures, chance=chance, retry_after_s=asked)

@@ -1,6 +1,7 @@
-"""How questions travel: httpx, for threads or asyncio, with the errors of our own tree.
+"""Send questions by httpx, for threads or asyncio, and raise the project's own errors.
 
-It is not exported by `noted_time.client`, so that code without a network does not import httpx.
+`noted_time.client` does not export this module, so that code without a network does not import
+httpx.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from noted_time.values import Rejected
 Result = TypeVar("Result")
 
 ANSWER_S = 10.0
-"""How much longer a whole answer may take than the controller is asked to wait."""
+"""How much longer a whole answer may take than the requested wait of the controller."""
 
 ANSWER_TOO_LATE = "the answer did not end in time"
 
 BYTES_PER_S = 64 * 1024
-"""An answer may take a second longer for each of so many bytes, as long ones do on slow lines."""
+"""The minimum rate of an answer. Each part of this size extends the deadline by a second."""
 
 
 class Transport:
-    """Connections to the controllers of one database, kept alive; safe to share between threads.
+    """Connections to the controllers of one database, kept alive. Threads may share them.
 
-    Every call raises `Unreachable` if there was no answer, `Rejected` or `Conflict` if the answer
-    is a refusal.
+    Every call raises `Unreachable` if there was no answer, and `Rejected` or `Conflict` for a
+    refusal.
     """
 
     def __init__(
@@ -54,28 +55,27 @@ class Transport:
         timeout_s: float = ANSWER_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Connect with the first question; `transport` replaces the network.
+        """Connect on the first question. `transport` replaces the network.
 
-        `url` may be several, separated by commas; raises `Rejected` if one is not a URL.
+        `url` may be several URLs, separated by commas. Raises `Rejected` for an invalid URL.
         """
         self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
         self._lines = ConnectionPool({"transport": transport, **_build_options(token, transport)})
 
     def ask(self, question: Question) -> dict[str, Any]:
-        """Return the body of the answer of the first controller that answers."""
+        """Return the body of the first controller's answer."""
         return self.run(ask(self.controllers, question))
 
     def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
-        """Return what a routine of questions returns."""
+        """Run a generator of questions, and return its result."""
         return run(routine, self._send)
 
     def hang_up(self) -> None:
-        """End the calls under way, as long polls: they and later ones raise `Unreachable`."""
+        """End the calls in progress, such as long polls. All calls then raise `Unreachable`."""
         self._lines.end()
 
     def close(self) -> None:
-        """Give the connections back."""
         self._lines.close()
 
     def _send(self, asked: AddressedQuestion) -> Reply:
@@ -88,17 +88,20 @@ class Transport:
                     for part in answer.iter_bytes():
                         incoming.add(part)
                         line.ends_at += len(part) / BYTES_PER_S
-            except (httpx.HTTPError, RuntimeError) as error:  # the latter if the client was closed
+            except (
+                httpx.HTTPError,
+                RuntimeError,
+            ) as error:  # RuntimeError if the client was closed
                 raise build_unreachable(
                     asked, TimeoutError(ANSWER_TOO_LATE) if line.is_late else error
                 ) from error
-            if line.is_late:  # a body without a length ends with its connection
+            if line.is_late:  # a body without a length ends when its connection is shut down
                 raise build_unreachable(asked, TimeoutError(ANSWER_TOO_LATE))
             return incoming.reply()
 
 
 class AsyncTransport:
-    """Connections to the controllers of one database, for tasks; raises as `Transport`."""
+    """Connections to the controllers of one database, for asyncio. Raises as `Transport`."""
 
     def __init__(
         self,
@@ -108,21 +111,20 @@ class AsyncTransport:
         timeout_s: float = ANSWER_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Connect with the first question; the arguments are those of `Transport`."""
+        """Connect on the first question. The arguments are as for `Transport`."""
         self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(transport=transport, **_build_options(token, transport))
 
     async def ask(self, question: Question) -> dict[str, Any]:
-        """Return the body of the answer of the first controller that answers."""
+        """Return the body of the first controller's answer."""
         return await self.run(ask(self.controllers, question))
 
     async def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
-        """Return what a routine of questions returns."""
+        """Run a generator of questions, and return its result."""
         return await run_async(routine, self._send)
 
     async def close(self) -> None:
-        """Give the connections back."""
         await self._http.aclose()
 
     async def _send(self, asked: AddressedQuestion) -> Reply:
@@ -167,7 +169,7 @@ def _build_options(token: str | None, transport: object | None) -> dict[str, Any
 
 @cache
 def _load_authorities() -> ssl.SSLContext:
-    """Return the certificate authorities; reading them takes 30 ms, so they are shared."""
+    """Return the certificate authorities, shared because reading them takes 30 ms."""
     return httpx.create_ssl_context()
 
 

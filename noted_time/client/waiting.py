@@ -1,7 +1,7 @@
-"""Waiting until a time is complete: when to look, how long to pause, and when to give up.
+"""Wait until a time is complete: poll, pause, and stop at the timeout.
 
-The first look is at once, so that its reason is known; controllers wait with the answer to each
-later one. What can pass is looked at again until time is up, with backoff if it is a fault.
+The first poll returns at once, so that the reason for waiting is known. Later polls are long polls.
+Temporary errors are retried until the timeout, with backoff if they are faults.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from noted_time.client.retrying import Backoff, delay_s, draw_chance
 from noted_time.values import Conflict, NotCompleteYet, Unreachable
 
 LONG_POLL_S = 30.0
-"""How long a controller waits with its answer at most."""
+"""How long a controller waits at most before it answers."""
 
 PAUSE_S = 0.2
-"""Pause between two questions: a controller that stops answers the first at once."""
+"""The pause between two polls, because a controller that is stopping answers at once."""
 
 
 class NotYet(Conflict):
-    """It is not complete: the sentence says why. The next look is `pause_s` later."""
+    """The time is not complete; the message says why. Poll again after `pause_s`."""
 
     def __init__(self, why: str, pause_s: float = 1.0) -> None:
         super().__init__(why)
@@ -30,14 +30,14 @@ class NotYet(Conflict):
 
 
 class NothingKnown(NotYet):
-    """It is not known up to when it is complete, and waiting alone need not change that."""
+    """The completeness is not known, and waiting alone may not change that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Look whether it is complete; a controller may wait `wait_ms` with its answer.
+    """Poll once. The controller may wait `wait_ms` before it answers.
 
-    The answer is what was waited for, or it is raised why there is none.
+    Resume with the answer, or throw the error of the poll.
     """
 
     wait_ms: int
@@ -45,15 +45,15 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait for `seconds`: `why` is what the last look raised, after `failures` faults in a row.
-
-    `is_news` if the sentence is another one than that of the look before.
-    """
+    """Wait for `seconds` before the next poll."""
 
     seconds: float
+    """The error of the last poll."""
     why: Conflict | Unreachable
+    """The number of consecutive faults."""
     failures: int
     is_news: bool
+    """Whether the message differs from the previous one."""
 
 
 def until_complete(
@@ -62,10 +62,9 @@ def until_complete(
     clock: Callable[[], float] = monotonic,
     chance: Callable[[], float] = draw_chance,
 ) -> Generator[Poll | Sleep, Any, Any]:
-    """Look until it is complete, and return the answer; the last look is when time is up.
+    """Poll until the time is complete, and return the answer. The last poll is at the timeout.
 
-    Raises what a look raises: at once, or when time is up if it can pass (`Conflict`,
-    `Unreachable`).
+    Raises `Conflict` and `Unreachable` at the timeout, and all other errors of a poll at once.
 
     >>> steps = until_complete(60.0, clock=lambda: 0.0)
     >>> next(steps), steps.throw(NotCompleteYet(7, 5)).seconds, next(steps)

@@ -1,7 +1,7 @@
-"""Marks and windows from their JSON; notes and positions to it, as requests have them.
+"""Convert marks, windows, notes and positions to and from their JSON.
 
-JSON names segments by decimal strings; everything else is spelled as in the values. A field that is
-missing or malformed raises `Rejected`, naming it.
+JSON names segments by decimal strings; all other fields are spelled as in the values. A missing or
+malformed field raises `Rejected` with its name.
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ from noted_time.values import (
 Json = dict[str, Any]
 
 MISREAD_ERRORS = (Rejected, KeyError, TypeError, ValueError, AttributeError)
-"""The exceptions raised when an answer has an unexpected shape."""
+"""The exceptions that an answer of unexpected shape raises."""
 
 MARK_FIELDS = tuple(each.name for each in fields(Mark))
-"""The fields of a mark."""
 
 NOTE_FIELDS = tuple(each.name for each in fields(Note) if each.name != "position")
 NOTE_DEFAULTS = tuple(each.default for each in fields(Note) if each.name != "position")
-"""The fields of a note, each with the value with which it is not sent."""
+"""The fields of a note, and the values that are not sent."""
 
 _values = attrgetter(*NOTE_FIELDS)
 
 
 def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
-    """Return the JSON shape of a position or the offsets of a cut.
+    """Return the JSON of a position or of a cut's offsets.
 
     >>> position_to_wire({0: 120, 3: 7})
     {'0': 120, '3': 7}
@@ -53,7 +52,7 @@ def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
 
 
 def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
-    """Return a position from its JSON shape; raises `Rejected` naming the segment.
+    """Return the position in JSON. Raises `Rejected` with the segment's name.
 
     >>> position_from_wire({"0": 120, "3": 7})
     {0: 120, 3: 7}
@@ -85,15 +84,14 @@ def _without_none(wire: Json) -> Json:
 
 
 def mark_to_wire(mark: Mark) -> Json:
-    """Return the JSON shape of a mark."""
     wire = {name: getattr(mark, name) for name in MARK_FIELDS}
     return wire | {"cut": position_to_wire(mark.cut.offsets)}
 
 
 def mark_from_wire(wire: Json) -> Mark:
-    """Return a mark from its JSON shape.
+    """Return the mark in JSON.
 
-    Raises `Rejected` if a field is missing, and another of `MISREAD_ERRORS` if one is malformed.
+    Raises `Rejected` if a field is missing, and other `MISREAD_ERRORS` if a field is malformed.
     """
     try:
         return Mark(
@@ -111,7 +109,7 @@ def mark_from_wire(wire: Json) -> Mark:
 
 
 def complete_window_from_wire(wire: Json) -> CompleteWindow:
-    """Return a complete window from its JSON shape; raises `Rejected` if a field is missing."""
+    """Return the complete window in JSON. Raises `Rejected` if a field is missing."""
     try:
         return CompleteWindow(
             start=wire["start"],
@@ -132,14 +130,14 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
 
 
 def missing_from_wire(wire: Json) -> Missing:
-    """Return the missing writers that an answer about a window or a cut names."""
+    """Return the missing writers in an answer about a window or a cut."""
     return Missing(
         *_read_writers(wire, "missing", MissingWriter), parse_int64(wire["missing_joined_later"])
     )
 
 
 def vouching_from_wire(wire: Json) -> VouchedBy:
-    """Return who vouches for a window or a cut by an answer about it."""
+    """Return who vouches for a window or a cut, from an answer about it."""
     found = wire["vouched"]
     names = {"names": tuple(found["names"]), "not_vouching": not_vouching_from_wire(found)}
     vouched: VouchedBy = _read(VouchedBy, found | names)
@@ -147,23 +145,23 @@ def vouching_from_wire(wire: Json) -> VouchedBy:
 
 
 def not_vouching_from_wire(wire: Json, name: str = "not_vouching") -> tuple[NotVouching, ...]:
-    """Return the writers of an answer that do not vouch."""
+    """Return the writers in an answer that do not vouch."""
     return tuple(_read(NotVouching, each) for each in wire[name])
 
 
 def late_from_wire(wire: Json) -> Late:
-    """Return the writers with late rows that an answer about a window or a cut names."""
+    """Return the late writers in an answer about a window or a cut."""
     return Late(*_read_writers(wire, "late", LateWriter))
 
 
 def _read_writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:
-    """Return the writers that an answer names, how many there are, and whether that is known."""
+    """Return the writers in an answer, their number, and whether all of them are known."""
     writers = (_read(kind, each) for each in wire[name])
     return tuple(writers), wire[f"{name}_count"], wire[f"{name}_is_known"]
 
 
 def _read(kind: type[Any], wire: Json) -> Any:  # noqa: ANN401 - a value of that kind
-    """Return a value from the fields that this version knows; a newer controller may add others."""
+    """Return a value from its known fields. A newer controller may send more fields."""
     return kind(**{each.name: wire[each.name] for each in fields(kind)})
 
 
@@ -180,7 +178,7 @@ def _check_integer(segment: str, offset: object) -> int:
 
 
 def parse_int64(value: object) -> int:
-    """Return a number of an answer; raises `TypeError` if it is not an int64."""
+    """Return `value`. Raises `TypeError` if it is not an int64."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int)
@@ -191,7 +189,7 @@ def parse_int64(value: object) -> int:
 
 
 def parse_text(value: object) -> str:
-    """Return a text of an answer; raises `TypeError` if it is not a string."""
+    """Return `value`. Raises `TypeError` if it is not a string."""
     if not isinstance(value, str):
         raise TypeError(f"{str(value)[:SHOWN_CHARACTERS]!r} is not a string")
     return value

@@ -1,4 +1,4 @@
-"""Reading: what a position, or a span of time, learns from the marks."""
+"""Compute what the marks say about a position or a range of times."""
 
 from noted_time.reading.claims import Change, Commit, NoClaim, Standing, TableClaim, TableHistory
 from noted_time.reading.committing import (

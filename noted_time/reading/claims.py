@@ -1,8 +1,8 @@
-"""What a table's history of commits makes of the claims in them: which hold, and up to where.
+"""Decide which claims in a table's history are still valid, and up to which time.
 
-A claim speaks of rows that were committed before it. So it holds from commit to commit only while
-each leaves those rows as they are, and it ends with the first that may not have. The rule is the
-same for every table format; `noted_time.tables` reads the histories.
+A claim is about the rows that were committed before it. It stays valid while later commits keep
+these rows, and ends with the first commit that may have changed them. The rule is the same for
+every table format; `noted_time.tables` reads the histories.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noted_time.values import MIN_INT64, Claim, Rejected, format_time, list_expe
 Steps = tuple[tuple[int, int], ...]
 
 Change = Literal["append", "none", "other"]
-"""What a commit does to the rows before it: adds others, leaves all as they are, or may not."""
+"""What a commit does to earlier rows: it adds rows, changes nothing, or may change rows."""
 
 NOT_CLAIMED = "no commit has a claim"
 HISTORY_EXPIRED = "its claims are in history that has expired"
@@ -33,108 +33,104 @@ SEVERAL_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table: a version of Delta, a snapshot of Iceberg.
-
-    `parent` is the commit that it follows, `None` for the first of the table. `operation` is the
-    table's own word for what it did. `renamed` are the columns, old and new names, of a commit that
-    renames.
-    """
+    """One commit of a table: a version in Delta, a snapshot in Iceberg."""
 
     id: int
     parent: int | None
+    """The preceding commit, `None` for the table's first."""
     change: Change
     operation: str = ""
+    """The table format's name for the operation."""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     renamed: tuple[str, ...] = ()
+    """Old and new names of the columns that the commit renames."""
 
     @property
     def description(self) -> str:
-        """What the commit did, for a sentence."""
         return f"{self.operation or 'a change'} in version {self.id}"
 
     def renames(self, column: str) -> bool:
-        """Whether the commit gives this column's name to another, or takes it away."""
+        """Return whether the commit renames or drops this column."""
         return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How the claim of one name stands at a commit.
-
-    `claim` is its last record, found in commit `at` (`None` for a name known from another's record
-    only). `complete_to` (Unix ms) is `None` if nothing holds, and `why` says why. `ended_at` is the
-    place in the history of what ended it last. `is_foreign`: others appended rows since its first
-    record. `steps` are the places in the history at which `complete_to` changed, and its values.
-    """
+    """The state of one name's claim at a commit."""
 
     complete_to: int | None = None
+    """In Unix ms, `None` if the claim is not valid; `why` has the reason."""
     why: str = ""
     claim: Claim | None = None
+    """The last record of the name, `None` if only a record of another name mentions the name."""
     at: int | None = None
+    """The commit that contains the last record."""
     is_ended: bool = False
     ended_at: int = -1
+    """The index in the history of the commit that last ended the claim."""
     is_foreign: bool = False
+    """Whether others appended rows after the name's first record."""
     steps: Steps = ()
+    """The indexes in the history at which `complete_to` changed, and its values there."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableClaim:
-    """What a table is complete to: the least of the names it expects.
-
-    `complete_to` is in Unix ms, at the commit `version`. `claims` are the last records of the names
-    and `missing` the writers that one of them went on without, `None` if one of them did not ask.
-    `is_foreign`: rows of others are in the table, too.
-    """
+    """The time to which a table is complete: the least of the expected names' claims."""
 
     complete_to: int
+    """In Unix ms."""
     version: int
     claims: Mapping[str, Claim]
+    """The last record of each name."""
     missing: tuple[str, ...] | None = None
+    """The missing writers of the claims, `None` if one claim did not check for them."""
     is_foreign: bool = False
+    """Whether others appended rows to the table, too."""
     steps: Steps = field(default=(), repr=False)
 
     @property
     def since(self) -> int | None:
-        """Below which time (Unix ms) rows may be missing that were deleted before a query began.
+        """The time (Unix ms) below which rows may have been deleted before a query began.
 
-        `None` if a claim does not know.
+        `None` if it is not known for one of the claims.
         """
         times = [each.since for each in self.claims.values() if each.since is not None]
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
 
     @property
     def missing_writers(self) -> list[str]:
-        """The writers that any of its claims names as missing."""
+        """The missing writers of all claims."""
         return sorted({name for each in self.claims.values() for name in each.missing or ()})
 
     @property
     def vouched_by(self) -> str:
-        """How many writers vouched for each of its claims, as the end of a sentence."""
+        """The number of writers that vouched for each claim, as the end of a sentence."""
         return "".join(dict.fromkeys(each.vouched_by for each in self.claims.values()))
 
     @property
     def gone(self) -> str:
-        """What rows may be missing for that, as a sentence; empty if none."""
+        """A sentence about rows that may be missing because of `since`, empty if none may be."""
         if self.since is None:
             return START_UNKNOWN
         return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
 
     def check_since(self, time: int) -> None:
-        """Raise `Rejected` if of the rows below a time (Unix ms) none is claimed."""
+        """Raise `Rejected` if `time` (Unix ms) is so early that no rows below it are claimed."""
         if self.since is not None and time <= self.since:
             raise Rejected(f"nothing is claimed to {format_time(time)}: {self.gone}")
 
     def version_at(self, time: int) -> int | None:
-        """Return the first version that is complete to `time` (Unix ms), to read it by time travel.
+        """Return the first version that is complete to `time` (Unix ms), for time travel.
 
-        `None` if none that is known is; of expired history nothing is known.
+        Return `None` if no version in the kept history is.
         """
         return next((at for at, complete_to in self.steps if complete_to >= time), None)
 
 
 @dataclass(frozen=True, slots=True)
 class NoClaim:
-    """A table of which nothing is claimed, and the reason."""
+    """The reason why a table has no valid claim."""
 
     why: str
 
@@ -142,10 +138,6 @@ class NoClaim:
 @dataclass(frozen=True, slots=True)
 class TableHistory:
     """The commits that lead to a table's present state, oldest first, as far as they are kept.
-
-    `properties` are the table's; they may list the names that it `expects`. `table` is the table's
-    own id, empty where none is told. `is_numbered`: commits are numbered from 0, as Delta's, so a
-    number does not say of which table it is, nor of which state.
 
     >>> def of(id, change="append", **claims):
     ...     records = {n: Claim(n, time, "t", "q", 0, id=n) for n, time in claims.items()}
@@ -159,28 +151,30 @@ class TableHistory:
 
     commits: Sequence[Commit]
     properties: Mapping[str, str] = field(default_factory=dict)
+    """The table's properties. They may list the expected names."""
     table: str = ""
+    """The table's id, empty if not known."""
     is_numbered: bool = False
+    """Whether commits are numbered from 0, as in Delta. Other tables have the same numbers."""
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """The names whose claims must hold together, none if the table does not say."""
+        """The names whose claims must all be valid, empty if the table does not say."""
         return list_expected_names(self.properties)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the table's first commit is still kept."""
         return not self.commits or self.commits[0].parent is None
 
     @property
     def version(self) -> int | None:
-        """The last commit, `None` before the first."""
+        """The id of the last commit, `None` if there is none."""
         return self.commits[-1].id if self.commits else None
 
     def records(self, commit: Commit) -> Mapping[str, Claim]:
-        """Return the records in a commit that are of this table.
+        """Return the records in a commit that belong to this table.
 
-        A commit cannot carry the id of the table that it makes.
+        The commit that creates a table cannot contain the table's id.
         """
         needs_id = self.is_numbered and commit.parent is not None
         return {
@@ -194,11 +188,11 @@ class TableHistory:
         }
 
     def standings(self) -> dict[str, Standing]:
-        """Return how the claim of each name that was ever found stands."""
+        """Return the state of each name's claim after the last commit."""
         return _Fold(self).standings
 
     def claim(self, names: Iterable[str] | None = None) -> TableClaim | NoClaim:
-        """Return what the table is complete to by these names: those it expects if not given."""
+        """Return the claim for `names`, by default the names that the table expects."""
         standings = self.standings()
         wanted = tuple(names or self.expects or standings)
         if not wanted:
@@ -226,7 +220,7 @@ def _combine_claims(found: Mapping[str, Standing], commits: Sequence[Commit]) ->
 
 
 def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[tuple[int, int]]:
-    """Yield the commits with which the least time of all names rose, and that time."""
+    """Yield the commits at which the least time of all names rose, and that time."""
     now: dict[int, int] = {}
     least: int | None = None
     for place, name, time in sorted((at, n, t) for n, steps in enumerate(names) for at, t in steps):
@@ -237,7 +231,7 @@ def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[
 
 
 class _Fold:
-    """Goes through a history once, from its oldest commit to its last."""
+    """Applies the commits of a history one by one, oldest first."""
 
     def __init__(self, history: TableHistory) -> None:
         self._history = history
@@ -254,7 +248,6 @@ class _Fold:
 
     @property
     def standings(self) -> dict[str, Standing]:
-        """How each name stands after the last commit."""
         steps = self._steps
         return {n: replace(each, steps=tuple(steps[n])) for n, each in self._found.items()}
 
@@ -293,7 +286,7 @@ class _Fold:
                 steps.append((place, each.complete_to))
 
     def _apply_record(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
-        """Return how a claim stands after a commit with a record of its name."""
+        """Return a claim's state after a commit that contains a record of its name."""
         takes_over = claim.starts or bool(claim.accepted)
         is_of_another = before.claim is not None and claim.query != before.claim.query
         if claim.unreadable or (is_of_another and not takes_over):
@@ -312,7 +305,7 @@ class _Fold:
         return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
 
     def _carry_over(self, standing: Standing, commit: Commit, place: int) -> Standing:
-        """Return how a claim stands after a commit that has no record of its name."""
+        """Return a claim's state after a commit without a record of its name."""
         is_renamed = standing.claim is not None and commit.renames(standing.claim.time_of)
         if commit.change == "other" or is_renamed:
             return _end_claim(standing, f"ended by {commit.description}", place)
@@ -320,7 +313,7 @@ class _Fold:
         return replace(standing, is_foreign=True) if is_foreign else standing
 
     def _find_doubt(self, before: Standing, claim: Claim) -> str:
-        """Return why what a record comes after cannot be relied on, `""` if it can."""
+        """Return why a record's predecessor cannot be relied on, `""` if it can."""
         if claim.starts:
             return ""
         if claim.accepted:
@@ -336,7 +329,7 @@ class _Fold:
         return HISTORY_EXPIRED if seen is None or self._changed_at > seen else ""
 
     def _find_doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
-        """Return what was not looked at when an operator vouched for the table."""
+        """Return why an operator's acceptance does not cover the present table, `""` if it does."""
         place = None if claim.after is None else self._places.get(claim.after)
         if place is None:
             return (
@@ -353,13 +346,13 @@ class _Fold:
         return any(each.id == claim.after_id for each in self._history.records(commit).values())
 
     def _add_names(self, claim: Claim, commit: Commit) -> None:
-        """Add the names of which only this record is kept: what they claimed has expired."""
+        """Add the names that only this record mentions. Their own records have expired."""
         for name in claim.names:
             self._found.setdefault(name, Standing(why=HISTORY_EXPIRED, at=commit.id))
 
 
 def _raise_claim(standing: Standing, claim: Claim) -> Standing:
-    """Return a claim after a record that counts; one that was committed late takes nothing back."""
+    """Raise a claim to its record's time. A record that was committed late does not lower it."""
     times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(standing, complete_to=max(times), why="")
@@ -368,7 +361,7 @@ def _raise_claim(standing: Standing, claim: Claim) -> Standing:
 
 
 def _end_claim(standing: Standing, why: str, place: int) -> Standing:
-    """Return a claim that has ended; the first reason stays, and a new one is a later end."""
+    """End a claim. If it has ended before, the first reason stays, but `ended_at` may rise."""
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)
     return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)

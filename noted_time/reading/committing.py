@@ -1,8 +1,8 @@
-"""What a committer may claim: only what its table shows to be there, batch by batch.
+"""Decide what a query may claim when it commits a batch to a table.
 
-A history does not say that an older state was put back, that the table was made again, or that a
-batch was never written. So a committer keeps what it is about to commit beside the checkpoint of
-its query, and claims only while the table has what it kept. Absence of evidence is no evidence.
+A table's history does not show that an older state was restored, that the table was created again,
+or that a batch was never written. So the committer stores each record alongside the query's
+checkpoint before it writes the batch. It claims only while the table contains the stored records.
 """
 
 from __future__ import annotations
@@ -40,24 +40,26 @@ MANY_NAMES = "the table has claims under {} names, of which a commit can carry {
 
 @dataclass(frozen=True, slots=True)
 class RememberedBatch:
-    """What a committer kept of a batch before it wrote it: the record of each part, by its name.
-
-    `runs` are the runs of the query that kept them.
-    """
+    """The records of a batch that the committer stored before it wrote the batch."""
 
     batch: int
     records: Mapping[str, Claim]
+    """By part."""
     runs: Mapping[str, str] = field(default_factory=dict)
+    """By part, the run of the query that stored the record."""
 
 
 def find_committed_part(
     history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch] = (), *, run: str = ""
 ) -> Claim | None:
-    """Return the record of this part of the batch if it is in the table already, by an earlier run.
+    """Return the record of this part of the batch if an earlier run has committed it.
 
-    Raises `Rejected` if the table has a later batch of the query, or other content of this one: the
-    checkpoint is older than the table. And if this `run` of the query wrote the part before, which
-    would then be passed over.
+    Raises `Rejected` in three cases:
+    - The table has a later batch of the query.
+    - The table has this batch with other content.
+    - This `run` of the query has written the part before, so the second write would be skipped.
+
+    In the first two cases the checkpoint is older than the table.
     """
     own = [
         (commit, record)
@@ -86,12 +88,15 @@ def prepare_commit(
     *,
     start_over: bool = False,
 ) -> Claim:
-    """Return the record with what the table knows: what it comes after, and the other names.
+    """Return the record with its predecessor and the table's other names.
 
-    `memory` is what the committer kept of the last batches. If the last claim of the name has
-    ended, or batches of the query may not be in the table, the record claims nothing and says why.
-    Raises `Rejected` if the table has more names than a record can carry, or if the name is another
-    query's. With `start_over` the name is taken over, which counts once for a query.
+    `memory` contains the last batches that the committer stored. If the name's last claim has
+    ended, or batches of the query may be missing from the table, the record claims nothing and
+    states the reason.
+
+    Raises `Rejected` if the table has more names than a record can contain, or if the name belongs
+    to another query. With `start_over` the query takes the name over; this works once for each
+    query.
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())
@@ -123,14 +128,14 @@ def prepare_commit(
 
 
 def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
-    """Whether a query has neither written to the table under this name, nor begun to before."""
+    """Return whether the query has no earlier record under this name."""
     records = [history.records(each).get(claim.name) for each in history.commits]
     is_known = any(record is not None and record.query == claim.query for record in records)
     return not is_known and all(each.batch >= claim.batch for each in memory)
 
 
 def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
-    """Return why rows that the query committed may not be in the table, `""` if all are."""
+    """Return why committed rows may be missing from the table, `""` if none can be."""
     before = [each for each in memory if each.batch < claim.batch]
     last = max(before, key=lambda each: each.batch, default=None)
     if last is None and claim.batch > 0:
@@ -150,11 +155,13 @@ def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[Remem
 def build_acceptance(
     history: TableHistory, comment: str, names: Iterable[str] = (), *, at: int
 ) -> list[Claim]:
-    """Return the records by which an operator vouches for a table as it was at the commit `at`.
+    """Return the records by which an operator vouches for a table as of the commit `at`.
 
-    Each states the last time that was claimed under its name by then; it holds if nothing but what
-    inherits a claim comes between that commit and its own. Raises `Rejected` if no claim of these
-    names, or of all, had ended by then, and if `at` is not a commit of the table.
+    Each record repeats the last time claimed under its name. It is valid if all commits between
+    `at` and the record's own commit keep the earlier rows.
+
+    Raises `Rejected` if none of the claims had ended at `at`, or if `at` is not a commit of the
+    table.
     """
     places = {commit.id: place for place, commit in enumerate(history.commits)}
     if at not in places:
@@ -196,7 +203,6 @@ def build_acceptance(
 
 
 def _find_last_time(records: Sequence[Mapping[str, Claim]], claim: Claim) -> int | None:
-    """Return the last time that the query of a record claimed."""
     own = (each[claim.name] for each in reversed(records) if claim.name in each)
     times = (each.complete_to for each in own if each.query == claim.query)
     return next((time for time in times if time is not None), None)

@@ -1,4 +1,4 @@
-"""What a complete answer says of the writers: who vouches, who is missing, whose rows came late."""
+"""Assess who vouches for a complete cut or window, and which writers are missing or late."""
 
 from __future__ import annotations
 
@@ -24,43 +24,41 @@ from noted_time.values import (
 
 
 class Uncovered(NamedTuple):
-    """What a complete window may lack.
-
-    `before_first_mark`: it begins below the first mark of the stream, so nobody vouches for its
-    beginning, and it is not known who is missing.
-    """
+    """The data that a complete window may lack."""
 
     missing: Missing
     late: Late
     before_first_mark: bool
+    """Whether the window begins below the stream's first mark. No writer vouches for that part, and
+    missing writers are not known there.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What is known of one domain; `first_lower` is that of the first mark there ever was.
-
-    `newcomers` are the writers that no mark counts yet; below the time `newcomers_from` they may
-    have been counted before they were forgotten.
-    """
+    """The missing writers and late rows of one domain."""
 
     missing: MissingWriters
     late: LateReports
     first_lower: int | None
+    """The lower of the stream's first mark, even if that mark has been deleted."""
     newcomers: Missing = Missing()  # noqa: RUF009 - frozen
+    """The writers that no mark counts yet."""
     newcomers_from: int = MIN_INT64
+    """Below this time, newcomers may have been counted before they were deleted."""
 
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
-        """Return what the cut of a mark may lack of the times from `since` to `complete_to`.
+        """Return what a mark's cut may lack of the times from `since` to `complete_to`.
 
-        Without `since`, all late rows below `complete_to` count, and only a first mark above
-        `complete_to` makes it `before_first_mark`.
+        Without `since`, all late rows below `complete_to` are included, and `before_first_mark` is
+        set only if the first mark is above `complete_to`.
         """
         late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
         first = complete_to if since is None else since
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
-        """Yield what each of consecutive windows of one size may lack."""
+        """Yield the data that each of the consecutive windows of one size may lack."""
         missing, late = (
             self.missing.find_in_windows(starts, size),
             self.late.find_in_windows(starts, size),
@@ -68,7 +66,7 @@ class Coverage:
         return map(self._assess, starts, starts, missing, late)
 
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
-        """Return what is lacking from a time on; `newest` is one that newcomers may lack."""
+        """Assess the times from `start` on; `newest` is the latest time that newcomers may lack."""
         is_before = self.first_lower is not None and start < self.first_lower
         new = self.newcomers if newest >= self.newcomers_from else Missing()
         found = Missing(
@@ -83,13 +81,13 @@ class Coverage:
 Periods = tuple[VouchingPeriod, ...]
 
 UNKNOWN_STANDING: tuple[Periods, WriterStanding] = ((), "unknown")
-"""The periods and the standing of a writer that nobody knows."""
+"""The periods and the state of an unknown writer."""
 
 
 class VouchingTally:
     """Counts the writers that vouch for the time of each of several marks.
 
-    Marks are given by seq and time, both in rising order.
+    Marks are pairs of seq and time, both rising.
 
     >>> from noted_time.values import FROM_FIRST_MARK, VouchingPeriod
     >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
@@ -110,7 +108,7 @@ class VouchingTally:
         self._members = 0
 
     def add(self, writer: str, periods: Periods, standing: WriterStanding) -> None:
-        """Count a member by its periods; `standing` says why it does not vouch elsewhere."""
+        """Count a member. `standing` is the reason at marks outside its periods."""
         self._members += 1
         self._unseen.pop(writer, None)
         is_expected, end = writer in self._expected, 0
@@ -142,7 +140,7 @@ class VouchingTally:
             )
 
     def results(self, *, names_known: bool = True) -> list[VouchedBy]:
-        """Return who vouches at each mark; an expected writer that is no member does not."""
+        """Return who vouches at each mark. Expected writers that are not members do not vouch."""
         unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
         members, found = self._members + len(unknown), []
         counts, expected = accumulate(self._steps), accumulate(self._expected_steps)
@@ -165,14 +163,13 @@ class VouchingTally:
 
 
 class _NameLists:
-    """At most `WRITERS_NAMED` writers for each mark; the marks before `_full` have as many."""
+    """At most `WRITERS_NAMED` writers for each mark. The lists before `_full` are complete."""
 
     def __init__(self, marks: int) -> None:
         self.lists: list[list[Any]] = [[] for _ in range(marks)]
         self._full = 0
 
     def add(self, start: int, stop: int, named: object) -> None:
-        """Name a writer for the marks from `start` to `stop`, exclusive."""
         for names in self.lists[max(start, self._full) : stop]:
             if len(names) < WRITERS_NAMED:
                 names.append(named)
@@ -187,10 +184,10 @@ def find_required_seq(
     required: Mapping[str, tuple[Periods, WriterStanding]],
     missing: MissingWriters | None,
 ) -> tuple[int, list[NotVouching]]:
-    """Return the first mark from `first` to `last` that has what is required, and what none has.
+    """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
-    At that mark each of the `required` writers vouches for `time`, and no member of `missing` is
-    missing. A writer that nobody knows is mapped to `UNKNOWN_STANDING`.
+    The mark is between `first` and `last`. Each `required` writer vouches for `time` at it, and no
+    member is in `missing`. Map an unknown writer to `UNKNOWN_STANDING`.
 
     >>> from noted_time.values import VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"

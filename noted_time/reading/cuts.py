@@ -1,10 +1,11 @@
-"""The cuts of a run of marks, by segment, so that a position is found in them by bisection.
+"""Store the cuts of a run of marks by segment, so that positions are found by bisection.
 
-A segment that often moves has a flat int64 array of its offset at each mark. A search of such a
-column takes a fraction of a microsecond. Each column narrows the range that the next must search,
-so of many segments only the few that differ most are searched at all. A segment that rarely moves
-has only its moves: two such arrays, of the marks at which it moved and of the offsets there. So the
-cost of a mark is in proportion to the segments that moved in it, however many were ever named.
+A segment that often moves has a *column*: a flat int64 array with its offset at each mark. A search
+in a column takes a fraction of a microsecond and narrows the range for the next column, so only the
+few most different columns are searched.
+
+A segment that rarely moves has only its *moves*: one array of the marks that moved it, and one of
+its offsets there. So a mark costs in proportion to the segments that it moved.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 OFTEN_EVERY, RARELY_EVERY = 4, 16
-"""A segment that moves at every `OFTEN_EVERY`-th mark gets a column; below every `RARELY_EVERY`-th,
-it loses
-it."""
+"""A segment gets a column if it moves at one mark in `OFTEN_EVERY` or more.
+
+It loses the column if it moves at fewer than one mark in `RARELY_EVERY`.
+"""
 
 CHOSEN_EVERY = 32
-"""Number of marks between two decisions which segments have columns."""
+"""The number of marks after which the columns are chosen again."""
 
 
 class _Moves(NamedTuple):
-    """The marks that moved a segment, counted since the history began, and its offsets there."""
+    """The marks that moved a segment, numbered from the history's first, and its offsets there."""
 
     at: array[int]
     offsets: array[int]
 
 
 class _Forms(NamedTuple):
-    """Each segment is in one of the two; `moved` counts the moves that are in a column."""
+    """The two forms. Each segment has one of them; `moved` counts the moves in a column."""
 
     columns: dict[int, array[int]]
     moves: dict[int, _Moves]
@@ -39,9 +41,9 @@ class _Forms(NamedTuple):
 
 
 class Cuts:
-    """The cuts of marks that are numbered from 0, appended at one end and dropped at the other.
+    """The cuts of marks, numbered from 0. New marks are appended, and old marks are dropped.
 
-    One thread may append while others search for the marks below a `count` that they took before.
+    One thread may append while others search the marks below a `count` that they read before.
 
     >>> cuts = Cuts()
     >>> for index, cut in enumerate(({0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90})):
@@ -61,7 +63,7 @@ class Cuts:
         self._forms = _Forms({}, {}, {})
 
     def append(self, index: int, cut: Mapping[int, int]) -> None:
-        """Add the cut of the mark `index`, the next one."""
+        """Append the cut of the next mark; `index` is its number."""
         columns, moves, moved = self._forms
         for segment, column in columns.items():
             before = column[-1]
@@ -73,21 +75,21 @@ class Cuts:
             found = moves.get(segment)
             if found is not None:
                 if found.offsets[-1] != offset:
-                    found.at.append(mark)  # first: a search that finds an offset looks here next
+                    found.at.append(mark)  # first: a search that finds an offset reads `at` next
                     found.offsets.append(offset)
             elif segment not in columns:
                 new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
         if new:
-            # A whole new dict: a search in another thread may be iterating over the old one.
+            # a new dict, because a search in another thread may be iterating over the old one
             self._forms = _Forms(columns, moves | new, moved)
         if mark % CHOSEN_EVERY == 0:
             self._choose_forms(index + 1)
 
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
-        """Return the index of the last mark that the position reaches, and of the first beyond it.
+        """Return the indexes of the last mark reached and the first mark beyond the position.
 
-        One pass finds both: a segment in which the position is behind the first lowers it, and a
-        segment in which it is ahead of the second raises it. Few columns do either.
+        One pass finds both: a segment in which the position is behind lowers the first index, and a
+        segment in which it is ahead raises the second. Few columns do either.
         """
         last, beyond = count - 1, 0
         columns, moves, _ = self._forms
@@ -115,7 +117,7 @@ class Cuts:
         return last, max(last + 1, beyond)
 
     def _find_reached_without(self, position: Mapping[int, int], last: int) -> int:
-        """Return the index of the last mark up to `last` without other segments than these."""
+        """Return the last mark up to `last` whose cut is 0 in all segments outside the position."""
         columns, moves, _ = self._forms
         for segment in columns.keys() - position.keys():
             last = bisect_right(columns[segment], 0, 0, last + 1) - 1
@@ -124,10 +126,7 @@ class Cuts:
         return last
 
     def find_reached(self, position: Mapping[int, int], count: int) -> dict[int, int]:
-        """Return, by segment, the index of the last mark that the position reaches there.
-
-        -1 if it is before all of them. Segments are those that marks name.
-        """
+        """Return, for each segment, the index of the last mark that the position reaches, or -1."""
         columns, moves, _ = self._forms
         last, offset_of = count - 1, position.get
         found = {}
@@ -140,7 +139,7 @@ class Cuts:
         return found
 
     def at(self, index: int) -> dict[int, int]:
-        """Return the cut of a mark, without the segments that are at 0."""
+        """Return the cut of a mark, without the segments at offset 0."""
         columns, moves, _ = self._forms
         cut = {segment: column[index] for segment, column in columns.items() if column[index]}
         mark = self._dropped + index
@@ -151,12 +150,11 @@ class Cuts:
         return cut
 
     def segments(self) -> Iterable[int]:
-        """Return the segments that the marks name."""
         columns, moves, _ = self._forms
         return columns.keys() | moves.keys()
 
     def find_start(self, segment: int, count: int) -> int | None:
-        """Return the index of the first mark above 0 in a segment, `None` if there is none yet."""
+        """Return the index of the first mark above 0 in a segment, or `None`."""
         columns, moves, _ = self._forms
         if segment in columns:
             first = bisect_right(columns[segment], 0, 0, count)
@@ -167,9 +165,9 @@ class Cuts:
         return first if first < count else None
 
     def find_last_move(self, segment: int, count: int) -> int | None:
-        """Return the index of the last mark that moved a segment, `None` if no mark names it.
+        """Return the index of the last mark that moved a segment, or `None` if no mark includes it.
 
-        It is 0 if that mark was dropped.
+        The index is 0 if that mark was dropped.
         """
         columns, moves, _ = self._forms
         if segment in columns:
@@ -180,7 +178,7 @@ class Cuts:
         return min(count - 1, max(0, moves[segment].at[-1] - self._dropped))
 
     def offset(self, segment: int, index: int) -> int:
-        """Return the offset of a segment that is named, at a mark."""
+        """Return the offset at a mark of a segment that marks include."""
         columns, moves, _ = self._forms
         if segment in columns:
             return columns[segment][index]
@@ -189,7 +187,7 @@ class Cuts:
         return offsets[move - 1] if move else 0
 
     def drop(self, number: int, count: int) -> None:
-        """Drop that many of `count` marks at the beginning; not while another thread searches."""
+        """Drop the first `number` of `count` marks. No other thread may search meanwhile."""
         columns, moves, moved = self._forms
         self._dropped += number
         for segment, column in columns.items():
@@ -202,7 +200,7 @@ class Cuts:
                 del offsets[:over]
 
     def since(self, start: int, count: int) -> Cuts:
-        """Return the cuts from the mark `start` on for themselves; others may search these."""
+        """Return a copy from the mark `start` on. Others may search the original meanwhile."""
         kept, (columns, moves, moved) = Cuts(), self._forms
         kept._dropped = self._dropped
         kept._forms = _Forms(
@@ -214,9 +212,9 @@ class Cuts:
         return kept
 
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
-        """Return the index of the first mark at or above an offset, and of the first above it.
+        """Return the indexes of the first mark at or above an offset, and of the first above it.
 
-        Without such a mark it is `count`, or a mark that is not visible yet.
+        If there is no such mark, the index is at least `count`.
         """
         at, offsets = moves
         move = bisect_right(offsets, offset)
@@ -227,9 +225,9 @@ class Cuts:
         return max(0, at[move - 1] - self._dropped if is_at else above), max(0, above)
 
     def _choose_forms(self, count: int) -> None:
-        """Give a column to the segments that often move, and none to those that rarely do.
+        """Give columns to segments that often move, and take them from segments that rarely move.
 
-        Between the two rates a segment keeps its form, so that changing it costs little per mark.
+        Between the two rates a segment keeps its form, so that conversions are rare.
         """
         columns, moves, moved = self._forms
         least = max(count / OFTEN_EVERY, CHOSEN_EVERY)

@@ -1,7 +1,7 @@
-"""The marks of one (stream, domain) as a function from positions to time and back.
+"""Keep the marks of one domain, and convert positions to times and times to cuts.
 
-The history *is* one monotone relation, time → cut (Materialize calls this reclocking), so every
-question is a binary search: of flat int64 arrays here, and by segment in `cuts`.
+The history is one monotone relation from time to cut (Materialize calls this reclocking). Every
+question is therefore a binary search: of flat int64 arrays here, and by segment in `cuts`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWi
 
 
 class Stretch(NamedTuple):
-    """The offset of a segment and the lower, at the first mark that names it and at the last."""
+    """A segment's offset and the lower, at the first and the last mark that include the segment."""
 
     first_offset: int
     first_lower: int
@@ -26,9 +26,10 @@ class Stretch(NamedTuple):
 
 
 class MarkHistory:
-    """A gapless run of marks, appended at one end and forgotten at the other.
+    """A gapless run of marks. New marks are appended, and the oldest are dropped.
 
-    One thread may append while others search: a mark is published by the count, written last.
+    One thread may append while others search, because a new mark becomes visible with the count,
+    which is written last.
 
     >>> history = MarkHistory()
     >>> history.append(Mark(1, lower=10, upper=14, cut=StreamCut({0: 100})))
@@ -36,7 +37,7 @@ class MarkHistory:
     >>> history.window({0: 150})
     TimeWindow(lower=10, upper=29, lower_seq=1, upper_seq=2, sealed=False)
 
-    Exactly at a cut counts as read, and a mark that the position merely crosses bounds nothing:
+    A position exactly at a cut has read it. A mark that the position crosses bounds nothing:
 
     >>> history.window({0: 200, 1: 50})
     TimeWindow(lower=20, upper=None, lower_seq=2, upper_seq=None, sealed=False)
@@ -61,7 +62,6 @@ class MarkHistory:
     )
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        """Start with `marks`, in the order of their seq."""
         self._first_seq = 1
         self._count = 0
         self._lowers = array("q")
@@ -82,31 +82,31 @@ class MarkHistory:
 
     @property
     def last_seq(self) -> int:
-        """The seq of the last mark, 0 before the first."""
+        """The seq of the last mark, 0 if there is none."""
         return self._first_seq + self._count - 1
 
     @property
     def first_seq(self) -> int:
-        """The seq of the first mark that is kept."""
+        """The seq of the first kept mark."""
         return self._first_seq
 
     @property
     def last(self) -> Mark | None:
-        """The last mark, `None` before the first."""
+        """The last mark, `None` if there is none."""
         return self._mark(self._count - 1) if self._count else None
 
     @property
     def first(self) -> Mark | None:
-        """The first mark that is kept, `None` before the first."""
+        """The first kept mark, `None` if there is none."""
         return self._mark(0) if self._count else None
 
     @property
     def last_lower(self) -> int | None:
-        """The lower of the last mark, `None` before the first."""
+        """The lower of the last mark, `None` if there is none."""
         return self._lowers[self._count - 1] if self._count else None
 
     def append(self, mark: Mark) -> None:
-        """Add the next mark; raises `ValueError` if it does not continue the chain."""
+        """Append the next mark. Raises `ValueError` if it does not follow the last mark."""
         count = self._count
         if not count:
             self._first_seq = mark.seq
@@ -132,7 +132,7 @@ class MarkHistory:
         self._count = count + 1
 
     def seal(self, final_cut: Mapping[int, int]) -> None:
-        """End the history: no mark follows, and nothing lies beyond the final cut.
+        """End the history at the final cut. No mark may follow.
 
         >>> history = MarkHistory([Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), final=True)])
         >>> history.seal({0: 5})
@@ -145,14 +145,14 @@ class MarkHistory:
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """Where the stream ends, `None` while it is not sealed."""
+        """The position at which the stream ends, `None` while it is not sealed."""
         return self._final_cut
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
-        """Return the time window of a normalised position (DESIGN: a crossed mark bounds nothing).
+        """Return the time window of a normalised position.
 
-        Lower is that of the last mark whose cut the position reaches; upper that of the first mark
-        whose cut reaches the position and differs from it.
+        The lower comes from the last mark whose cut the position reaches. The upper comes from the
+        first mark whose cut reaches the position and differs from it.
         """
         count = self._count
         last, beyond = self._cuts.locate(position, count)
@@ -166,12 +166,11 @@ class MarkHistory:
         return TimeWindow(lower, upper, lower_seq, upper_seq, sealed)
 
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
-        """Return how far a normalised position is in each segment, in time (PDP-28).
+        """Return the time up to which a normalised position has read each segment (PDP-28).
 
-        The time of a segment is the lower of the last mark whose cut lies at or below the position
-        there, `None` before all marks: every event of that segment with a time below it was read.
-        The segments are those that the marks or the position name. The least of the times is the
-        window's lower:
+        A segment's time is the lower of the last mark whose cut the position reaches there, or
+        `None`. All events of the segment below that time were read. The result includes the
+        segments of the marks and of the position. The least of the times is the window's lower:
 
         >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
@@ -190,9 +189,9 @@ class MarkHistory:
         return times
 
     def complete_to(self, time: int) -> Mark:
-        """Return the first mark with lower >= `time`; raises `NotCompleteYet`.
+        """Return the first mark with lower >= `time`. Raises `NotCompleteYet` if there is none.
 
-        In a sealed stream the mark with the final cut is complete to any time.
+        In a sealed stream, the mark with the final cut is complete to any time.
         """
         index = bisect_left(self._lowers, time, 0, self._count)
         if index < self._count:
@@ -203,14 +202,14 @@ class MarkHistory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the stream is sealed, and all of it lies below the cut of the last mark."""
+        """Whether the stream is sealed and the last mark's cut contains all of it."""
         last, final = self.last, self._final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.
 
-        Uppers that are bounds never fall; others may when a writer is removed.
+        Uppers that are bounds never fall. Other uppers may fall when a writer is removed.
         """
         uppers, bounds = self._uppers, self._bounds
         end = min(self._count, seq - self._first_seq + 1)
@@ -224,7 +223,7 @@ class MarkHistory:
         return self._mark(found) if found >= 0 and uppers[found] < time else None
 
     def first_reaching(self, position: Mapping[int, int]) -> Mark | None:
-        """Return the first mark whose cut reaches a position, `None` if none does."""
+        """Return the first mark whose cut reaches a position, or `None`."""
         at = self._cuts.at
         index = bisect_left(range(self._count), 1, key=lambda n: reaches(at(n), position))
         return self._mark(index) if index < self._count else None
@@ -245,9 +244,9 @@ class MarkHistory:
         return [self._mark(i) for i in range(start, min(start + limit, self._count))]
 
     def following(self, seq: int) -> Iterator[Mark]:
-        """Yield, one at a time, the present marks with a seq above `seq`.
+        """Yield the present marks with a seq above `seq`.
 
-        Marks may be appended meanwhile; those that are forgotten meanwhile are left out.
+        Marks may be appended or dropped during the iteration. Dropped marks are skipped.
         """
         last = self.last_seq
         while seq < last:
@@ -255,15 +254,15 @@ class MarkHistory:
             yield self.mark(seq)
 
     def mark(self, seq: int) -> Mark:
-        """Return the mark with that seq; raises `KeyError` if it is not kept."""
+        """Return the mark with this seq. Raises `KeyError` if it is not kept."""
         if not self._first_seq <= seq <= self.last_seq:
             raise KeyError(seq)
         return self._mark(seq - self._first_seq)
 
     def written_before(self, wall_ms: int) -> int:
-        """Return the seq of the last mark written before `wall_ms`, 0 if there is none.
+        """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0.
 
-        Wall time may have stepped back; then a mark is kept as long as the longest-lived before it.
+        If the wall clock stepped back, a mark is kept as long as the marks before it.
         """
         for index in range(self._count):
             if self._written[index] >= wall_ms:
@@ -271,12 +270,12 @@ class MarkHistory:
         return self.last_seq if self._count else 0
 
     def forget_through(self, seq: int) -> None:
-        """Drop the marks up to `seq`, never the last one; not while another thread searches."""
+        """Drop the marks up to `seq`, except the last. No other thread may search meanwhile."""
         drop = min(seq, self.last_seq - 1) - self._first_seq + 1
         if drop <= 0:
             return
         self._cuts.drop(drop, self._count)
-        # The arrays of a trend stay as they were: another thread may be reading them.
+        # new arrays, because another thread may be reading a trend's
         self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
         self._written, self._bounds = self._written[drop:], self._bounds[drop:]
         self._first_seq += drop
@@ -284,7 +283,7 @@ class MarkHistory:
         self._keep_exclusions(self)
 
     def latest(self, count: int) -> MarkHistory:
-        """Return a history of its own with the last `count` marks; others may search this one.
+        """Return a copy with the last `count` marks. Others may search the original meanwhile.
 
         >>> chain = [Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3)]
         >>> [mark.seq for mark in MarkHistory(chain).latest(2).after(0, 9)]
@@ -301,7 +300,7 @@ class MarkHistory:
         return kept
 
     def trend(self) -> Trend:
-        """Return the marks so far over wall time; later changes here do not affect it."""
+        """Return the present marks over wall time. Later changes do not affect the trend."""
         return Trend(
             self._first_seq,
             self._count,
@@ -315,11 +314,11 @@ class MarkHistory:
         )
 
     def segments(self) -> Iterable[int]:
-        """Return the segments that the marks name."""
+        """Return the segments that the marks include."""
         return self._cuts.segments()
 
     def stretch(self, segment: int) -> Stretch | None:
-        """Return where the marks begin and end in a segment, `None` if no mark names it.
+        """Return where the marks begin and end in a segment, or `None` if no mark includes it.
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
         >>> history.stretch(0), history.stretch(1)
@@ -333,9 +332,7 @@ class MarkHistory:
         return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
 
     def moved_at(self, segment: int) -> int | None:
-        """Return when the last mark that moved a segment was written, `None` without one.
-
-        In Unix ms; of the marks that are kept.
+        """Return when the last kept mark that moved a segment was written (Unix ms), or `None`.
 
         >>> marks = [(1, {0: 5}), (2, {0: 5, 1: 5}), (3, {0: 6, 1: 5})]
         >>> history = MarkHistory(Mark(n, n, 9, StreamCut(cut), n * 10) for n, cut in marks)
@@ -346,7 +343,7 @@ class MarkHistory:
         return None if index is None else self._written[index]
 
     def _keep_exclusions(self, of: MarkHistory) -> None:
-        """Copy the exclusions and clock steps of another history, from the first mark here on."""
+        """Copy the exclusions and clock steps of another history, from the first mark on."""
         first = self._first_seq
         self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
         self._excluding = of._excluding[bisect_left(of._excluding, first) :]

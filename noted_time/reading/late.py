@@ -1,8 +1,9 @@
-"""Which rows came below the watermark, and so which complete windows they concern.
+"""Keep the reports of late rows, which are below the watermark, and find the affected windows.
 
-Writers report such rows themselves. Reports of one writer merge within one hour of event time and
-one hour of arrival. If there are too many of them, those of the writers with most merge over longer
-times, and if that is not enough, the oldest are forgotten: so memory is bounded.
+Writers report their late rows. Reports of a writer are merged if they are in the same hour of event
+time and the same hour of arrival. Memory is bounded: if there are too many reports, those of the
+writers with most reports are merged over longer times. If that is not enough, the oldest are
+deleted.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from noted_time.values import (
 )
 
 MOST_REPORTS = 10_000
-"""Maximum number of reports kept of a stream, shared equally by its domains: some 4 MB."""
+"""The maximum number of reports kept for a stream, about 4 MB. Its domains share them equally."""
 
 
 FEW_LATE = 100
-"""If fewer reports are kept, none was forgotten because there were too many while these were."""
+"""If fewer reports are kept, none of their age was deleted because there were too many."""
 
 
 class LateReports:
-    """The reports of one domain, by their places.
+    """The late-row reports of one domain, by writer, hour of event time and hour of arrival.
 
     >>> late = LateReports()
     >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen=100, last_seen=100))
@@ -43,7 +44,7 @@ class LateReports:
     __slots__ = ("_reports", "known_from")
 
     def __init__(self, reports: Iterable[LateReport] = (), known_from: int = MIN_INT64) -> None:
-        """Start with these; for windows below `known_from` not all late rows are known."""
+        """Below `known_from`, some late rows of windows are not known."""
         self.known_from = known_from
         self._reports = {each.place: each for each in reports}
 
@@ -58,7 +59,7 @@ class LateReports:
     ) -> Mapping[LatePlace, LateReport | None]:
         """Add a report, and keep at most `most`.
 
-        Returns what the places that changed have now, `None` for nothing.
+        Returns the new content of each changed place, `None` if its report was deleted.
         """
         changed = {self._put(report)}
         if len(self) > most:
@@ -69,18 +70,18 @@ class LateReports:
         return {place: self._reports.get(place) for place in changed}
 
     def forget_before(self, at: int) -> Iterable[LatePlace]:
-        """Forget what was last seen before `at` (Unix ms); returns the places."""
+        """Delete the reports last seen before `at` (Unix ms), and return their places."""
         return self._forget([each for each in self if each.last_seen < at])
 
     def since(self, at: int) -> LateReports:
-        """Return the reports that were last seen at or after `at` (Unix ms)."""
+        """Return the reports last seen at or after `at` (Unix ms)."""
         return LateReports((each for each in self if each.last_seen >= at), self.known_from)
 
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
-        """Whether no report seen at or after `at` (Unix ms) was forgotten.
+        """Return whether all reports seen at or after `at` (Unix ms) are kept.
 
-        Those from before `kept_from` are, as too old. If there were too many, the oldest are, which
-        leaves half of the reports or more, until these are too old.
+        Reports from before `kept_from` are deleted because of their age. If there are too many
+        reports, the oldest are deleted, and at least half are kept until they expire.
         """
         if self.known_from == MIN_INT64:
             return True
@@ -102,7 +103,7 @@ class LateReports:
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:
-        """Merge neighbours in time, of the writers with most reports first."""
+        """Merge reports that are adjacent in time, first those of the writers with most reports."""
         changed: set[LatePlace] = set()
         of_writers: defaultdict[str, list[LateReport]] = defaultdict(list)
         for each in sorted(self, key=attrgetter("first", "most", "first_seen")):
@@ -119,13 +120,13 @@ class LateReports:
     def find_between(self, start: int, end: int) -> Late:
         """Return the late rows that may have times from `start` to `end`, exclusive.
 
-        Rows that may have any time are among them from the beginning of time only.
+        Rows of unknown time are included only if `start` is `MIN_INT64`.
         """
         reports = (each for each in self if each.least is not None or start == MIN_INT64)
         return self._select(reports, start, end)
 
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
-        """Yield the late rows in each of consecutive windows of one size."""
+        """Yield the late rows in each of the consecutive windows of one size."""
         if starts:
             first, beyond = starts[0], starts[-1] + size
             found = [each for each in self if each.first < beyond and each.most >= first]

@@ -1,8 +1,8 @@
-"""Which writers time advanced without, and for which times: the missing writers of windows.
+"""Keep the writers that marks advanced without, and find the missing writers of windows.
 
-An interval of a writer begins with its last time, at the first mark above it. It ends with the last
-lower before a mark that counts the writer again, or with the mark that names it as removed. It
-follows from the entries of the ledger alone, so it is the same after a restart.
+A writer's interval begins with its last time, at the first mark above that time. It ends with the
+last lower before a mark that counts the writer again, or with the mark that reports its removal.
+Intervals are computed from the ledger alone, so they are the same after a restart.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing, 
 
 
 class Interval(NamedTuple):
-    """From the time `start` and the mark `first_seq` on a writer is missing, until it ends.
-
-    It ends below the time `end`, with the mark `last_seq`; `opened_at` is the moment of its first
-    entry of the ledger (Unix ms).
-    """
+    """The range of times and marks in which a writer is missing."""
 
     writer: MissingWriter
     start: int
+    """Inclusive."""
     first_seq: int
     opened_at: int
+    """When the ledger recorded the absence (Unix ms)."""
     end: int
+    """Exclusive."""
     last_seq: int
+    """The last mark without the writer."""
 
 
 class MissingWriters:
-    """The intervals of one domain: those that ended, in that order, and by writer the `open` ones.
+    """The intervals of one domain: `open` by writer, and ended, in the order of their ends.
 
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.values.membership import Absence
@@ -49,7 +49,7 @@ class MissingWriters:
     __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
-        """Start empty; for windows below `known_from` not all missing writers are known."""
+        """Below `known_from`, some missing writers of windows are not known."""
         self.known_from = known_from
         self.open: dict[str, Interval] = {}
         self._ended: list[Interval] = []
@@ -64,9 +64,9 @@ class MissingWriters:
         absences: Iterable[Absence],
         returned: Iterable[str],
     ) -> None:
-        """Add the ledger's entries of mark `seq`; `lowers` are those before and at the mark.
+        """Add the ledger's entries of mark `seq`. Call it in the order of the marks.
 
-        Call it in the order of the marks.
+        `lowers` are the lowers before and at the mark.
         """
         before, lower = lowers
         for name in returned:
@@ -84,7 +84,7 @@ class MissingWriters:
                 self._end(absence.writer, lower, seq)
 
     def begin(self, absence: Absence, seq: int, at: int) -> None:
-        """Begin an interval with mark `seq`, unless the writer is missing already."""
+        """Open an interval with mark `seq`, unless the writer is missing already."""
         if absence.writer not in self.open:
             start = _find_start(absence)
             opened = Interval(_build_missing_writer(absence), start, seq, at, start, seq)
@@ -101,9 +101,9 @@ class MissingWriters:
         self._last_seqs.append(interval.last_seq)
 
     def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
-        """Forget the intervals that began before `at` (Unix ms), as the ledger does.
+        """Delete the intervals that began before `at` (Unix ms), as the ledger does.
 
-        An open interval is kept as long as its writer is a member.
+        An open interval is kept while its writer is a member.
         """
         old = [each for each in self._ended if each.opened_at < at]
         gone = {name for name, each in self.open.items() if each.opened_at < at}
@@ -122,7 +122,7 @@ class MissingWriters:
         self.known_from = max(self.known_from, *ends)
 
     def find_at_mark(self, mark: Mark) -> Missing:
-        """Return the writers missing at the cut of a mark."""
+        """Return the writers that are missing at a mark's cut."""
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
         found = [
@@ -133,9 +133,9 @@ class MissingWriters:
         return sort_missing(found, is_known=mark.lower > self.known_from)
 
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
-        """Return the first mark from `seq` on at which no member is missing.
+        """Return the first mark from `seq` to `last` without missing members, and an empty list.
 
-        If there is none up to the `last` one, that and who is missing at it.
+        If there is none, return `last` and the members that are missing there.
         """
         ended = self._ended[bisect_left(self._last_seqs, seq) :]
         members = [each for each in ended if not each.writer.joined_later]
@@ -148,7 +148,7 @@ class MissingWriters:
         return seq, [each.writer for each in found if each.first_seq <= seq]
 
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
-        """Yield the writers missing in each of consecutive windows of one size.
+        """Yield the writers missing in each of the consecutive windows of one size.
 
         Each interval that ends above the first start is visited once.
         """
@@ -189,7 +189,7 @@ class MissingWriters:
 
 
 def sort_missing(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
-    """Return missing writers, first those that were members."""
+    """Return the missing writers. Former members precede writers that joined later."""
     writers = sorted(found, key=attrgetter("joined_later"))
     later = sum(each.joined_later for each in writers)
     return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)

@@ -1,4 +1,4 @@
-"""Which segments a reader waits for: what its position lacks for the next mark."""
+"""Find the segments that a reader must read up to the next mark."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from noted_time.values import SegmentWaited, find_missing_offsets
 
 @dataclass(frozen=True, slots=True)
 class ReaderPlace:
-    """The time of a reader at some position, and what it waits for.
-
-    `lower` is that of its time window. `next_seq` and `next_lower` are those of the first mark
-    whose cut it does not reach, `None` if it reaches all; `marks` counts these marks.
-    `waiting_for` names segments that lack rows below that mark's cut, those that lack most first;
-    `segments` counts them.
-    """
+    """The time of a reader at a position, and the segments that it must read next."""
 
     lower: int | None
+    """The lower of the position's time window."""
     next_seq: int | None
+    """The seq of the first mark whose cut the position does not reach, `None` if it reaches all."""
     next_lower: int | None
     marks: int
+    """The number of marks whose cuts the position does not reach."""
     segments: int
+    """The number of segments that lack rows below the next mark's cut."""
     waiting_for: tuple[SegmentWaited, ...]
+    """The first of these segments, by the number of rows that they lack."""
 
 
 def locate_reader(history: MarkHistory, position: Mapping[int, int], limit: int) -> ReaderPlace:
-    """Return what a reader at a normalised position waits for, with `limit` segments named.
+    """Return the place of a reader at a normalised position, with at most `limit` segments.
 
     >>> from noted_time.values import Mark, StreamCut
     >>> cuts = {10: {0: 100}, 20: {0: 200, 1: 50}, 30: {0: 200, 1: 90}}

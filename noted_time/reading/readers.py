@@ -1,4 +1,4 @@
-"""The combined position of a group of readers."""
+"""Combine the positions of a group of readers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 class ReaderGroup:
     """The combined position of readers that share a stream's segments (PDP-33).
 
-    For each segment it has the offset last reported by its reader. Every reader of the group, with
-    or without segments, gets the window of the combined position:
+    For each segment it has the offset that the segment's reader reported last. Every reader of the
+    group, with or without segments, gets the window of the combined position:
 
     >>> group = ReaderGroup()
     >>> group.report("a", {0: 10}); group.report("b", {1: 7}); group.report("c", {})
@@ -19,7 +19,7 @@ class ReaderGroup:
     {0: 10, 1: 7}
 
     A reader that goes offline resets its segments to the position that it reports, so a window may
-    go back; a segment that another reader took over meanwhile is no longer its own:
+    go back. It does not reset a segment that another reader has reported since:
 
     >>> group.report("b", {0: 12})
     >>> group.offline("a", {0: 8}); group.offline("b", {0: 11, 1: 5})
@@ -40,7 +40,7 @@ class ReaderGroup:
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
-        """Return `segments_of` every reader with segments, in one pass over them."""
+        """Return the result of `segments_of` for each reader with segments, in one pass."""
         found: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
             found.setdefault(owner, {})[segment] = offset
@@ -53,7 +53,7 @@ class ReaderGroup:
             self.offsets[segment] = (offset, reader)
 
     def offline(self, reader: str, position: Mapping[int, int]) -> None:
-        """Reset the segments of `reader` to `position` and forget the reader."""
+        """Reset the segments of `reader` to `position`, and remove the reader."""
         for segment in self.segments_of(reader).keys() & position.keys():
             self.offsets[segment] = (position[segment], reader)
         self.readers.discard(reader)

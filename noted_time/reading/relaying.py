@@ -1,7 +1,7 @@
-"""Which marks a relay may write: those whose rows each later look at the log finds readable.
+"""Decide which marks a relay may write, so that readers can read all rows below them.
 
-A relay copies marks to a log of their own, for readers that look at both logs and ask no
-controller. Such a reader takes the largest lower, so marks that are written again change nothing.
+A relay copies marks to a second log, for readers that read both logs and ask no controller. Such a
+reader uses the largest lower, so a mark that is written twice changes nothing.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from itertools import takewhile
 from noted_time.values import Mark, SegmentWaited, find_missing_offsets
 
 SEGMENTS_SHOWN = 3
-"""Maximum number of differing segments that a sentence names."""
+"""The maximum number of differing segments in a message."""
 
 NEW_SEGMENT_MS = 10_000
-"""How long the rows of a new segment wait: a reader's look at the log may lack the segment yet."""
+"""How long marks with rows of a new segment wait, until readers' metadata includes the segment."""
 
 ALWAYS_SEEN = -(2**63)
 
 
 class RelayQueue:
-    """By domain, the `last` record of the log of marks, and the marks `waiting` to be written.
+    """The `last` mark in the log of marks and the marks `waiting` to be written, by domain.
 
-    A relay continues where the log ends: `record_written` is given each record, of other relays
-    too. If another relay wrote an older mark after a newer one, it continues from there, because a
-    compacted log keeps the last.
+    A relay continues where the log ends. Pass each record of the log to `record_written`, including
+    records of other relays. If another relay wrote an older mark after a newer one, the relay
+    continues from the older mark, because a compacted log keeps the last record.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
@@ -46,18 +46,18 @@ class RelayQueue:
         self._seen: dict[int, int] = {}
 
     def newest(self, domain: str) -> Mark | None:
-        """Return the mark after which others have to be asked for."""
+        """Return the last known mark. The controller is asked for the marks after it."""
         return self.waiting[domain][-1] if self.waiting[domain] else self.last.get(domain)
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
-        """Learn how far each segment is readable now, by a clock that never goes back."""
+        """Record how far each segment is readable now, on a monotonic clock."""
         self._ends = ends
         self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
     def add(self, domain: str, marks: Iterable[Mark], *, is_all: bool = False) -> None:
         """Add the marks after `newest`.
 
-        `is_all`: the stream is sealed, and the last of these is its final mark.
+        Set `is_all` if the stream is sealed and the last of them is its final mark.
         """
         self.waiting[domain].extend(marks)
         newest = self.newest(domain)
@@ -65,19 +65,19 @@ class RelayQueue:
             self.waiting[domain][-1:] = [replace(newest, final=True)]
 
     def is_waiting(self, domain: str, mark: Mark) -> bool:
-        """Whether it is one of the marks that wait, and so what the controller answered."""
+        """Return whether the mark waits to be written and is equal to the controller's mark."""
         given = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
         return given is not None and given.seq == mark.seq and not describe_difference(mark, given)
 
     def record_written(self, domain: str, mark: Mark) -> None:
-        """Learn the next record of the log of marks: its writer has waited for its segments."""
+        """Record the next record of the log of marks. Its writer has waited for new segments."""
         before, self.last[domain] = self.last.get(domain, mark), mark
         waiting = self.waiting[domain] if before.seq <= mark.seq else []
         self.waiting[domain] = [each for each in waiting if each.seq > mark.seq]
         self._seen.update((s, ALWAYS_SEEN) for s, offset in mark.cut.offsets.items() if offset)
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
-        """Return the marks to write now with their domains, those of a domain in their order."""
+        """Return the marks to write now with their domains, in order within each domain."""
         since = now_ms - self._new_segment_ms
 
         def is_ready(mark: Mark) -> bool:
@@ -95,9 +95,9 @@ class RelayQueue:
 
 
 def describe_difference(written: Mark, known: Mark) -> str:
-    """Return what shows that a record is not the mark of its seq, empty if nothing does.
+    """Return how a record differs from the mark with its seq, or `""`.
 
-    `known` is the controller's mark of that seq, or the first after it that is kept.
+    `known` is the controller's mark with that seq, or the first kept mark after it.
 
     >>> from noted_time.values import StreamCut
     >>> known = Mark(2, 20, 20, StreamCut({0: 7}))

@@ -1,7 +1,7 @@
-"""How the watermark of one domain moved over wall time: thinned to points, and how far it lagged.
+"""Show how a domain's watermark advanced over wall time: as a few points, and as lags.
 
 Wall time may step back from one mark to the next. Between such steps a moment is found by
-bisection, so the cost of a question rises with the number of steps.
+bisection, so the cost of a search grows with the number of steps.
 """
 
 from __future__ import annotations
@@ -17,26 +17,21 @@ from typing import NamedTuple
 from noted_time.values import UNIX_MS
 
 NAMES_PER_POINT = 10
-"""Maximum number of excluded writers that a point names."""
+"""The maximum number of excluded writers in a point."""
 
 MARKS_SEARCHED = 1000
-"""Maximum number of marks searched for their names."""
+"""The maximum number of marks searched for excluded writers."""
 
 MARKS_AT_ONCE = 4096
-"""Number of marks visited in one go, which blocks other threads for 0.2 ms."""
+"""The number of marks processed at once, which blocks other threads for 0.2 ms."""
 
 Run = tuple[int, int]
-"""Marks from an index up to another, exclusive."""
+"""The marks from an index up to another, exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The last mark of a slot of time, and the largest lag of the `marks` written in it.
-
-    `lag_ms` is how far the lower was behind the wall clock just before a mark; null if it is not
-    known or not in Unix ms. `excluded` names at most 10 writers that marks in the slot excluded,
-    `excluded_marks` counts these marks.
-    """
+    """The last mark of a slot of time, and the largest lag of the marks written in the slot."""
 
     at: int
     seq: int
@@ -44,17 +39,21 @@ class Point:
     upper: int
     upper_is_bound: bool
     marks: int
+    """The number of marks in the slot."""
     lag_ms: int | None
+    """How far the lower was behind the wall clock just before a mark. `None` if not known, or if
+    times are not Unix ms.
+    """
     excluded: tuple[str, ...]
+    """The writers that marks in the slot excluded, at most 10."""
     excluded_marks: int
+    """The number of marks in the slot that excluded writers."""
 
 
 class Trend(NamedTuple):
-    """The marks of one domain as they were at one moment; any thread may read it.
+    """The marks of one domain at one moment. Any thread may read it.
 
-    It has the columns of a `MarkHistory`, but uses only the first `marks` marks. `excluding` has
-    the seqs of the marks that excluded a writer, `stepped_back` the seqs of those written before
-    their predecessor by the wall clock.
+    It shares the arrays of a `MarkHistory`, but uses only the first `marks` marks.
     """
 
     first_seq: int
@@ -65,18 +64,20 @@ class Trend(NamedTuple):
     bounds: bytearray
     excluded: Mapping[int, Sequence[str]]
     excluding: array[int]
+    """The seqs of the marks that excluded a writer."""
     stepped_back: array[int]
+    """The seqs of the marks written before their predecessor by the wall clock."""
 
     @property
     def first_at(self) -> int | None:
-        """When the first mark that is kept was written, `None` without one."""
         return self.written[0] if self.marks else None
 
     def points(self, start: int, end: int, most: int) -> list[Point]:
         """Return the marks written from `start` to `end`, both inclusive, as at most `most` points.
 
-        The time between is cut into that many slots of equal length. Each slot with a mark gives
-        one point, so each mark is in exactly one. `start` must not be above `end`.
+        The time from `start` to `end` is divided into `most` slots of equal length. Each slot with
+        marks gives one point, so each mark is in exactly one point. `start` must not be above
+        `end`.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -97,7 +98,7 @@ class Trend(NamedTuple):
         return [self._point(slots[slot]) for slot in sorted(slots)]
 
     def lower_before(self, wall_ms: int) -> int | None:
-        """Return the lower of the last mark written before `wall_ms`, `None` if there is none.
+        """Return the lower of the last mark written before `wall_ms`, or `None`.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -107,9 +108,9 @@ class Trend(NamedTuple):
         return self._lower_before(wall_ms, [*self._runs()])
 
     def lags(self, moments: Sequence[int]) -> list[int | None]:
-        """Return by how much the lower was behind the wall clock at each of these moments.
+        """Return how far the lower was behind the wall clock at each moment.
 
-        `None` before the first mark, and if the lower is not in Unix ms.
+        The lag is `None` before the first mark, and if the lower is not in Unix ms.
         """
         runs = [*self._runs()]
         lowers = [self._lower_before(moment + 1, runs) for moment in moments]
@@ -126,7 +127,7 @@ class Trend(NamedTuple):
         return None
 
     def _runs(self) -> Iterator[Run]:
-        """Yield the runs within which wall time does not step back, in the order of seq."""
+        """Yield the runs of marks within which wall time does not step back, in order."""
         steps = (seq - self.first_seq for seq in self.stepped_back)
         return pairwise([0, *(index for index in steps if 0 < index < self.marks), self.marks])
 
@@ -161,7 +162,6 @@ class Trend(NamedTuple):
         )
 
     def _excluding(self, first: int, until: int) -> array[int]:
-        """Return the seqs of the marks that excluded a writer."""
         seqs = self.excluding
         start = bisect_left(seqs, self.first_seq + first)
         return seqs[start : bisect_left(seqs, self.first_seq + until, start)]

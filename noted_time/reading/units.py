@@ -1,15 +1,15 @@
-"""Times in another unit than Unix milliseconds, by their size: seconds, micro- and nanoseconds."""
+"""Recognise times that are in another unit than Unix ms."""
 
 from __future__ import annotations
 
 from noted_time.values import LEAST_UNIX_MS, Bounds, ImplausibleTime, format_month
 
 UNIX_SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
-"""As seconds 1973 to 5138, as milliseconds January 1970 to March 1973."""
+"""The range from 1973 to 5138 in seconds. In ms it is January 1970 to March 1973."""
 
 
 def look_like_seconds(time: int) -> bool:
-    """Whether a time is more likely in seconds than in Unix ms.
+    """Return whether a time is more likely in seconds than in Unix ms.
 
     >>> [look_like_seconds(time) for time in (1795255200, 1795255200000, 10**8, 0)]
     [True, False, False, False]
@@ -18,7 +18,7 @@ def look_like_seconds(time: int) -> bool:
 
 
 def describe_doubt(time: int) -> str:
-    """Return what a time that looks like seconds would be in milliseconds, with the question.
+    """Return a question about a time that looks like seconds, with its meaning in ms.
 
     >>> describe_doubt(1795255200)
     '1795255200, which is January 1970: are these seconds?'
@@ -27,9 +27,9 @@ def describe_doubt(time: int) -> str:
 
 
 def check_time(time: int, lower: int | None) -> None:
-    """Raise `ImplausibleTime` for a time in seconds once the lower shows that times are in ms.
+    """Raise `ImplausibleTime` if `time` is in seconds and the lower shows that times are in ms.
 
-    Only for streams whose times are Unix ms.
+    Call it only for streams whose times are Unix ms.
     """
     if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
         raise ImplausibleTime(time, lower)

@@ -1,4 +1,4 @@
-"""From which time on a reader has all rows of a log whose first rows were deleted."""
+"""Find the time from which a reader has all rows of a log whose first rows were deleted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ PENDING_REASON = "no mark's cut reaches these offsets yet"
 
 @dataclass(frozen=True, slots=True)
 class WholeFrom:
-    """From which `time` (Unix ms) on a reader lacks no row, as it began where the log did.
+    """The `time` (Unix ms) from which a reader that began at the log's first row has all rows.
 
-    `begins` are the first offsets that the segments still had, `None` before they are looked up.
-    While no mark's cut reaches them it is *pending*. Then the upper of the first such mark bounds
-    the times of all deleted rows; if it is no bound, `unknown` says so. What is known stays.
+    It is *pending* while no mark's cut reaches `begins`. The upper of the first such mark then
+    bounds the times of all deleted rows, and the result does not change afterwards.
 
     >>> from noted_time.values import Mark, StreamCut
     >>> cuts = [(10, 14, {0: 20}), (20, 29, {0: 40})]
@@ -33,23 +32,25 @@ class WholeFrom:
     """
 
     begins: Mapping[int, int] | None = None
+    """The first offsets that the segments still had, `None` before they are looked up."""
     time: int | None = None
     unknown: str = ""
+    """The reason why the time cannot be known: the upper is not a bound."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether later marks may tell."""
+        """Whether later marks may determine the time."""
         return self.time is None and not self.unknown
 
     @property
     def sentence(self) -> str:
-        """What the reader lacks, for people."""
+        """What the reader lacks, as a sentence."""
         if self.time is not None:
             return f"windows that begin before {format_time(self.time)} may lack rows"
         return f"it is not known from when on no row is missing: {self.unknown or PENDING_REASON}"
 
     def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
-        """Return it as these marks tell; `bounded`: their uppers are of the reader's times."""
+        """Return the result with these marks. `bounded`: their uppers are in the reader's times."""
         if not self.is_pending or self.begins is None:
             return self
         if not any(self.begins.values()):
@@ -63,11 +64,11 @@ class WholeFrom:
 
 
 WHOLE_LOG = WholeFrom(time=MIN_INT64)
-"""A log of which no row was deleted."""
+"""A log from which no row was deleted."""
 
 
 def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:
-    """Return from when on a reader of several logs lacks no row; of `None` nothing is asked.
+    """Return the result for a reader of several logs. `None` stands for a log that is not checked.
 
     >>> combine_whole([WholeFrom(time=5), WholeFrom(time=9), None]).time
     9

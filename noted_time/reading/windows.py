@@ -1,9 +1,10 @@
-"""Which windows of time are complete, and between which two cuts their rows lie.
+"""Find the complete windows of time, and the two cuts between which their rows are.
 
-Time is divided into windows of one size. A window is complete once a mark's lower is at or above
-its end: all its rows lie below that mark's cut. If all writers declare their largest event times,
-none of its rows lie below a cut whose upper is below the start of the window. So a batch job reads
-only what lies between the two cuts.
+Time is divided into windows of one size. A window is complete when a mark's lower is at or above
+its end: all its rows are below the cut of that mark.
+
+If all writers declare their largest event times, no rows of the window are below a cut whose upper
+is below the window's start. A batch job therefore reads only the rows between the two cuts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ UNKNOWN_COVERAGE = Uncovered(MISSING_NOT_KNOWN, LATE_NOT_KNOWN, before_first_mar
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Windows of `size_ms` with a border at `origin`; raises `Rejected` for an invalid size.
+    """Windows of `size_ms` with a border at `origin`. Raises `Rejected` for an invalid size.
 
     >>> hours = Tiling(3_600_000)
     >>> hours.start_of(1_357_034_220_000)
@@ -54,11 +55,11 @@ class Tiling:
             raise Rejected(f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms")
 
     def start_of(self, time: int) -> int:
-        """Return the start of the window that `time` lies in."""
+        """Return the start of the window that contains `time`."""
         return time - (time - self.origin) % self.size_ms
 
     def first_end(self, after: int) -> int:
-        """Return the end of the first window after a time, as `find_complete_windows` gives it.
+        """Return the end of the first window that `find_complete_windows` returns after a time.
 
         >>> Tiling(10).first_end(20), Tiling(10).first_end(29)
         (30, 30)
@@ -69,39 +70,37 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
-    """A window from `start` to `end`, exclusive, that gets no further rows.
-
-    All its rows of vouching writers lie below `to_cut`, that of mark `seq`, written at `written_at`
-    (Unix ms). If it is `exact`, none of them lies below `from_cut`; else that is empty, and the
-    rows may begin anywhere. `excluded` names the writers that were first excluded by a mark that
-    advanced over a part of the window.
-
-    `missing` has the writers that were excluded while time passed the window, so some of their rows
-    may be missing: `missing.writers`, at most 100 of `missing.count`, each with the reason, since
-    when (Unix ms) and its last time. If `missing.is_known` is false there may be others. `late` has
-    in the same way the writers that wrote rows of it below the watermark; it may still grow.
-    `before_first_mark`: it begins below the first mark there ever was, so nobody vouches for it.
-    `vouched` says by whom it is complete, if a controller was asked.
-    """
+    """A window from `start` to `end`, exclusive, to which vouching writers add no more rows."""
 
     start: int
     end: int
     from_cut: StreamCut
+    """If the window is `exact`, all its rows are at or above this cut. Otherwise it is empty."""
     to_cut: StreamCut
+    """The cut of mark `seq`. All rows of vouching writers are below it."""
     seq: int
     written_at: int
+    """When the mark was written (Unix ms)."""
     excluded: tuple[str, ...] = ()
+    """The writers first excluded by a mark that advanced over a part of the window."""
     exact: bool = False
     missing: Missing = MISSING_NOT_KNOWN
+    """The writers that were excluded while the watermark passed the window, at most 100, with their
+    `count`. Some of their rows may be missing. If `is_known` is false, there may be more such
+    writers.
+    """
     late: Late = LATE_NOT_KNOWN
+    """The writers that wrote rows of the window below the watermark. More may be added later."""
     before_first_mark: bool = False
+    """Whether the window begins below the stream's first mark. No writer vouches for that part."""
     vouched: VouchedBy = VOUCHED_NOT_KNOWN
+    """The writers that vouch for the window, if a controller was asked."""
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
-    """Raise `ImplausibleTime` for windows after a time in seconds, see `check_time`.
+    """Raise `ImplausibleTime` if `after` is in seconds, see `check_time`.
 
-    If marks of that time are kept, it may be the end of the previous window.
+    A time close to the first kept mark may be the end of the previous window, and is accepted.
     """
     first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
@@ -116,14 +115,14 @@ def find_complete_windows(
     limit: int,
     coverage: Coverage | None = None,
 ) -> Iterator[CompleteWindow]:
-    """Return at most `limit` complete windows in order, starting with the one that `after` lies in.
+    """Return at most `limit` complete windows in order, from the window that contains `after`.
 
-    Each window is looked up when it is asked for.
+    The end of the last window is the `after` of the next call. Without `after`, the first window is
+    the one of the stream's first mark, or of the first kept mark. The last window of a sealed
+    stream ends at its last lower or contains it.
 
-    So the end of one answer is the `after` of the next. Without `after` they begin with the window
-    of the lower of the first mark there ever was, or that is kept. The last window of a sealed
-    stream ends at its last lower or contains it. Without `coverage` neither the missing writers nor
-    the late rows are known.
+    Each window is computed when it is iterated. Without `coverage`, missing and late writers are
+    not known.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
@@ -157,7 +156,7 @@ def find_changed_windows(
 ) -> Iterator[CompleteWindow]:
     """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
 
-    They are in order, starting with the one that `after` lies in; `late` has those reports alone.
+    They are in order, from the window that contains `after`. Their `late` has only these reports.
 
     >>> from noted_time import Mark, MarkHistory
     >>> from noted_time.reading import LateReports, MissingWriters
@@ -185,7 +184,7 @@ def find_changed_windows(
 
 
 def _find_starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
-    """Yield the starts from `least` on, below `beyond`, of the windows that the reports meet."""
+    """Yield the starts of the windows with late rows, from `least` on, below `beyond`."""
     for each in sorted(late, key=attrgetter("first")):
         first = max(least, tiling.start_of(each.first))
         for start in range(first, min(beyond, each.most + 1), tiling.size_ms):
@@ -196,7 +195,7 @@ def _find_starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> 
 def _build_windows(
     history: MarkHistory, starts: Iterable[tuple[int, Uncovered]], size_ms: int
 ) -> Iterator[CompleteWindow]:
-    """Yield the window at each start; a mark at which many end is looked up once."""
+    """Yield the window at each start. The mark at which several windows end is looked up once."""
     to: Mark | None = None
     for start, uncovered in starts:
         end = start + size_ms
