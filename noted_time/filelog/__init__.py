@@ -1,4 +1,4 @@
-"""File logs: the names of their files, their directories, and which archives are file logs."""
+"""Find the files of file logs, and recognise archives that are file logs."""
 
 from noted_time.filelog.directories import LogDirectories, SegmentDirectory
 from noted_time.filelog.layout import (

@@ -1,11 +1,11 @@
-"""The directories of a file log, each of which is listed only if its entries may have changed.
+"""List the directories of a file log, each only if its entries may have changed.
 
-A look asks the file system for the modification time of each directory. File systems tick coarsely,
-so a directory counts as unchanged once it was listed two seconds, by our clock, after its
-modification time was first seen.
+Each poll reads the modification time of each directory. File systems have coarse clocks, so a
+directory counts as unchanged only if it was listed at least two seconds after its modification time
+was first seen.
 
-The sinks of Kafka know many layouts of archives; the file log is one of them. The others hold rows
-too, so they are refused by name: if they were skipped, the log would look empty.
+Kafka's sinks write archives in many layouts, and a file log is one of them. Other layouts are
+refused with an error, because a log with skipped rows would look empty.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from noted_time.values import Rejected
 SETTLED_S = 2.0
 
 Seconds = Callable[[], float]
-"""A clock that never goes back."""
+"""A monotonic clock."""
 
 
 class LogDirectories:
@@ -40,9 +40,9 @@ class LogDirectories:
         self._segments: Mapping[int, SegmentDirectory] = {}
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
-        """Return the directory of each segment; a stream without a directory has none.
+        """Return the directory of each segment, empty if the stream has no directory.
 
-        Raises `Rejected` for an archive of a layout that cannot be read, and `OSError`.
+        Raises `Rejected` for an archive in an unsupported layout, and `OSError`.
         """
         known = self._segments
         try:
@@ -59,7 +59,7 @@ class LogDirectories:
 
 
 class SegmentDirectory:
-    """The directory of the files of one segment."""
+    """The directory with the files of one segment."""
 
     __slots__ = ("_listed", "_segment", "_starts", "_stream", "path")
 
@@ -70,10 +70,11 @@ class SegmentDirectory:
         self._starts: dict[str, int] = {}
 
     def list_changes(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
-        """Yield its files and the new ones, both name → start offset, unless it has not changed.
+        """Yield all files and the new files (name → start offset) if the entries may have changed.
 
-        The new ones are in the order of their offsets. They are new again at the next call if the
-        caller raises before it asks for more. Raises `Rejected` for a foreign file, and `OSError`.
+        The new files are in the order of their offsets. If the caller raises before it requests the
+        next item, the files are new again at the next call. Raises `Rejected` for a foreign file,
+        and `OSError`.
         """
         known = self._starts
         for names in self._listed.list_changes():
@@ -92,7 +93,7 @@ class SegmentDirectory:
 
 
 class _CachedListing:
-    """A directory, and whether its entries can have changed since it was last listed."""
+    """A directory that is listed only if its entries may have changed."""
 
     __slots__ = ("_changed_ns", "_monotonic", "_path", "_seen_s", "is_settled")
 
@@ -101,7 +102,7 @@ class _CachedListing:
         self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
 
     def list_changes(self) -> Iterator[list[str]]:
-        """Yield its entries, unless they are those that a caller has finished with."""
+        """Yield the entries, unless the directory is unchanged since a caller processed them."""
         now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
         if changed_ns != self._changed_ns:
@@ -112,7 +113,7 @@ class _CachedListing:
 
 
 _FOREIGN_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
-"""Directories and files whose rows are not in Parquet, or not by segment."""
+"""Directories and files whose rows are not stored in Parquet or not by segment."""
 
 
 def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
@@ -141,7 +142,7 @@ def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
 
 
 def check_segment(directory: Path, names: Iterable[str]) -> None:
-    """Raise `Rejected` if the directory of a segment has rows, but none in Parquet."""
+    """Raise `Rejected` if a segment's directory has rows, but none in Parquet."""
     shown = [name for name in names if has_rows(name)]
     rows = [name for name in shown if _FOREIGN_ROWS.fullmatch(name)]
     if rows and not any(name.endswith(FILE_SUFFIX) for name in shown):
@@ -152,7 +153,7 @@ def check_segment(directory: Path, names: Iterable[str]) -> None:
 
 
 def check_root(root: Path, stream: str) -> None:
-    """Raise `Rejected` if `root`, which lacks the stream, is one level off the right root."""
+    """Raise `Rejected` if `root` lacks the stream, but its parent or a child is the right root."""
     inside = [name for name in _list_names(root) if not is_hidden(name)]
     for name in inside:
         if segment_of(name) is not None:

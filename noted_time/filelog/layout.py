@@ -1,11 +1,16 @@
-"""The names in a file log: the layout of the Kafka Connect S3 and HDFS sinks.
+"""Name the files of a file log, in the layout of the Kafka Connect S3 and HDFS sinks.
 
-``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``: a file is one
-append, its start offset is in its name and its row count in its footer. So archived topics are read
-as they are, and an exclusive create under the next offset is an append. The sinks also write other
-paddings, a codec before the suffix (``.snappy.parquet``, the S3 sink) and the last offset after the
-first one (the HDFS sink): these are read, but not appended to. Keys and headers, which the sinks
-keep in files of their own (``.keys.snappy.parquet``, ``.headers.avro``), are no rows.
+``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``
+
+Each file is one append. Its start offset is in its name, and its row count in its footer. Archived
+topics can be read unchanged, and an exclusive create under the next offset is an append.
+
+The sinks also write other names, which are read but not appended to:
+- other paddings
+- a codec before the suffix (``.snappy.parquet``, the S3 sink)
+- the last offset after the first one (the HDFS sink)
+
+Separate files with keys and headers (``.keys.snappy.parquet``, ``.headers.avro``) contain no rows.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ _SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
 class UnreadableFile(Rejected):
-    """A file in the log cannot be read as a part of its segment; `path` names it."""
+    """The file at `path` cannot be read as a part of its segment."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -33,7 +38,7 @@ class UnreadableFile(Rejected):
 
 
 def segment_directory(root: Path, stream: str, segment: int) -> Path:
-    """Return the directory of the files of one segment.
+    """Return the directory with the files of one segment.
 
     >>> from pathlib import Path
     >>> segment_directory(Path("/log"), "flights", 3).as_posix()
@@ -70,7 +75,7 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
 
 
 def parse_start(path: Path, stream: str, segment: int) -> int:
-    """Return the start offset in a file's name; raises `UnreadableFile` as `start_of` has none."""
+    """Return the start offset in a file's name. Raises `UnreadableFile` if there is none."""
     start = start_of(path.name, stream, segment)
     if start is None:
         raise UnreadableFile(path, f"not a file of stream {stream!r}, segment {segment}")
@@ -78,12 +83,12 @@ def parse_start(path: Path, stream: str, segment: int) -> int:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether readers skip a file, as Spark and Hadoop do (checksums, markers)."""
+    """Return whether readers skip a file, as Spark and Hadoop do (checksums, markers)."""
     return name.startswith((".", "_"))
 
 
 def has_rows(name: str) -> bool:
-    """Whether readers look at a file; keys and headers belong to rows that are in another.
+    """Return whether a file may contain rows. Files with keys and headers do not.
 
     >>> has_rows("x.keys+3+0000001200.parquet"), has_rows("x+3+0000001200.keys.parquet")
     (True, False)
@@ -92,7 +97,7 @@ def has_rows(name: str) -> bool:
 
 
 def segment_of(directory: str) -> int | None:
-    """Return the segment in a directory's name, `None` if the name has none.
+    """Return the segment in a directory's name, or `None`.
 
     >>> segment_of("partition=3"), segment_of("_temporary")
     (3, None)

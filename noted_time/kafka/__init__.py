@@ -1,4 +1,4 @@
-"""Topics of Kafka, for producers, readers and queries; a `Topic` needs the extra `kafka`."""
+"""Read Kafka topics and their metadata. A `Topic` needs the extra `kafka`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Topic", "TopicLook"]
 
 OPTIONAL = dict.fromkeys(__all__, ("noted_time.kafka.topic", "kafka"))
-"""The names that need more than the base install: their modules, and the extras."""
+"""The names that need an extra: their modules, and the extra."""
 
 
 def __getattr__(name: str) -> object:

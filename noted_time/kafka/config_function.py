@@ -1,4 +1,4 @@
-"""A configuration of Kafka's client by the name of a function that returns it."""
+"""Resolve a Kafka client configuration from the name of a function."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from noted_time.extras import load_function
 from noted_time.values import Rejected
 
 FUNCTION_SETTING = "noted_time.function"
-"""The setting that names the function with the other settings, as ``module:function``.
+"""The setting that names a function with the other settings, as ``module:function``.
 
-So a configuration can be sent to another process although some settings are functions: it is called
-where the connection is made.
+Some settings are functions, which cannot be sent to another process. The process that connects
+calls the named function instead.
 """
 
 
 def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with what its `FUNCTION_SETTING` returns, if it names one.
+    """Return the configuration with the settings that its `FUNCTION_SETTING` returns.
 
-    Raises `Rejected` if that cannot be imported, raises, or returns no mapping.
+    Raises `Rejected` if the function cannot be imported, raises an error, or does not return a
+    mapping.
     """
     if FUNCTION_SETTING not in config:
         return config

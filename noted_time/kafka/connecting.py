@@ -1,4 +1,4 @@
-"""How any part connects to Kafka, and why it does not."""
+"""Connect to Kafka, and explain why a connection fails."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Result = TypeVar("Result")
 log = logging.getLogger("noted_time.kafka")
 
 TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - its name
-"""The setting with the function that returns a token, and when that expires in Unix seconds."""
+"""The setting with a function that returns a token and its expiry in Unix seconds."""
 
 FATAL_ONLY = 2
-"""The syslog level from which librdkafka writes to stderr: what fails is raised as an error."""
+"""The syslog level from which librdkafka writes to stderr. Other failures are raised as errors."""
 
 CONNECTION_SETTINGS = (
     "bootstrap.servers",
@@ -42,16 +42,16 @@ CONNECTION_PREFIXES = (
     "https.",
     "broker.address.",
 )
-"""The settings of a connection, by name and by how their names begin."""
+"""The settings of a connection, by full name and by prefix."""
 
 POLL_INTERVAL_S = 0.05
-"""How often it is looked whether a call has an answer, or its connection was refused."""
+"""How often a call is checked for an answer or a refused connection."""
 
 LOGIN_FAILED = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
 TLS_FAILED = KafkaError._SSL  # noqa: SLF001 - likewise
 BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
 NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
-"""What confluent-kafka raises if an `oauth_cb` gives no first token."""
+"""The error code of confluent-kafka if an `oauth_cb` returns no first token."""
 
 ERROR_PHRASES = {
     LOGIN_FAILED: "refuses the login",
@@ -59,14 +59,14 @@ ERROR_PHRASES = {
     KafkaError._RESOLVE: "",  # noqa: SLF001 - likewise
     KafkaError._TRANSPORT: "",  # noqa: SLF001 - likewise
 }
-"""The reasons that are kept, and what is said of those that no wait resolves."""
+"""The error codes whose reasons are kept, and the phrase for errors that a retry cannot fix."""
 
 REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
-"""What librdkafka puts around a reason: which of its connections, and in which state it was."""
+"""The text that librdkafka puts around a reason: the connection's name and its state."""
 
 
 def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of any client of librdkafka that concern its connection."""
+    """Return the settings that concern the connection of any librdkafka client."""
     own = {
         k: v
         for k, v in config.items()
@@ -76,15 +76,14 @@ def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TokenCalls:
-    """Calls an `oauth_cb`, and keeps what it raises, which librdkafka does not pass on."""
+    """Calls an `oauth_cb`, and keeps its error, because librdkafka does not report the error."""
 
     def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
         self.ask = ask
         self.why = "it has to return a token, and when that expires in Unix seconds"
-        """Why there is none."""
+        """Why there is no token."""
 
     def __call__(self, asked: str) -> object:
-        """Return what librdkafka makes a token of."""
         try:
             return self.ask(asked)
         except Exception as error:
@@ -94,10 +93,10 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Return a client of librdkafka, with its first token if it has an `oauth_cb`.
+    """Return a client of librdkafka. If it has an `oauth_cb`, the client has its first token.
 
-    A thread of its own asks for the next ones in time. Raises `Rejected` if librdkafka refuses the
-    configuration, and `Unreachable` if the first token does not come within ten seconds.
+    A separate thread renews the token. Raises `Rejected` if librdkafka refuses the configuration,
+    and `Unreachable` if there is no first token within ten seconds.
     """
     settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
@@ -111,38 +110,38 @@ def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str,
 
 
 class Cluster:
-    """What the calls of one client ask, and why none is answered if it cannot connect.
+    """Waits for the calls of one client, and explains failed connections.
 
-    librdkafka repeats whatever fails, and its calls know only that their time is up. A wrong
-    password or certificate is reported at once, as `Rejected`, until the cluster has answered once:
-    from then on it is `Unreachable`, as it may be mended while a service runs.
+    librdkafka retries all failures, and its calls report only a timeout. Until the cluster has
+    answered once, a wrong password or certificate raises `Rejected` at once. Later it raises
+    `Unreachable`, because it may be fixed while a service runs.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Connect with the first call; raises as `resolve_config` and `create_client`."""
+        """Connect on the first call. Raises as `resolve_config` and `create_client`."""
         config = resolve_config(config)
         self.servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self.servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
         self.settings: Mapping[str, Any] = select_connection(config)
-        """What of the configuration any client of librdkafka takes."""
+        """The settings of the configuration that any client of librdkafka accepts."""
         self._has_answered = False
         self.connect()
 
     def connect(self) -> None:
-        """Connect anew, with a new client."""
+        """Create a new client, which connects on its first call."""
         self._errors: dict[int, KafkaError] = {}
         told = {**self.settings, "error_cb": self._record_error}
         self.admin = create_client(AdminClient, told)
-        """The client."""
+        """The admin client."""
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Log in with these from the next connection on."""
+        """Use these credentials from the next connection on."""
         self.settings = {**self.settings, "sasl.username": username, "sasl.password": password}
         self.admin.set_sasl_credentials(username, password)
 
     def wait_for(self, asked: Future[Result], timeout_s: float) -> Result:
-        """Return the answer to a call; raises Kafka's error, or why there is no connection."""
+        """Return the answer to a call. Raises Kafka's error, or why connecting failed."""
         until = clocks.monotonic() + timeout_s
         self._errors.clear()
         while not asked.done() and clocks.monotonic() < until:
@@ -163,12 +162,11 @@ class Cluster:
         return found
 
     def build_unreachable(self) -> NotedTimeError:
-        """Return the error of a call that nobody answers."""
         found = next((code for code in ERROR_PHRASES if code in self._errors), None)
         return Unreachable(self._describe_error(found))
 
     def _record_error(self, error: KafkaError) -> None:
-        """Keep a reason; of several, as librdkafka guesses now and then, the one that says most."""
+        """Keep the reason of an error. Of several reasons for a code, keep the longest."""
         code = error.code()
         if code in ERROR_PHRASES or code == BROKERS_DOWN:
             known = self._errors.get(code, error)

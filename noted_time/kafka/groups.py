@@ -1,4 +1,4 @@
-"""How far a consumer group has read a topic, by the offsets that it committed."""
+"""Read the committed offsets of a consumer group, to find how far it has read a topic."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from noted_time.progress import ReadOffsets, check_known, find_lookup_starts
 from noted_time.values import Rejected, Unreachable
 
 GROUP_LOAD_S = 5.0
-"""How long to ask again while a broker that has just started loads its groups."""
+"""How long to retry while a broker that has just started loads its groups."""
 
 LOOKUP_S = 5.0
-"""How long records are looked for: a partition without an answer counts to its offset."""
+"""How long to search for records. Without a result, the committed offset counts."""
 
 DEAD_STATE = "Dead"
-"""The state of a group whose members speak neither of the protocols of consumers and workers."""
+"""The state of a group that uses neither the consumer protocol nor the Connect protocol."""
 
 NO_OFFSET = (
     "group {group!r} has committed no offset: correct the name, or have it commit after it has "
@@ -45,9 +45,9 @@ SHARE_GROUP = (
 
 
 class GroupOffsets:
-    """What one group committed of one topic; `config` is as that of `Topic`, whose errors it has.
+    """The offsets that a group has committed of one topic. It changes nothing and joins no group.
 
-    It changes nothing, and joins no group.
+    Takes the `config` of a `Topic`, and raises the same errors.
     """
 
     def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
@@ -55,13 +55,14 @@ class GroupOffsets:
         self._cluster = Cluster(self._topic.connection)
 
     def __call__(self, cut: Mapping[int, int] | None = None) -> ReadOffsets:
-        """Return how far the group has read, exact only below the `cut`, if one is asked for.
+        """Return how far the group has read, exact only below the `cut`, if there is one.
 
         A partition counts as read up to the first record that a read_committed reader finds at or
-        after its committed offset, at most the end. Not so if the topic is or may be compacted:
-        records that were removed there need not have been read. Raises `NothingKnown` for a group
-        that has committed nothing of the topic, and `Rejected` for offsets that cannot be of the
-        topic or skip records that were deleted.
+        after its committed offset, at most to its end. If the topic is or may be compacted, only
+        the committed offset counts, because removed records may not have been read.
+
+        Raises `NothingKnown` if the group has committed nothing of the topic. Raises `Rejected` for
+        offsets that cannot belong to the topic, and for offsets below deleted records.
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
@@ -72,7 +73,7 @@ class GroupOffsets:
         places = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not places or not self._may_be_compacted()
         found = self._find_first_records(places) if places and is_whole else {}
-        if found:  # what was deleted meanwhile was not passed
+        if found:  # records that were deleted meanwhile were not read
             kept = topic.begins()
             found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
         position = {**committed, **found}
@@ -124,7 +125,7 @@ class GroupOffsets:
         return own
 
     def _list_offsets(self, until: float) -> list[TopicPartition] | None:
-        """Return the offsets of the group, `None` if its broker is to be asked again."""
+        """Return the offsets of the group, `None` if the broker must be asked again."""
         asked = [ConsumerGroupTopicPartitions(self._group)]
         try:
             futures = self._cluster.admin.list_consumer_group_offsets(
@@ -141,13 +142,15 @@ class GroupOffsets:
         return answer.topic_partitions or []
 
     def _is_share_group(self) -> bool:
-        """Whether the group exists, and is no consumer group of either protocol, nor another's.
+        """Return whether the group exists but is not a group of consumers, Connect or Streams.
 
-        Where that is not known, it is none.
+        Returns false if this is not known.
         """
         admin, group = self._cluster.admin, self._group
         try:
-            with warnings.catch_warnings(action="ignore"):  # deprecated, and alone lists all kinds
+            with warnings.catch_warnings(
+                action="ignore"
+            ):  # deprecated, but only this call lists all kinds
                 listed = admin.list_groups(group, timeout=TIMEOUT_S)
             if not any(each.state == DEAD_STATE for each in listed):
                 return False
@@ -157,7 +160,7 @@ class GroupOffsets:
         return not known.errors and group not in {each.group_id for each in known.valid}
 
     def _find_first_records(self, places: Mapping[int, int]) -> dict[int, int]:
-        """Return the first record at or after each offset, or the end that a reader comes to."""
+        """Return the first record at or after each offset, or the end that a reader reaches."""
         name, until = self._topic.name, clocks.monotonic() + LOOKUP_S
         consumer = create_client(Consumer, {**self._topic.connection, **CONSUMER_SETTINGS})
         found: dict[int, int] = {}
@@ -189,9 +192,9 @@ class GroupOffsets:
 
 
 def committed_position(kafka: str | Mapping[str, Any], group: str, topic: str) -> ReadOffsets:
-    """Return how far a group has read a topic; raises as `GroupOffsets`.
+    """Return how far a group has read a topic. Raises as `GroupOffsets`.
 
-    `kafka` are the brokers, as ``host:port``, or settings of librdkafka.
+    `kafka` is the brokers, as ``host:port``, or the settings of librdkafka.
     """
     config = {"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka
     return GroupOffsets(config, group, topic)()

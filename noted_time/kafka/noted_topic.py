@@ -1,7 +1,8 @@
-"""The noted topic of a topic: its marks as records, for readers that ask no controller.
+"""Encode marks as records of a *noted topic*, for readers that ask no controller.
 
-A record's key is its domain, its value the JSON of a `NotedRecord`. There is one partition. As
-relays run side by side and start again, marks come more than once: the largest `lower` counts.
+The key of a record is its domain, and the value is the JSON of a `NotedRecord`. The topic has one
+partition. Several relays may write the same marks, and relays restart, so the largest `lower`
+counts.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from noted_time.values import Mark, Rejected
 
 
 def name_noted_topic(topic: str) -> str:
-    """Return the name of a topic's noted topic."""
     return f"{topic}.noted"
 
 
 @dataclass(frozen=True, slots=True)
 class NotedRecord:
-    """A mark with its domain, its stream, and the events' topic: `None` if that has no id.
+    """A mark with its domain, its stream, and the id of the events' topic, `None` if unknown.
 
     >>> from noted_time.values import StreamCut
     >>> record = NotedRecord("flights", "9f", "default", None, Mark(1, 10, 14, StreamCut({0: 7})))
@@ -38,14 +38,14 @@ class NotedRecord:
 
     @property
     def value(self) -> bytes:
-        """The value of the record."""
+        """The value of the Kafka record."""
         names = ("stream", "stream_id", "domain", "topic_id")
         wire = {name: getattr(self, name) for name in names} | mark_to_wire(self.mark)
         return json.dumps(wire, separators=(",", ":")).encode()
 
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
-        """Return a record from its value; raises `Rejected` if no relay has written it."""
+        """Return a record from its value. Raises `Rejected` if no relay wrote it."""
         try:
             wire = json.loads(value or b"")
             stream, topic_id = parse_text(wire["stream"]), wire["topic_id"]

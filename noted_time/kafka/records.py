@@ -1,4 +1,4 @@
-"""The records of a Kafka topic, each read once: for observers that have to look into them."""
+"""Read each record of a Kafka topic once, for observers that need the records' content."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from noted_time.values import Recreated, Unreachable
 log = logging.getLogger("noted_time.observer")
 
 READ_LIMIT_S = 2.0
-"""How long a look may read: meanwhile its observer notes nothing."""
+"""How long a single poll may read. Meanwhile the observer sends no notes."""
 
 REPORT_INTERVAL_S = 60.0
 SHOWN_CHARACTERS = 200
-"""Maximum number of characters of a reason in the log: it may repeat what is in the record."""
+"""The maximum number of characters of a reason in the log, because it may repeat the record."""
 
 POLL_WAIT_S = 0.05
 BATCH_RECORDS = 5000
@@ -29,7 +29,7 @@ PARTITION_END = KafkaError._PARTITION_EOF  # noqa: SLF001 - librdkafka's own cod
 OFFSET_GONE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - likewise
 
 CONSUMER_SETTINGS: Mapping[str, Any] = {
-    "group.id": "noted-time-observer",  # librdkafka asks for one; no group is joined
+    "group.id": "noted-time-observer",  # librdkafka requires an id; no group is joined
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "isolation.level": "read_committed",
@@ -38,14 +38,14 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 16 << 10,
     "fetch.max.bytes": 8 << 20,
 }
-"""What the consumer needs; the last two bound its memory."""
+"""The settings of the consumer. The last two bound its memory."""
 
 
 class TopicReader(Closing):
-    """Reads the records of a topic as read_committed consumers see them, outside of any group.
+    """Reads the records of a topic as read_committed consumers do, without a group.
 
-    `position` is how far each partition was read, to an exclusive offset. `unusable` counts the
-    records that were passed over. `close` it in the end.
+    `position` has the exclusive offset to which each partition was read. `unusable` is the number
+    of records skipped because they have no readable time. Call `close` at the end.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -57,20 +57,20 @@ class TopicReader(Closing):
         self._report_at = 0.0
 
     def begin(self, offsets: Mapping[int, int]) -> None:
-        """Read partitions, in addition to others, each from its offset on."""
+        """Start reading more partitions, each from its offset on."""
         name, begin = self._topic.name, OFFSET_BEGINNING
         at = [TopicPartition(name, each, offset or begin) for each, offset in offsets.items()]
         self._consumer.incremental_assign(at)
         self.position.update(offsets)
 
     def return_to_position(self) -> None:
-        """Read on from `position`, also what the last `read` had fetched and not yet yielded."""
+        """Continue at `position`, also with fetched records that the last `read` did not yield."""
         at = [TopicPartition(self._topic.name, each) for each in self.position]
         self._consumer.incremental_unassign(at)
         self.begin(dict(self.position))
 
     def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
-        """Count a record without a time, and name one at most once a minute."""
+        """Count a record without a readable time, and log one at most once a minute."""
         self.unusable += 1
         now = clocks.monotonic()
         if now >= self._report_at:
@@ -88,17 +88,19 @@ class TopicReader(Closing):
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:
-        """Return the partitions that were not read to these ends."""
+        """Return the partitions that were not read up to these ends."""
         return [partition for partition, end in ends.items() if self.position[partition] < end]
 
     def read(
         self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
     ) -> Iterator[tuple[int, int, Message]]:
-        """Yield partition, offset and record until all are read to these ends or beyond.
+        """Yield partition, offset and record until all partitions are read to these ends.
 
-        It takes `for_s` seconds at most. What was deleted before it was read is named in the log.
-        Raises `Recreated` if a partition was read beyond its end before, and `Unreachable` if Kafka
-        refuses to be read; the next call continues.
+        It reads for at most `for_s` seconds; the next call continues. Records that were deleted
+        before they were read are logged.
+
+        Raises `Recreated` if a partition was already read beyond its end, and `Unreachable` if
+        Kafka refuses the read.
         """
         position, until = self.position, clocks.monotonic() + for_s
         for each, end in ends.items():
@@ -120,13 +122,12 @@ class TopicReader(Closing):
                 raise Unreachable(f"Kafka topic {name!r} cannot be read: {failed.str()}")
 
     def close(self) -> None:
-        """Release the connection."""
         self._consumer.close()
 
     def _skip_non_record(
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
-        """Pass what is no record; returns an error that is more than that."""
+        """Handle a message that is not a record. Return its error if reading cannot continue."""
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka asks for the group, which is not needed
         if error is None or partition is None or offset is None:
@@ -135,14 +136,14 @@ class TopicReader(Closing):
             return error
         if (
             partition in self.position and error.code() == PARTITION_END
-        ):  # markers and aborted records below
+        ):  # only markers and aborted records before this end
             self.position[partition] = max(self.position[partition], offset)
         elif partition in self.position:
             self._gone.add(partition)
         return None
 
     def _skip_deleted(self, partition: int) -> None:
-        """Continue at the first record that is left."""
+        """Continue at the first record that still exists."""
         name, at = self._topic.name, self.position[partition]
         begin = self._topic.begins().get(partition)
         if begin is None:

@@ -1,4 +1,4 @@
-"""What a Kafka topic is now: its id, its partitions, where they begin and end."""
+"""Read the metadata of a Kafka topic: its id, its partitions, and their begins and ends."""
 
 from __future__ import annotations
 
@@ -47,46 +47,45 @@ LEADERLESS_CODES = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
     }
 )
-"""Why the leader of a partition may not answer for its ends now.
+"""The errors if the leader of a partition cannot report its end now.
 
-A new leader withholds them until it knows that they do not go back (KIP-207).
+A new leader does not report the end until it is certain that the end will not go back (KIP-207).
 """
 
 FORBIDDEN_CODES = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of brokers that give none (before Kafka 2.8)."""
+"""The topic id of brokers that have no topic ids (before Kafka 2.8)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """What a topic was at one look.
-
-    `id` changes when a topic is deleted and created again, which offsets alone do not tell; `None`
-    if the broker gives none. `ends` are exclusive offsets, one for each partition except the
-    `unknown` ones, whose leader did not answer: a partition that was just added has none for a
-    moment.
-
-    `newest`, if it was asked for, has the record with the largest timestamp of each partition. It
-    is as of after the ends: no record below them has a larger one, and it may lie beyond them.
-    `in_sync` is how many replicas of each partition were in sync before the ends were asked for.
-    `high`, if it was asked for, has the high watermarks, also as of before the ends: where a
-    transaction is open, the end of read_committed readers is lower (KIP-98).
-    """
+    """The state of a topic at one poll."""
 
     id: str | None
+    """Changes if the topic is deleted and created again, which offsets alone do not show. `None` if
+    the broker has no topic ids.
+    """
     ends: Mapping[int, int]
+    """The exclusive end offset of each partition that is not `unknown`."""
     unknown: frozenset[int] = frozenset()
+    """The partitions whose leader did not answer, such as a partition that was just added."""
     newest: Mapping[int, Stamp] = field(default_factory=dict)
+    """If requested, the record with the largest timestamp of each partition, read after the ends.
+    It may be above the end, but no record below the end has a larger timestamp.
+    """
     in_sync: Mapping[int, int] = field(default_factory=dict, compare=False)
+    """The number of in-sync replicas of each partition, read before the ends."""
     high: Mapping[int, int] = field(default_factory=dict, compare=False)
+    """If requested, the high watermarks, read before the ends. In an open transaction, the end of
+    read_committed readers is lower (KIP-98).
+    """
 
     @property
     def partitions(self) -> frozenset[int]:
-        """All partitions of the topic."""
         return self.unknown.union(self.ends)
 
     def of(self, partitions: Collection[int]) -> TopicLook:
-        """Return what it says of some partitions.
+        """Return the state of some partitions.
 
         >>> TopicLook("id", {0: 5, 1: 7}, frozenset({2})).of({1}).ends
         {1: 7}
@@ -101,30 +100,31 @@ class TopicLook:
 
 
 class Topic:
-    """One topic of the cluster that `config` connects to.
+    """A topic of the cluster that `config` connects to.
 
-    `config` may be that of a producer or consumer of librdkafka: only what concerns the connection
-    is used. Each call raises `Rejected` if there is no such topic, or no right to describe it, and
-    `Unreachable` if no broker answers within its timeout.
+    `config` may be for a producer or consumer of librdkafka. Only its connection settings are used.
+
+    Each call raises `Rejected` if the topic does not exist or may not be described. It raises
+    `Unreachable` if no broker answers before the timeout.
     """
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
-        """Connect with the first call; raises `Rejected` for a configuration that cannot be used.
+        """Connect on the first call. Raises `Rejected` for an invalid configuration.
 
-        Raises `Unreachable` if its `oauth_cb` gives no token within ten seconds.
+        Raises `Unreachable` if its `oauth_cb` returns no token within ten seconds.
         """
         self.name = name
         self.id: str | None = None
-        """Its id at the last `look_again`, `None` before, and if the broker gives none."""
+        """The id at the last `look_again`, `None` before, and if the broker has no topic ids."""
         self._cluster = Cluster(config)
 
     @property
     def connection(self) -> Mapping[str, Any]:
-        """What of the configuration any client of librdkafka takes."""
+        """The settings of the configuration that any client of librdkafka accepts."""
         return self._cluster.settings
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Log in with these from the next connection on."""
+        """Use these credentials from the next connection on."""
         self._cluster.set_sasl_credentials(username, password)
 
     def look(
@@ -135,12 +135,11 @@ class Topic:
         newest: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> TopicLook:
-        """Return the topic's id and ends; with `high` and `newest` what `TopicLook` has of them.
+        """Return the topic's id and ends. No record is read.
 
-        With `committed`, the ends are those of a read_committed reader: below the oldest open
-        transaction. Otherwise they cover all that was written, also without being committed, as
-        timestamps always do: records that are not committed, or aborted, count as well. No record
-        is read.
+        With `committed`, the ends are those of read_committed readers: below the oldest open
+        transaction. Otherwise the ends, like all timestamps, include uncommitted and aborted
+        records. `high` and `newest` request the fields of that name.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
         above = (
@@ -160,7 +159,7 @@ class Topic:
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False
     ) -> TopicLook:
-        """Look; raises `Recreated` if the topic's id is not the one of the first such look."""
+        """Poll the topic. Raises `Recreated` if its id has changed since the first such call."""
         look = self.look(committed=committed, high=high, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
             raise self.build_recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
@@ -168,21 +167,19 @@ class Topic:
         return look
 
     def build_recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
-        """Return the error of a topic that is another one now, by the fact that shows it."""
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def check_leaders(self, leaderless: Collection[int]) -> None:
-        """Raise `Unreachable` if there are partitions whose leader does not answer."""
+        """Raise `Unreachable` if any partitions have no leader that answers."""
         if leaderless:
             raise self.build_leaderless(leaderless)
 
     def build_leaderless(self, partitions: Collection[int]) -> Unreachable:
-        """Return the error of partitions whose leader does not answer."""
         numbers = sorted(partitions)
         return Unreachable(f"Kafka topic {self.name!r} has no leader for partitions {numbers}")
 
     def create(self, settings: Mapping[str, str]) -> None:
-        """Create it with one partition; raises `Unreachable` if that cannot be done now."""
+        """Create the topic with one partition. Raises `Unreachable` if it cannot be created now."""
         new = NewTopic(self.name, 1, config=dict(settings))
         try:
             self._cluster.admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
@@ -199,16 +196,16 @@ class Topic:
     def offsets_at(self, time_ms: int) -> Mapping[int, int]:
         """Return the offset of each partition's first record with a timestamp >= `time_ms`.
 
-        Kafka searches by the largest timestamp so far, so all records before that offset have a
-        lower timestamp. It is the end of a partition that has no such record.
+        Kafka searches by the largest timestamp so far, so all records before this offset have lower
+        timestamps. If there is no such record, the offset is the partition's end.
         """
         ends = self.look().ends
         return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
-        """Return the largest timestamp in each partition that has one, in ms.
+        """Return the largest timestamp (ms) of each partition that has one. No record is read.
 
-        Records that are not committed, or aborted, count as well. No record is read.
+        Uncommitted and aborted records are included.
         """
         _, partitions = self._describe_or_reconnect()
         found = self._list_offsets(partitions, LARGEST_TIMESTAMP)
@@ -220,16 +217,16 @@ class Topic:
         return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
     def operations(self) -> frozenset[str]:
-        """Return the names of the operations that this client may do on the topic, as READ."""
+        """Return the operations that this client may perform on the topic, such as READ."""
         found = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
         return frozenset(each.name for each in found.authorized_operations or ())
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
-        """Return the topic's settings, and the brokers' for what it leaves to them."""
+        """Return the topic's settings, with the brokers' values as defaults."""
         return self._fetch_settings(ResourceType.TOPIC, self.name, timeout_s)
 
     def broker_settings(self) -> list[Mapping[str, str]]:
-        """Return the settings of each broker that is there."""
+        """Return the settings of each available broker."""
         try:
             brokers = self._cluster.admin.list_topics(self.name, TIMEOUT_S).brokers
         except KafkaException as error:
@@ -254,10 +251,11 @@ class Topic:
     def _describe_or_reconnect(
         self, timeout_s: float = TIMEOUT_S
     ) -> tuple[str | None, dict[int, int]]:
-        """Return the topic's id, and of each of its partitions how many replicas are in sync.
+        """Return the topic's id, and the number of in-sync replicas of each partition.
 
-        A client asks the broker that it knows as the controller, and with KRaft that may be any.
-        After the end of that broker it asks in vain for minutes, but a new client finds another.
+        A client sends this request to the broker that it knows as the controller, with KRaft any
+        broker. If that broker stops, the client fails for minutes, but a new client finds another
+        broker.
         """
         try:
             return self._describe(timeout_s / 2)
@@ -288,9 +286,9 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        """Return what is asked for of each partition whose leader answers, -1 if there is none.
+        """Return the requested offset of each partition whose leader answers, -1 if there is none.
 
-        If a broker ends meanwhile, librdkafka may answer with an invalid offset and no error.
+        If a broker stops meanwhile, librdkafka may return an invalid offset without an error.
         """
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(self.name, partition): spec for partition in partitions}

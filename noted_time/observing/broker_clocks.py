@@ -1,23 +1,26 @@
-"""The time of a Kafka topic whose broker stamps its records, without reading them.
+"""Derive the time of a Kafka topic with broker timestamps, without reading its records.
 
-The leader of a partition stamps a record when it appends it (LogAppendTime). Consumers see it
-later: once it is replicated, which the *high watermark* tells, and its transaction is committed,
-which the *end* of a read_committed consumer tells. So records that come into sight after a moment
-may have stamps from before it. Two things bound them:
+The leader of a partition stamps a record when it appends the record (LogAppendTime). Consumers see
+the record later: after it is replicated (below the *high watermark*) and its transaction is
+committed (below the *end* of a read_committed consumer). Records that become visible after a moment
+may therefore have earlier stamps. Two bounds apply to them:
 
-- **The newest stamp.** Within a partition, stamps go back by `skew_ms` at most. Nothing at or above
-  the end has a stamp further below that of a record below the end.
-- **The clock.** If the end has reached the high watermark, all that cannot be seen yet still has to
-  be replicated. A follower that is not done within one and a half times `replica.lag.time.max.ms`
-  is waited for no longer. So what cannot be seen is younger than that: `lag_ms` covers it, together
-  with the skew. With fewer replicas in sync than `min.insync.replicas` the high watermark stands
-  for as long as that lasts (KIP-966), and the clock tells nothing.
+- **The newest stamp.** Within a partition, stamps go back by at most `skew_ms`. A record at or
+  above the end is at most this much older than any record below the end.
+- **The clock.** If the end has reached the high watermark, all invisible records are still being
+  replicated. A follower that needs more than one and a half times `replica.lag.time.max.ms` is
+  removed from the replicas in sync. Invisible records are therefore younger than that; `lag_ms`
+  must cover this time and the skew. With fewer replicas in sync than `min.insync.replicas`, the
+  high watermark does not advance (KIP-966), and the clock bounds nothing.
 
-So a look asks for the clock and for the replicas in sync *before* the high watermarks, and for the
-ends after these: what is appended amid the look is then younger than the clock, and what was below
-the high watermark is below the end. In another order, what happens in between would be left out.
-The newest stamps come last: each counts once an end has passed its record, whenever it was asked
-for, and so none of a record below the ends is missing among them.
+A poll must read in this order:
+
+- The clock and the replicas in sync come first. Records appended during the poll are then younger
+  than the clock.
+- The high watermarks come next, then the ends. All records below the high watermark are then below
+  the end.
+- The newest stamps come last, so that no stamp of a record below the ends is missing. A stamp
+  counts once the end has passed its record.
 """
 
 from __future__ import annotations
@@ -31,42 +34,39 @@ from noted_time.observing.newest_times import Stamp
 from noted_time.values import Rejected, check_least
 
 MOST_STAMPS = 64
-"""How many stamps above the end are remembered of a partition with a long transaction."""
+"""The maximum number of stamps above the end that are kept for a partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLook:
-    """What a look found, in the order in which it has to ask.
-
-    `ends` are those of a read_committed consumer. `newest` are the records with the largest stamp,
-    `recent` any others; partitions without are left out.
-    """
+    """The result of a poll, with its fields in the order in which they must be read."""
 
     now: int
     under_replicated: AbstractSet[int]
     high: Mapping[int, int]
     ends: Mapping[int, int]
+    """The ends of a read_committed consumer."""
     newest: Mapping[int, Stamp]
+    """The record with the largest stamp of each partition that has one."""
     recent: Mapping[int, Stamp] = field(default_factory=dict)
+    """Other records, at most one of each partition."""
 
 
 @dataclass(slots=True)
 class _Partition:
-    """What is known of a partition.
-
-    Only records from `begin` on count, which were appended while it was observed: older ones may
-    have the stamps of producers. `checked` is the offset below which no stamp is in doubt.
-    """
+    """The state of a partition."""
 
     begin: int
+    """Only records from this offset on count. Older records may have stamps from producers."""
     checked: int
+    """The offset below which all stamps are reliable."""
     end: int
     time: int | None = None
     clock: int | None = None
     above: deque[Stamp] = field(default_factory=deque)
 
     def add_stamp(self, record: Stamp) -> None:
-        """Remember a stamp until the end has passed its record."""
+        """Store a stamp until the end has passed its record."""
         if record.offset < self.begin or (self.above and record.offset <= self.above[-1].offset):
             return
         self.above.append(record)
@@ -74,18 +74,18 @@ class _Partition:
             self.above = deque(list(self.above)[::-2][::-1])
 
     def reach(self, end: int) -> None:
-        """Take the stamps below the end."""
+        """Apply the stamps of records below the end."""
         self.end = end
         while self.above and self.above[0].offset < end:
             self.time = self.above.popleft().time
 
 
 class BrokerClocks:
-    """A clock for each partition of a topic with LogAppendTime; times are Unix ms.
+    """A clock for each partition of a topic with LogAppendTime, in Unix ms.
 
-    `skew_ms` is how far stamps of one partition, or a broker's clock and this one, may be apart;
-    `lag_ms` how old what cannot be seen may be, see above. Raises `Rejected` if `skew_ms` is
-    negative or `lag_ms` below it.
+    `skew_ms` is the largest difference between stamps of one partition, or between a broker's clock
+    and this process's. `lag_ms` is the largest age of invisible records, see the module. Raises
+    `Rejected` if `skew_ms` is negative or `lag_ms` is below it.
 
     >>> clocks = BrokerClocks(skew_ms=10, lag_ms=500)
     >>> clocks.take(BrokerLook(1000, set(), {0: 5}, {0: 5}, {0: Stamp(200, 4)}))
@@ -111,11 +111,12 @@ class BrokerClocks:
         """The highest time of the topic so far: the least of all partitions."""
 
     def take(self, look: BrokerLook) -> dict[int, range]:
-        """Record a look; returns the offsets in each partition whose stamps are in doubt.
+        """Record a poll, and return the offsets in each partition whose stamps are in doubt.
 
-        They are: records have come into sight, and the newest stamp is not among theirs, or below
-        what was `noted`. A leader's clock is behind, or the largest stamp is not a broker's. Until
-        the newest of them was given to `correct`, the next look has the same doubt.
+        Stamps are in doubt if records became visible, but the newest stamp is below `noted` or
+        belongs to an older record. The leader's clock is then behind, or the largest stamp is a
+        producer's. The doubt remains until the newest stamp of these records is passed to
+        `correct`.
         """
         self._now = look.now
         lagging = self._under_replicated | look.under_replicated
@@ -142,7 +143,7 @@ class BrokerClocks:
     def correct(self, partition: int, newest: int | None) -> None:
         """Continue from the newest stamp that was read up to the end, `None` if there is none.
 
-        It replaces a larger one: from now on, stamps may be as low.
+        It replaces a larger stamp, because later stamps may be as low.
         """
         known = self._partitions[partition]
         known.begin = known.checked = known.end
@@ -151,9 +152,9 @@ class BrokerClocks:
             known.time = newest
 
     def times(self) -> dict[int, int]:
-        """Return the time of each partition that has one: no record at its end has a lower stamp.
+        """Return the time of each partition that has one. No record at its end has a lower stamp.
 
-        None is above the clock less the skew, which also holds for partitions that are yet to come.
+        No time is above the clock minus the skew, which also holds for future partitions.
         """
         times = {}
         for number, known in self._partitions.items():

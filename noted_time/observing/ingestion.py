@@ -1,12 +1,11 @@
-"""Ingestion time: what was visible in a log at a moment, noted by a process that only watches it.
+"""Derive ingestion time: the time at which rows became visible in a log, without the writers' help.
 
-A process that can read a clock and the ends of all segments can vouch for a time domain of its own,
-without the writers' help (PDP-26): *whatever was visible at T lies below the ends that were read
-after T*. The order matters: if the ends were read first, they would leave out what became visible
-before the clock was read.
+A process that reads a clock and the ends of all segments can vouch for a separate domain (PDP-26):
+all rows visible at T are below the ends that were read after T. The clock must be read first.
+Otherwise the ends would not include rows that became visible before the clock was read.
 
-Once the last noted time is `max_lag_ms` old, a look notes even if nothing was appended. So the
-domain advances on a quiet stream (PDP-26 calls this the idle advancer).
+If the last noted time is `max_lag_ms` old, a note is due even without new rows, so the domain
+advances on a quiet stream (the idle advancer of PDP-26).
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from dataclasses import dataclass, field
 from noted_time.values import Note, Recreated, Rejected, check_least, join_into
 
 INGESTION_NAME = "ingestion"
-"""The name of the time domain, and of the writer, that a look notes by default."""
+"""The default name of the domain and of its writer."""
 
 LEAST_POLL_MS = 10
 
 
 @dataclass(slots=True)
 class GrowingEnds:
-    """The ends of a log's segments as last seen; unless the log is recreated, they only grow.
+    """The ends of a log's segments at the last poll. They grow unless the log is recreated.
 
-    `log` is its name in errors.
+    `log` is the name of the log in errors.
 
     >>> ends = GrowingEnds()
     >>> ends.take({0: 5, 1: 0})
@@ -37,9 +36,9 @@ class GrowingEnds:
     log: str = "the log"
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Record the ends; returns those of segments that are not empty.
+        """Record the ends, and return the ends of segments that are not empty.
 
-        Raises `Recreated` naming a segment whose end went back.
+        Raises `Recreated` with the segment if an end went back.
         """
         found = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
@@ -52,7 +51,7 @@ class GrowingEnds:
         return found
 
     def reach(self, ends: Mapping[int, int]) -> None:
-        """Record that the segments end there or beyond."""
+        """Record that the segments reach at least these ends."""
         seen = dict(self.seen)
         join_into(seen, ends)
         self.seen = seen
@@ -60,11 +59,10 @@ class GrowingEnds:
 
 @dataclass(slots=True)
 class Look:
-    """Looks at a log every `poll_ms`, and returns what to note.
+    """Computes the notes of a process that polls a log every `poll_ms`.
 
-    `skew_ms` is how far the clock may be ahead of those that its time is compared with; it is
-    subtracted from each time. Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below
-    `poll_ms`, or `skew_ms` below 0.
+    `skew_ms` is subtracted from each time; it is how far the clock may be ahead of other clocks.
+    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below 0.
 
     >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
     >>> note = look.due(5000, {0: 12})
@@ -91,16 +89,16 @@ class Look:
         check_least("skew_ms", self.skew_ms, 0)
 
     def take(self, clock: Callable[[], int], ends: Callable[[], Mapping[int, int]]) -> Note | None:
-        """Read the clock, *then* the ends, and return what is due; raises what either raises."""
+        """Read the clock, *then* the ends, and return the note that is due, or `None`."""
         now = clock()
         return self.due(now, ends())
 
     def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
-        """Return the note of a look that began at `now` (ms) and found these `ends` of segments.
+        """Return the note of a poll at `now` (ms) that found these `ends`, or `None`.
 
-        It is due if the ends differ from those last noted, or the last noted time is `max_lag_ms`
-        old; never while the clock is behind that time. Raises `Recreated` naming the segment whose
-        end went back.
+        A note is due if the ends have changed, or if the last noted time is `max_lag_ms` old. No
+        note is due while the clock is behind the last noted time. Raises `Recreated` with the
+        segment if an end went back.
         """
         found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last
@@ -113,5 +111,5 @@ class Look:
         return self._last
 
     def silence_ms(self) -> int:
-        """Return how long the writer may be silent while all is well: a timeout must be longer."""
+        """Return the longest normal silence of the writer. Its timeout must be longer."""
         return self.max_lag_ms + self.poll_ms

@@ -1,9 +1,8 @@
-"""How far the timestamps of segments have come, by the newest record of each, none being read.
+"""Track the newest timestamp of each segment, without reading records.
 
-A log may name the record with the largest timestamp of a segment at once (Kafka's KIP-734). It is
-one of all that were written, also in transactions that no reader sees yet. Such a record counts
-once it lies below the end of what is visible: all records beyond that end come after it, so none of
-them is older than it by more than records come out of order.
+A log may report the record with the largest timestamp of a segment (Kafka's KIP-734). That record
+may belong to a transaction that readers do not see yet. It counts once it is below the visible end:
+later records are then at most as much older as records are out of order.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ class Stamp(NamedTuple):
 
 
 class NewestTimes:
-    """The newest timestamps of the visible records of each segment, by look.
+    """The newest timestamps of the visible records of each segment.
 
-    A record that is not visible yet is kept until it is, and newer ones are not kept beside it. So
-    if transactions overlap for ever, what is known is late by at most two of them.
+    A record that is not visible yet is kept until it is, and newer records are not kept meanwhile.
+    With endless overlapping transactions, the timestamp is at most two transactions old.
 
     >>> newest = NewestTimes()
     >>> newest.take({0: Stamp(700, 4)}, {0: 4}, now=1000)  # in an open transaction
@@ -45,12 +44,11 @@ class NewestTimes:
         now: int,
         active: Collection[int] = (),
     ) -> dict[int, int | None]:
-        """Return the time of each segment that has new records, or some that are not visible.
+        """Return the time of each segment that has new or invisible records.
 
-        `newest` has the record with the largest timestamp of each segment that has any, and `ends`
-        where the visible ones end. Segments that are `active` have some that are not visible. A
-        time is `None` if none is known, and at most `now`: a record from the future counts as one
-        of the present at each look that finds new records beside it.
+        `newest` has the record with the largest timestamp of each segment, and `ends` the ends of
+        the visible records. Segments in `active` have invisible records. A time is `None` if it is
+        not known, and at most `now`: a future record counts as present.
         """
         found: dict[int, int | None] = {}
         for segment, end in ends.items():

@@ -1,4 +1,4 @@
-"""Open transactions: the records of a log's segments that readers cannot see yet."""
+"""Track open transactions, whose records readers cannot see yet."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from noted_time.values import LogFact
 
 
 class OpenTransactions:
-    """The segments with an open transaction, look by look; `now` is in Unix ms.
+    """The segments with an open transaction. `now` is in Unix ms.
 
-    A look asks for the high watermarks *before* the ends of read_committed readers. Then an end
-    below its high watermark is the first offset of an open transaction.
+    Each poll must read the high watermarks *before* the ends of read_committed readers. An end
+    below its high watermark is then the first offset of an open transaction.
 
     >>> open_transactions = OpenTransactions()
     >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=100)
@@ -27,7 +27,7 @@ class OpenTransactions:
     def take(
         self, high: Mapping[int, int], ends: Mapping[int, int], *, now: int
     ) -> Sequence[LogFact]:
-        """Record a look; returns the open transactions, those first that were seen first."""
+        """Record a poll, and return the open transactions, oldest first."""
         known, self._facts = self._facts, {}
         for segment, end in ends.items():
             if end < high[segment]:
@@ -38,9 +38,9 @@ class OpenTransactions:
         return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
 
     def find_active(self, high: Mapping[int, int], position: Mapping[int, int]) -> set[int]:
-        """Return the segments that are not idle, even if a look found no new record in them.
+        """Return the segments that are not idle, even if a poll found no new records in them.
 
-        They were not read to the high watermark of the last look, or are not to that of this one.
+        They were not read up to the high watermark at the last poll or at this one.
 
         >>> open_transactions = OpenTransactions()
         >>> [open_transactions.find_active({0: 9}, {0: read}) for read in (4, 9, 9)]

@@ -1,4 +1,4 @@
-"""The records of change data capture that say up to which time it is complete (CockroachDB)."""
+"""Read the records of CockroachDB's changefeeds that declare a time as complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from noted_time.values import Rejected
 
 RESOLVED_FIELD = b'"resolved"'
-"""In the value of each such record; few others have it, and those are parsed to tell them apart."""
+"""Text in each such record. Few other records contain it, and these are parsed."""
 
 HLC_PATTERN = re.compile(r"(\d{13,19})\.\d{10}")
 """A time of CockroachDB: ns since 1970, and a logical counter."""
@@ -17,10 +17,10 @@ NS_IN_MS = 1_000_000
 
 
 def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
-    """Return the time in ms that a record of a changefeed resolves, `None` for all others.
+    """Return the time (ms) that a changefeed's record resolves, `None` for other records.
 
-    Each row that comes later in the same partition was changed at that time or after it, unless it
-    is repeated. Such a record has no key, and its value has nothing else at the top level:
+    Later rows in the same partition changed at or after that time, except repeated rows. A resolved
+    record has no key, and no other top-level field:
 
     >>> read_resolved_time(None, b'{"resolved":"1790000000123456789.0000000000"}')
     1790000000123
@@ -28,8 +28,8 @@ def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
     1790000000123
     >>> read_resolved_time(b"[7]", b'{"after":{"id":7,"resolved":"no"}}')
 
-    The second is that of the envelopes `bare`, `row` and `enriched`. Raises `Rejected` for a record
-    without a key that names `resolved` in any other way, as one from another tool may.
+    The second form is used by the envelopes `bare`, `row` and `enriched`. Raises `Rejected` for
+    other records without a key that contain `resolved`; another tool may have written them.
     """
     if key or value is None or RESOLVED_FIELD not in value:
         return None

@@ -1,4 +1,4 @@
-"""What a look at a whole log found, of whatever kind the log and the look are."""
+"""Describe what a poll found in a log of any kind."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from noted_time.values import LogFact
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The exclusive end offset of each segment, and how far the times of rows have come, in ms.
-
-    `newest` has the newest time of each segment with new rows, `None` if that is not known. No row
-    below the ends has a larger time than `largest`, which is `None` if no such bound is known.
-    `because` are the open transactions, and the records whose times are ahead of the clock.
-    """
+    """The ends of a log's segments, and the times of its rows in ms."""
 
     ends: Mapping[int, int]
+    """The exclusive end offset of each segment."""
     newest: Mapping[int, int | None] = field(default_factory=dict)
+    """The newest time of each segment with new rows, `None` if it is not known."""
     largest: int | None = None
+    """An upper bound of the times of rows below the ends, `None` if it is not known."""
     because: Sequence[LogFact] = ()
+    """The open transactions, and the records whose times are ahead of the clock."""
 
 
 def find_log_id(look: Callable[[], Seen]) -> str | None:
-    """Return the `log_id` of what looks at a log; `None` if that has none, or none yet."""
+    """Return the `log_id` of a log's poller, `None` if the poller has none or not yet."""
     found: str | None = getattr(look, "log_id", None)
     return found
 
 
 def count_unusable(look: object) -> int:
-    """Return how many records were passed over by what looks at a log, because of their times."""
+    """Return how many records a log's poller skipped because of their times."""
     unusable: int = getattr(look, "unusable", 0)
     return unusable

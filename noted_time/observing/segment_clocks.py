@@ -1,8 +1,8 @@
-"""Event time of a log whose rows have times but whose writers do not note: a clock per segment.
+"""Derive event time from rows whose writers do not note, by a clock for each segment.
 
-Each segment's clock is its newest event time minus a delay, and the time of the log is the minimum
-over the segments that are not idle (Hazelcast Jet's EventTimeMapper). Spark itself takes the
-maximum over all partitions, which makes the rows of a slow one late.
+The clock of a segment is its newest event time minus a delay. The time of the log is the minimum
+over the segments that are not idle (Hazelcast Jet's EventTimeMapper). Spark's own watermark is the
+maximum over all partitions, which makes the rows of a slow partition late.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 from noted_time.values import LEAST_TIME, check_least
 
 Outcome = int | Literal["idle"]
-"""A change made by a step: the time of the log in ms, or that no segment is active."""
+"""A change by a step: the time of the log in ms, or that no segment is active."""
 
 
 @dataclass(slots=True)
@@ -24,14 +24,14 @@ class _Clock:
 
 
 class SegmentClocks:
-    """The clocks of the segments of one log; `now` is ms of a clock that never goes back.
+    """The clocks of a log's segments. `now` is in ms of a monotonic clock.
 
-    Each step returns what it changed, in order: a new time, which always rises, then `"idle"` if
-    the last active segment became idle. After that nothing changes until the next event.
+    Each step returns its changes in order: a new, higher time, then `"idle"` if the last active
+    segment became idle. After that nothing changes until the next event.
 
-    A segment is idle once it had no event for `idle_timeout_ms`, counted from its last event, or
-    from when it was added; 0 means never. `delay_ms` is how far events of one segment may come out
-    of order. Raises `Rejected` if either is negative.
+    A segment becomes idle `idle_timeout_ms` after its last event, or after it was added; 0 means
+    never. `delay_ms` is how far events of a segment may be out of order. Raises `Rejected` if
+    either is negative.
 
     >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
     >>> clocks.add(0, now=0), clocks.add(1, now=0)
@@ -54,7 +54,7 @@ class SegmentClocks:
 
     @property
     def time(self) -> int | None:
-        """The time of the log, `None` before the first."""
+        """The time of the log, `None` if there is none yet."""
         return self._time
 
     @property
@@ -63,7 +63,7 @@ class SegmentClocks:
         return self._idle
 
     def find_without_time(self, *, now: int) -> list[int]:
-        """Return the segments that are waited for although they have had no time so far.
+        """Return the active segments that have no time yet.
 
         >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
         >>> clocks.add(1, now=0), clocks.event(0, 100, now=0)
@@ -75,34 +75,34 @@ class SegmentClocks:
         return sorted(each for each in without if not self._has_expired(self._clocks[each], now))
 
     def add(self, segment: int, *, now: int) -> list[Outcome]:
-        """Wait for a segment from now on; one that is known already stays as it is."""
+        """Add a segment, and wait for it from now on. Known segments are not changed."""
         if segment not in self._clocks:
             self._clocks[segment] = _Clock(now)
             self._idle = False
         return []
 
     def remove(self, segment: int, *, now: int) -> list[Outcome]:
-        """Wait for a segment no longer."""
+        """Remove a segment, and do not wait for it any more."""
         self._clocks.pop(segment, None)
         return self.tick(now=now)
 
     def event(self, segment: int, time: int, *, now: int) -> list[Outcome]:
-        """Record an event, or the newest of several; the time does not pass it in this step."""
+        """Record an event, or the newest of several. It limits the log's time in this step."""
         self._take(segment, time, now)
         return self._step(now, cap=time)
 
     def events(self, newest: Mapping[int, int | None], *, now: int) -> list[Outcome]:
         """Record the newest time of each segment that had events, in one step.
 
-        `None` if it had events whose times are not known: then the segment is not idle.
-        The events are in the log already, so nothing caps the time.
+        `None` means events with unknown times, so the segment is not idle. The events are in the
+        log already, so they do not limit the log's time.
         """
         for segment, time in newest.items():
             self._take(segment, time, now)
         return self._step(now, cap=None)
 
     def tick(self, *, now: int) -> list[Outcome]:
-        """Record that time has passed without an event."""
+        """Advance the clocks without an event."""
         return self._step(now, cap=None)
 
     def _take(self, segment: int, time: int | None, now: int) -> None:
@@ -130,7 +130,7 @@ class SegmentClocks:
         return 0 < self._idle_timeout_ms <= now - clock.active_at
 
     def _advance(self, time: int | None, cap: int | None) -> list[Outcome]:
-        """Return the time, unless it is no later than before."""
+        """Set the time of the log if it is later than before."""
         if time is not None and cap is not None:
             time = min(time, cap)
         if time is None or (self._time is not None and time <= self._time):

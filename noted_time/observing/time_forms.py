@@ -1,4 +1,4 @@
-"""How times are written in rows and records, and when their unit is doubted."""
+"""Parse times in rows and records, and detect times in an unexpected unit."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ from noted_time.values import (
 Unit = Literal["s", "ms", "us", "ns"]
 
 UNIT_SIZES: dict[Unit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-"""The ns of each unit."""
+"""The size of each unit in ns."""
 
 UNIT_NAMES = dict(zip(UNIT_SIZES, ("seconds", "ms", "microseconds", "nanoseconds"), strict=True))
 
 FIRST_TIMES = 1000
-"""The number of times by which a unit is judged."""
+"""The number of times that are checked to detect the unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeForm:
-    """The unit of times that are numbers, and the zone of those that are text without one.
+    """The unit of numeric times, and the time zone of text without one.
 
-    Without a unit they are Unix ms, unless the first ones are no such times: `find_doubt` them.
-    Text without a zone is refused unless there is a `zone`; its hour that comes twice is the first
-    one.
+    Without a unit, numbers are Unix ms, unless `find_doubt` finds a reason against it. Text without
+    a time zone is rejected unless there is a `zone`. If an hour occurs twice, the first is meant.
     """
 
     unit: Unit | None = None
@@ -66,16 +65,16 @@ class TimeForm:
         return time
 
     def scale_to_ms(self, number: float) -> int:
-        """Return a number of units in ms; the digits of a float count to the microsecond."""
+        """Return a number of units in ms. Floats are precise to the microsecond."""
         size = UNIT_SIZES[self.unit or "ms"]
         if isinstance(number, int):
             return number * size // UNIT_SIZES["ms"]
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
     def infer_unit(self, name: str, values: Iterable[object]) -> TimeForm:
-        """Return the form with its unit, by the first times as a field has them.
+        """Return the form with its unit, after checking the first times of a field.
 
-        Raises `NotObservable` if they are doubted.
+        Raises `NotObservable` if `find_doubt` finds a reason against Unix ms.
         """
         doubt = find_doubt(name, values) if self.unit is None else None
         if doubt is not None:
@@ -99,13 +98,13 @@ class TimeForm:
 
 
 IN_MS = TimeForm("ms")
-"""Unix ms, or those of another clock: they are not doubted."""
+"""The form of times in ms, which need no check."""
 
 
 def find_doubt(name: str, values: Iterable[object]) -> str | None:
     """Return why the first times of a field are not taken as Unix ms, `None` if they are.
 
-    They are doubted if most of the numbers are outside 1971 to 2199; text tells its time itself.
+    The reason is that most of the numbers are outside 1971 to 2199. Text is not checked.
 
     >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000])
     'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'
@@ -131,7 +130,7 @@ def _count_unix(unit: Unit, numbers: Sequence[float]) -> int:
     return sum(TimeForm(unit).scale_to_ms(number) in UNIX_MS for number in numbers)
 
 
-def _parse_number(value: Any) -> float | None:  # noqa: ANN401 - whatever a row has
+def _parse_number(value: Any) -> float | None:  # noqa: ANN401 - any value of a row
     if isinstance(value, str):
         return int(value) if INTEGER_PATTERN.fullmatch(value.strip()) else None
     if isinstance(value, float):
@@ -140,11 +139,6 @@ def _parse_number(value: Any) -> float | None:  # noqa: ANN401 - whatever a row 
 
 
 def _format_day(ms: int) -> str:
-    """Return the day of a time.
-
-    >>> _format_day(1795651200000), _format_day(1795651200000000)
-    ('2026-11-26', 'no date')
-    """
     try:
         return str((EPOCH + timedelta(milliseconds=ms)).date())
     except OverflowError:

@@ -1,4 +1,4 @@
-"""How far readers are: in time, and behind the marks."""
+"""Measure how far readers have read, in time and relative to the marks."""
 
 from noted_time.progress.backlog import (
     UNKNOWN_BACKLOG,

@@ -1,13 +1,13 @@
-"""Whether a reader has a backlog: decided from how far its lower is behind (FLIP-327, 328, 309).
+"""Decide whether a reader has a backlog, from how far its lower is behind (FLIP-327, 328, 309).
 
-A reader that processes old events may as well work in large batches, since its results are not
-awaited yet. There are three reasons, and any of them is enough:
+A reader of old events may work in large batches, because no one waits for its results yet. Each of
+three reasons is enough:
 
-* its lower is further behind the wall clock than a threshold (FLIP-328); this does not count for a
-  stream without live writers, or if times are not in Unix ms;
-* its lower is further behind the last lower of the stream than another threshold. No clock is
-  asked: it distinguishes "I am behind" from "the writers are", and so suits replays of the past;
-* the application reported one (FLIP-309).
+- Its lower is behind the wall clock by more than a threshold (FLIP-328). This does not apply if no
+  writer is live, or if times are not in Unix ms.
+- Its lower is behind the stream's last lower by more than another threshold. This needs no clock
+  and does not depend on slow writers, so it also works for replays of old streams.
+- The application reported a backlog (FLIP-309).
 """
 
 from __future__ import annotations
@@ -24,11 +24,7 @@ Reason = Literal["reported", "watermark_lag", "behind"]
 
 @dataclass(frozen=True, slots=True)
 class BacklogPolicy:
-    """When a reader has a backlog; durations in ms, `None` to disable, both thresholds exclusive.
-
-    `watermark_lag_ms` is for how far the lower is behind the wall clock (FLIP-328), `behind_ms` for
-    how far it is behind the stream's last lower. With `two_way` each look decides again; with
-    `sticky` a reader that once caught up only has a backlog again if one is reported.
+    """The conditions under which a reader has a backlog.
 
     Raises `Rejected` for a threshold below 1 or an unknown rule:
 
@@ -39,8 +35,17 @@ class BacklogPolicy:
     """
 
     watermark_lag_ms: int | None = None
+    """The lag behind the wall clock (ms) above which there is a backlog (FLIP-328), `None` to
+    disable.
+    """
     behind_ms: int | None = None
+    """The lag behind the stream's last lower (ms) above which there is a backlog, `None` to
+    disable.
+    """
     rule: Rule = "two_way"
+    """With `two_way`, each evaluation decides again. With `sticky`, a reader that has once caught
+    up has a backlog only if one is reported.
+    """
 
     def __post_init__(self) -> None:
         for name in ("watermark_lag_ms", "behind_ms"):
@@ -50,29 +55,27 @@ class BacklogPolicy:
 
     @property
     def is_never(self) -> bool:
-        """Whether only a report makes a backlog."""
+        """Whether only a report can cause a backlog."""
         return self.watermark_lag_ms is None and self.behind_ms is None
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogState:
-    """Whether there is a backlog, and all reasons for it.
-
-    `since` is the time of the look that found it so, `None` before the first. `caught_up`: at least
-    once no known lag exceeded its threshold.
-    """
+    """Whether there is a backlog, and all reasons for it."""
 
     backlog: bool = False
     because: tuple[Reason, ...] = ()
     since: int | None = None
+    """When the flag last changed (the `now_ms` of that evaluation), `None` before the first."""
     caught_up: bool = False
+    """Whether there was a moment when no known lag exceeded its threshold."""
 
 
 UNKNOWN_BACKLOG = BacklogState()
 
 
 class Backlog:
-    """The backlog of one reader of one domain, as of its last look.
+    """The backlog of one reader of one domain, as of the last evaluation.
 
     >>> backlog = Backlog(BacklogPolicy(behind_ms=1000))
     >>> backlog.look(now_ms=7, lower=5000, last_lower=9000)
@@ -85,11 +88,10 @@ class Backlog:
     """
 
     def __init__(self, policy: BacklogPolicy, last: BacklogState = UNKNOWN_BACKLOG) -> None:
-        """Start with the last result."""
         self._policy = policy
         self.state = last
 
-    def look(  # noqa: PLR0913 - what there is to know of a reader; all but two are named
+    def look(  # noqa: PLR0913 - the facts about a reader
         self,
         now_ms: int,
         lower: int | None,
@@ -99,12 +101,14 @@ class Backlog:
         reported: bool | None = None,
         first_lower: int | None = None,
     ) -> BacklogState:
-        """Return whether there is a backlog now, and remember it.
+        """Return whether there is a backlog now, and store the result.
 
-        `now_ms` is the wall clock, `lower` the reader's own and `last_lower` the stream's last,
-        each `None` if there is none. `idle`: no writer is live, so the lag behind the wall clock
-        does not count. `first_lower` is the one that a reader without a lower comes to first: it is
-        at least as far behind.
+        - `now_ms`: the wall clock.
+        - `lower`: the reader's lower, `None` if it has none.
+        - `last_lower`: the stream's last lower, `None` if it has none.
+        - `idle`: whether no writer is live, so that the lag behind the wall clock does not count.
+        - `first_lower`: the lower that a reader without a lower reaches first. The reader is at
+          least as far behind.
 
         >>> Backlog(BacklogPolicy(watermark_lag_ms=1000)).look(
         ...     1357034400000, None, 1357034400000, first_lower=1356998400000
@@ -131,7 +135,7 @@ class Backlog:
 def update_state(
     before: BacklogState, now_ms: int, because: Iterable[Reason], *, caught_up: bool = False
 ) -> BacklogState:
-    """Return the state after `before`: its `since` stays while the flag is what it was."""
+    """Return the next state. Its `since` stays the same while the flag does."""
     reasons = tuple(because)
     is_new = before.since is None or before.backlog != bool(reasons)
     since = now_ms if is_new else before.since
@@ -139,10 +143,10 @@ def update_state(
 
 
 def combine_flags(flags: Iterable[bool | None]) -> bool | None:
-    """Return the combined flag of several sources.
+    """Return the combined flag of several sources (Flink's combiner of record attributes).
 
-    `None` stands for one that has not reported yet. One source with a backlog is enough; without
-    one, all must have reported that they have none (Flink's combiner of record attributes).
+    `None` stands for a source that has not reported yet. One source with a backlog is enough. The
+    result is false only if all sources have reported no backlog.
 
     >>> combine_flags([None, True]), combine_flags([None, False])
     (True, None)
@@ -168,7 +172,7 @@ def _is_behind(threshold_ms: int, lower: int | None, last_lower: int | None) -> 
 
 
 def add_reported(state: BacklogState, *, reported: bool | None) -> BacklogState:
-    """Return the state with what a reader has reported since."""
+    """Return the state with the reader's latest report."""
     if not reported or "reported" in state.because:
         return state
     return replace(state, backlog=True, because=("reported", *state.because))

@@ -1,4 +1,4 @@
-"""How far something that keeps offsets has read a log, whatever it writes to."""
+"""Describe how far a consumer has read a log, by its offsets."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from noted_time.values import MAX_INT64, Rejected
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """Exclusive offsets by partition (segment); what is not named was not read.
+    """How far a log was read: exclusive offsets by partition (segment).
 
-    `by` names what read, for sentences. `log` is the id of the log, `None` if it is not known.
-    Nothing is known at or above the time `at_most`, however far was read. `remarks` are sentences
-    about what holds the offsets back, or limits what they say.
+    Partitions that are not in `position` were not read.
     """
 
     position: Mapping[int, int]
     by: str = ""
+    """The consumer's name, for messages."""
     log: str | None = None
+    """The id of the log, `None` if it is not known."""
     at_most: int | None = None
+    """The time from which on nothing is known, regardless of the offsets."""
     remarks: tuple[str, ...] = ()
+    """Sentences about limits of the offsets, or reasons why they lag."""
 
 
 def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
-    """Return the exclusive offsets that a JSON object has by partition; raises `Rejected`.
+    """Return the exclusive offsets in a JSON object by partition. Raises `Rejected`.
 
-    With `inclusive` they are those of the last records that were read.
+    Set `inclusive` if they are the offsets of the last records read.
 
     >>> parse_offsets('{"0": 25, "1": 12}'), parse_offsets('{"0": 24}', inclusive=True)
     ({0: 25, 1: 12}, {0: 25})
@@ -47,7 +49,7 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
 
 
 def check_known(position: Mapping[int, int], known: Iterable[int], of: str) -> None:
-    """Raise `Rejected` if a partition of which something was read is not a `known` one."""
+    """Raise `Rejected` if any rows were read in a partition that is not in `known`."""
     there = sorted(known)
     for partition in sorted(position.keys() - there):
         if position[partition]:
@@ -63,13 +65,13 @@ def find_lookup_starts(
     ends: Mapping[int, int],
     cut: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Return from where each partition may have been read further than its committed offset.
+    """Return the offsets from which to search for further records that were read.
 
-    Consumers commit the offset after their last record, and what lies behind it may be markers and
-    aborted records alone. Only partitions are looked up that are below the `cut` asked for. One
-    without an offset begins at 0, unless records were deleted there: nobody knows who read those.
-    Raises `Rejected` for an offset below where the log began before it was committed, or beyond the
-    end.
+    Consumers commit the offset after their last record, but markers and aborted records may follow.
+    Only partitions below the requested `cut` are returned. A partition without an offset starts at
+    0, unless records were deleted there, because it is not known who read these.
+
+    Raises `Rejected` for an offset below the log's earlier begin, or beyond its end.
 
     >>> find_lookup_starts({0: 5, 1: 7}, {0: 0, 1: 0, 2: 3}, {0: 9, 1: 7, 2: 4}, {0: 8, 1: 7, 2: 4})
     {0: 5}

@@ -1,8 +1,8 @@
-"""How far a position is in each segment, in time, and which segment to read next (PDP-28).
+"""Compute how far a position has read each segment, in time, and which to read next (PDP-28).
 
-Marks are the index of time over segments, so nothing else is stored. The segment with the least
-time comes first. A reader that keeps to this order reads the events of all segments nearly in the
-order of their times; how nearly depends on how far apart the marks are, so no bound is promised.
+The marks are an index of time over segments, so nothing else is stored. The segment with the least
+time is read first, so a reader gets the events of all segments nearly in the order of their times.
+How nearly depends on the distance between marks, so there is no guarantee.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from noted_time.values import Succession
 
 
 class Lag(NamedTuple):
-    """How far a position is behind the last mark, in time: as a whole, and in each segment.
+    """How far a position is behind the last mark, in time.
 
-    `None` before the first mark, and if the position is before all marks that are kept. It does not
-    depend on the wall clock: it grows with each mark that the position does not reach, and is 0 at
-    the last cut.
+    The lag does not depend on the wall clock. It is 0 at the last cut, and `None` if there is no
+    mark or the position is before all kept marks.
     """
 
     behind: int | None
+    """The lag of the whole position."""
     segments: Mapping[int, int | None]
+    """The lag of each segment."""
 
 
 class SegmentTimes:
-    """Where a position stands in each segment, by the marks of one domain.
+    """The time up to which a position has read each segment, by the marks of one domain.
 
-    A sealed segment that was read to its end is not read again, and a successor is not read before
-    its predecessors are at their ends: naming it would imply that they are.
+    A sealed segment that was read to its end is not read again. A successor is read only after its
+    predecessors, because an offset in a successor implies that they were read to their ends.
 
     >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
     >>> cuts = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
@@ -45,7 +46,7 @@ class SegmentTimes:
     def __init__(
         self, history: MarkHistory, succession: Succession, position: Mapping[int, int]
     ) -> None:
-        """Look up the position, which need not be normalised."""
+        """Find the times of the position, which need not be normalised."""
         self._history = history
         self._succession = succession
         self._position: Mapping[int, int] = succession.normalise(position)
@@ -54,11 +55,11 @@ class SegmentTimes:
 
     @property
     def lowers(self) -> dict[int, int | None]:
-        """By segment the time below which all its events were read, `None` before all marks."""
+        """The time below which all events of each segment were read, `None` before all marks."""
         return self._lowers
 
     def lag(self) -> Lag:
-        """Return how far this is behind the last mark."""
+        """Return how far the position is behind the last mark."""
         last = self._history.last_lower
         if last is None:
             return Lag(None, dict.fromkeys(self._lowers))
@@ -66,10 +67,10 @@ class SegmentTimes:
         return Lag(find_largest_lag(behind.values()), behind)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
-        """Return the segments still to be read, in the order in which to read them.
+        """Return the segments that are not read to their ends, in the order in which to read them.
 
-        Segments before all marks come first, then those with the least time; at equal times
-        predecessors first, then those with most unread, then by id.
+        Segments before all marks come first, then the segments with the least time. At equal times,
+        predecessors come first, then the segments with most unread rows, then the lowest ids.
         """
         succession, position = self._succession, self._position
         last = self._history.last
@@ -87,15 +88,15 @@ class SegmentTimes:
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
         """Return the segment to read next, of these or of all.
 
-        `None` if none may be read now. A successor may be read once its predecessors were read to
-        their ends.
+        Returns `None` if no segment may be read now. A successor may be read once its predecessors
+        were read to their ends.
         """
         unread_before, position = self._succession.unread_before, self._position
         return next((s for s in self.order(among) if not unread_before(s, position)), None)
 
 
 def find_largest_lag(behind: Collection[int | None]) -> int | None:
-    """Return the largest lag of some segments, 0 for no segments; an unknown lag is the largest.
+    """Return the largest lag of segments, 0 without segments. An unknown lag is the largest.
 
     >>> find_largest_lag([3, 5]), find_largest_lag([3, None]), find_largest_lag([])
     (5, None, 0)

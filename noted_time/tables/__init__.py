@@ -1,6 +1,6 @@
-"""What tables are complete to, by the claims in their commits: of Delta and of Iceberg.
+"""Find the time to which Delta and Iceberg tables are complete, from the claims in their commits.
 
-A table is opened by deltalake or pyiceberg, or its history is given as rows of another engine.
+deltalake or pyiceberg opens the table, or another engine provides its history as rows.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 Table = str | Sequence[Mapping[str, Any]]
-"""A URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, or rows of a history."""
+"""A URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, or the rows of a history."""
 
 
 def complete_to(
     table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
 ) -> TableClaim | None:
-    """Return the claim of a table, `None` if nothing is claimed; `standing` says why.
+    """Return a table's claim, `None` if it has no valid claim; `standing` says why.
 
     See `standing` for the arguments and errors.
     """
@@ -44,26 +44,27 @@ def complete_to(
 def standing(
     table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
 ) -> TableClaim | NoClaim:
-    """Return what a table is complete to, or why that is not known.
+    """Return a table's claim, or the reason why it has none.
 
     `table` is ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``, or the rows of ``DESCRIBE HISTORY`` or
-    of Iceberg's ``snapshots``. `names` are those that must have claimed it: those that the table
-    expects, if not given. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg; the
-    present one if not given.
+    of Iceberg's ``snapshots``. `names` are the claims that are required, by default the names that
+    the table expects. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg, by
+    default the present one.
 
-    Raises `Rejected` for a table that does not exist and for rows that are no history. Raises
-    `Unreachable` if the table cannot be read now, and `ImportError` that says what to install.
+    Raises `Rejected` if the table does not exist or the rows are not a history. Raises
+    `Unreachable` if the table cannot be read now. Raises `ImportError` if a package must be
+    installed.
     """
     history = open_history(table, at) if isinstance(table, str) else history_of(table, at=at)
     return history.claim(tuple(names) if names is not None else None)
 
 
 def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> list[Claim]:
-    """Vouch for a table whose claims have ended, as it was looked at; returns what was committed.
+    """Vouch for a table whose claims have ended, and return the committed records.
 
-    `at` is the version or snapshot that was looked at. What changed rows after it, also beside this
-    call, ends the claims again. Raises as `standing`, and `Rejected` if no claim has ended, there
-    is no comment, or the table has no commit `at`.
+    `at` is the version or snapshot that was inspected. If rows change after it, even during this
+    call, the claims end again. Raises as `standing`. Raises `Rejected` if no claim has ended, the
+    comment is empty, or the table has no commit `at`.
     """
     if not comment.strip():
         raise Rejected("a claim is accepted with a comment: who vouches for the table, and why")
@@ -74,7 +75,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
 
 
 def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
-    """Return the commits after the last one that counted, which `accept` asks to look at.
+    """Return the commits to inspect before `accept`: all from the first one that ended a claim.
 
     Raises as `standing`.
     """

@@ -1,7 +1,7 @@
-"""The log of a Delta table, commit by commit, as its files have it.
+"""Read the log of a Delta table from its files, commit by commit.
 
-Delta's own list of a history passes over a commit that says nothing of itself, which is legal, and
-numbers the others by their position. The names of the files do not.
+A commit may legally contain no description of itself. Delta's own history skips such commits and
+numbers the others by position, whereas file names always contain the right version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOG_DIRECTORY = "_delta_log"
 FILES_AT_ONCE = 16
 CATALOG_COMMITS = "commits that a catalog manages"
 CATALOG_MANAGED = "catalog-managed"
-"""How deltalake's error names a table that it opens only for its catalog."""
+"""The term in deltalake's error for a table that it opens only through its catalog."""
 
 CATALOG_NOT_SUPPORTED = (
     "the commits of {} are kept by its catalog: reading or writing claims there is not possible yet"
@@ -31,10 +31,10 @@ _COMMIT_FILE = re.compile(r"(\d{20})\.json")
 
 
 class DeltaLog:
-    """The log of one table, which is read again only where it has changed.
+    """The log of one table. Only new and changed commits are read again.
 
-    A version is known by its file's size and time, too: after a restore from a backup another
-    commit may have its number.
+    Commits are compared by size and modification time, too, because a restore from a backup may
+    replace the commit of a version.
     """
 
     def __init__(self, location: str) -> None:
@@ -42,10 +42,10 @@ class DeltaLog:
         self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
 
     def history(self, at: int | str | None = None) -> TableHistory:
-        """Return all commits that are kept, up to the version `at`.
+        """Return all kept commits, up to the version `at`.
 
-        Raises `Rejected` if there is no such table or its catalog keeps its commits, `Unreachable`
-        if it cannot be read now, and `ModuleNotFoundError` without deltalake.
+        Raises `Rejected` if the table does not exist or its catalog manages its commits. Raises
+        `Unreachable` if the table cannot be read now, and `ModuleNotFoundError` without deltalake.
         """
         deltalake = import_module("deltalake")
         exceptions = import_module("deltalake.exceptions")
@@ -66,7 +66,7 @@ class DeltaLog:
         return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
 
     def exists(self) -> bool:
-        """Whether there is a table; raises `ModuleNotFoundError` without deltalake."""
+        """Return whether the table exists. Raises `ModuleNotFoundError` without deltalake."""
         return bool(import_module("deltalake").DeltaTable.is_deltatable(self._location))
 
     def _look(self) -> None:
@@ -91,7 +91,7 @@ class DeltaLog:
 
 
 def _parse_commit(text: bytes) -> Mapping[str, Any]:
-    """Return what a commit says of itself, an empty operation if it says nothing.
+    """Return a commit's description of itself, an empty operation if it has none.
 
     >>> _parse_commit(b'{"add": {"path": "a"}}')
     {'operation': ''}

@@ -1,7 +1,8 @@
-"""Histories of tables as rows, as each engine lists them.
+"""Parse the histories of tables from rows, as each engine lists them.
 
-Delta: `DESCRIBE HISTORY`, or `DeltaTable.history()` of deltalake. Iceberg: the metadata table
-`snapshots`, whose rows are joined with `refs` so that they say where the table is.
+For Delta, these are the rows of `DESCRIBE HISTORY`, or of deltalake's `DeltaTable.history()`. For
+Iceberg, they are the rows of the metadata table `snapshots`, joined with `refs` to find the table's
+present snapshot.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ SAME_ROWS_OPERATIONS = frozenset(
     SET TBLPROPERTIES|UNSET TBLPROPERTIES|UPDATE TABLE METADATA|UPDATE FIELD METADATA|
     UPGRADE PROTOCOL|CLUSTER BY|CREATE TABLE|UPDATE SCHEMA""".replace("\n    ", "").split("|")
 )
-"""What Delta calls operations that neither add nor remove data."""
+"""The Delta operations that neither add nor remove rows."""
 
 RENAME_OPERATION = "RENAME COLUMN"
-"""Ends the claims about the column, under its old and its new name; rows stay as they are."""
+"""Ends the claims about the column, under its old and its new name. The rows do not change."""
 
 APPEND_PARAMETERS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
-"""Operations that append under this parameter, and the parameter."""
+"""The operations that may append, and the parameter that says so."""
 
 EXPIRED_PARENT = -1
-"""The parent of a snapshot whose own is gone: pyiceberg names none when it expires snapshots."""
+"""The parent of a snapshot whose parent has expired. pyiceberg then reports no parent."""
 
 NOT_A_HISTORY = (
     "these rows are no history of a table: expected are those of DESCRIBE HISTORY (version, "
@@ -54,9 +55,9 @@ def history_of(
     at: int | str | None = None,
     table: str = "",
 ) -> TableHistory:
-    """Return the history that rows list, in any order; raises `Rejected` if they list none.
+    """Return the history in `rows`, in any order. Raises `Rejected` if they are not a history.
 
-    `at` is a version, or a snapshot, branch or tag; `table` is the table's own id, if it is known.
+    `at` is a version, or a snapshot, branch or tag. `table` is the table's id, if it is known.
 
     >>> claim = json.dumps({"complete_to": 50, "batch": ["q", 0], "id": "a"})
     >>> first = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "version": 0}
@@ -77,7 +78,6 @@ def history_of(
 def _build_delta_history(
     rows: Sequence[Row], properties: Mapping[str, str], at: int | str | None, table: str
 ) -> TableHistory:
-    """Return the history of a table of Delta; raises `Rejected` for a version that it lacks."""
     commits = sorted((parse_delta_commit(row) for row in rows), key=lambda each: each.id)
     if at is not None and commits:
         newest = commits[-1].id
@@ -88,7 +88,6 @@ def _build_delta_history(
 
 
 def parse_delta_commit(row: Row) -> Commit:
-    """Return the commit that a row of Delta's history is of."""
     try:
         version = int(row["version"])
     except (ValueError, TypeError) as error:
@@ -111,7 +110,6 @@ def parse_delta_commit(row: Row) -> Commit:
 
 
 def parse_iceberg_commit(row: Row) -> Commit:
-    """Return the commit that a row of Iceberg's snapshots is of."""
     operation, summary = str(row["operation"]), dict(row.get("summary") or {})
     changes: dict[str, Change] = {"append": "append", "replace": "none"}
     change = changes.get(operation, "other")
@@ -123,7 +121,7 @@ def parse_iceberg_commit(row: Row) -> Commit:
 
 
 def _parse_metadata(text: object) -> Row:
-    """Return the user's metadata of a commit of Delta, nothing if it is not a JSON object."""
+    """Return the user's metadata of a Delta commit, empty if it is not a JSON object."""
     try:
         found = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_RECORD else {}
     except (ValueError, RecursionError):
@@ -132,7 +130,7 @@ def _parse_metadata(text: object) -> Row:
 
 
 def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
-    """Return the snapshot that the table is at, `None` for a table without one."""
+    """Return the table's present snapshot, or the snapshot `at`. `None` for an empty table."""
     wanted = MAIN_BRANCH if at is None else at
     for row in rows:
         if row["snapshot_id"] == wanted or row.get("ref") == wanted:
@@ -147,7 +145,7 @@ def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
 
 
 def _list_ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
-    """Yield the commits from the last one back; a circle, which is no history, is cut."""
+    """Yield the commits from the last one back. A circle, which is invalid, ends the iteration."""
     seen: set[int] = set()
     while head is not None and head not in seen and head in commits:
         seen.add(head)

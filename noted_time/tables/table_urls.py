@@ -1,4 +1,4 @@
-"""Tables opened by deltalake and pyiceberg, as far as their history goes."""
+"""Open tables with deltalake and pyiceberg, and read their histories."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 def open_history(url: str, at: int | str | None = None) -> TableHistory:
     """Return the history of the table at a URL, up to the version, snapshot or branch `at`.
 
-    Raises `Rejected` if there is no such table, `Unreachable` if it cannot be read now, and
-    `ImportError` that says what to install.
+    Raises `Rejected` if the table does not exist, and `Unreachable` if it cannot be read now.
+    Raises `ImportError` if a package must be installed.
     """
     kind, location = split_url(url)
     open_one: Callable[[str, int | str | None], TableHistory] = HISTORY_READERS[kind]
@@ -32,7 +32,7 @@ def open_history(url: str, at: int | str | None = None) -> TableHistory:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Return kind and location; raises `Rejected` for a URL of another form.
+    """Return kind and location. Raises `Rejected` for a URL of another form.
 
     >>> split_url("iceberg:lake.db.flights")
     ('iceberg', 'lake.db.flights')
@@ -61,7 +61,7 @@ def _open_iceberg(location: str, at: int | str | None) -> TableHistory:
 
 
 def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
-    """Return the history of a table of pyiceberg."""
+    """Return the history of a pyiceberg table."""
     refs = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
     named = table.metadata.refs.get(at)
     current = table.metadata.current_snapshot_id
@@ -87,7 +87,7 @@ def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistor
 
 
 def _drop_stale_claims(commit: Commit, table: Any, schema_id: int | None) -> Commit:  # noqa: ANN401 - pyiceberg's
-    """Return a commit without what it claims of columns that are other ones now."""
+    """End the claims in a commit whose column has been renamed or dropped since."""
     claims = {
         name: claim
         if _find_field(table, schema_id, claim.time_of) == _find_field(table, None, claim.time_of)
@@ -98,7 +98,7 @@ def _drop_stale_claims(commit: Commit, table: Any, schema_id: int | None) -> Com
 
 
 def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  # noqa: ANN401 - pyiceberg's
-    """Return the id of a column in a schema, the present one if none is given or it is gone."""
+    """Return a column's id in a schema, by default in the present schema."""
     schema = table.schemas().get(schema_id, table.schema())
     try:
         return int(schema.find_field(column).field_id)
@@ -107,7 +107,7 @@ def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  
 
 
 def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
-    """Commit metadata without rows; raises `ImportError` that says what to install."""
+    """Commit metadata without rows. Raises `ImportError` if a package must be installed."""
     kind, location = split_url(url)
     try:
         if kind == "delta":
