@@ -31,7 +31,6 @@ class Connection:
         self._socket: socket.socket | None = None
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Store the socket of a new connection. TLS replaces the socket."""
         if event.endswith(SOCKET_EVENTS):
             self._socket = info["return_value"].get_extra_info("socket")
             if self.is_over:
@@ -40,7 +39,7 @@ class Connection:
     def end(self) -> None:
         """End the call in progress, and any later call as soon as it is connected.
 
-        Shutting a socket down wakes the thread that reads from it; closing it does not.
+        Unlike closing a socket, shutting it down wakes the thread that reads from it.
         """
         self.is_over = True
         if self._socket is not None:
@@ -52,7 +51,6 @@ class ConnectionPool:
     """A pool that grows to the largest number of simultaneous calls."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """Store the options for the httpx clients."""
         self._options = {**options, "limits": httpx.Limits(max_connections=1)}
         self._lock = threading.Lock()
         self._is_over = False
@@ -61,7 +59,6 @@ class ConnectionPool:
 
     @contextmanager
     def acquire(self, seconds: float) -> Iterator[Connection]:
-        """Yield a connection for one call, which ends after `seconds`."""
         with self._lock:
             if not self._idle:
                 self._idle.append(Connection(httpx.Client(**self._options)))
@@ -90,7 +87,7 @@ class ConnectionPool:
 
 
 class _DeadlineWatch:
-    """Ends calls that exceed their deadlines. The first call starts its thread, one per process."""
+    """Ends calls that exceed their deadlines, in one thread per process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

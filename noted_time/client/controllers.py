@@ -24,8 +24,8 @@ class Controllers:
     """The controllers of one database. Each answers for every stream.
 
     A client keeps asking the controller that answered last, or the owner of the stream that an
-    answer names. If that controller cannot be reached or cannot answer, the client asks each other
-    controller once. This is safe because repeating a note, report or question changes nothing.
+    answer names. If that controller fails, the client asks each other controller once. This is safe
+    because repeating a note, report or question changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
     >>> controllers.pass_over("http://a:7464")
@@ -53,10 +53,7 @@ class Controllers:
         return self.urls[self._at]
 
     def prefer(self, url: str | None) -> None:
-        """Ask this controller from now on, if it is one of `urls` and did not fail lately.
-
-        A controller that this client cannot reach may still be named as the owner by others.
-        """
+        """Ask this controller from now on, if it is one of `urls` and did not fail lately."""
         if url not in self.urls:
             return
         doubts = self._doubted.get(url, 0)
@@ -75,8 +72,8 @@ class Controllers:
 def build_authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the header with `token`, or with the environment's token. Empty without a token.
 
-    White space around the token is removed, because it is often read from a file. Raises `Rejected`
-    if the token has characters that a header cannot contain. The error does not repeat the token.
+    Raises `Rejected` if the token has characters that a header cannot contain. The error does not
+    repeat the token.
 
     >>> build_authorization(None, {}), build_authorization("", {ENVIRONMENT_VARIABLE: "nt_1_x"})
     ({}, {})
@@ -92,7 +89,6 @@ def build_authorization(token: str | None, environment: Mapping[str, str]) -> di
 
 
 def _check_url(url: str) -> None:
-    """Raise `Rejected` if the URL has no scheme, contains a user, or includes the API's path."""
     if "@" in url:  # do not repeat the URL: it may contain a password
         raise Rejected(
             "the URL of a controller cannot have a user or password: remove the part before the @"

@@ -125,7 +125,6 @@ def check_types(answer: dict[str, Any]) -> None:
 
 
 def _check_fields(of: str, found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Check the values of an object, and yield its nested objects and lists."""
     is_keyed = of in KEYED_FIELDS
     by_key = FIELD_TYPES["status"] if of == "states" else BY_KEY
     for key, value in found.items():

@@ -50,13 +50,11 @@ class PollingLoop(Closing):
         """Raise an error if notes that were refused since the last poll must end the loop."""
 
     def run(self) -> None:
-        """Poll until `stop` is called. Raises the error that ends the loop."""
         while not self._stopping.is_set():
             self._try_to_look()
             self._stopping.wait(self.poll_ms / 1000)
 
     def start(self) -> None:
-        """Poll in a thread until `close` is called."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -64,7 +62,6 @@ class PollingLoop(Closing):
         self._stopping.set()
 
     def check(self) -> None:
-        """Raise the error that ended the thread, if any."""
         if self.failure is not None:
             raise self.failure
 
@@ -109,7 +106,6 @@ class PollingLoop(Closing):
             self._is_away, self._back_since = False, None
 
     def _look_again(self, error: Recreated) -> None:
-        """Retry, unless the error is certain or has lasted ten seconds; then raise it."""
         now = clocks.monotonic()
         self._back_since = self._back_since or now
         if error.is_certain or now - self._back_since >= PATIENCE_S:

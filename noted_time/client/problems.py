@@ -37,10 +37,7 @@ _WORD_PATTERN = re.compile(r"[A-Za-z0-9_]+")
 def error_of(
     status: int, problem: Mapping[str, Any], *, stream: str, retry_after: str | None = None
 ) -> NotedTimeError:
-    """Return the exception for an answer.
-
-    `problem` is the decoded body, empty if there was none. `retry_after` is the header of that
-    name.
+    """Return the exception for an answer. `problem` is the decoded body, empty if there was none.
 
     >>> error_of(404, {"type": "unknown_stream"}, stream="flights").stream
     'flights'

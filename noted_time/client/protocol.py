@@ -79,8 +79,8 @@ class Reply:
     def read_body(self, stream: str) -> dict[str, Any]:
         """Return the JSON object in a controller's answer.
 
-        Raises the exception for a problem document. Raises `UnexpectedAnswer` if the answer is not
-        a controller's, such as a proxy's page, a redirect, or a field of a wrong type.
+        Raises the exception for a problem document, and `UnexpectedAnswer` if the answer is not a
+        controller's, such as a proxy's page.
 
         >>> Reply(200, {}, b'{"results": []}').read_body("flights")
         {'results': []}
@@ -104,7 +104,6 @@ class Reply:
         raise self.build_error() if isinstance(error, UnexpectedAnswer) else error
 
     def build_error(self, why: str = "") -> UnexpectedAnswer:
-        """Return the error for an answer that is not a controller's, with an excerpt."""
         kind = self.headers.get("content-type", "no type")
         to = self.headers.get("location")
         where = f" to {to[:SHOWN_CHARACTERS]}" if to else ""
@@ -133,7 +132,6 @@ class IncomingReply:
             )
 
     def add(self, part: bytes) -> None:
-        """Append a part of the body. Raises `UnexpectedAnswer` if the body is too large."""
         self._size += len(part)
         if self._size > MOST_BYTES:
             self._parts = self._parts[:1]
@@ -141,12 +139,10 @@ class IncomingReply:
         self._parts.append(part)
 
     def reply(self) -> Reply:
-        """Return the answer with the body received so far."""
         return Reply(self._status, self._headers, b"".join(self._parts))
 
 
 def build_unreachable(asked: AddressedQuestion, error: Exception) -> Unreachable:
-    """Return the error for a question without an answer."""
     where = asked.url + asked.question.path
     why = str(error) or type(error).__name__
     number, _, words = why.partition("] ")
@@ -158,7 +154,6 @@ def build_unreachable(asked: AddressedQuestion, error: Exception) -> Unreachable
 def ask(
     controllers: Controllers, question: Question
 ) -> Generator[AddressedQuestion, Reply, dict[str, Any]]:
-    """Ask the controllers as in `ask_in_turn`, and return the body of the answer."""
     return ask_in_turn(
         controllers, lambda: question, lambda reply: reply.read_body(question.stream)
     )
@@ -169,8 +164,8 @@ def ask_in_turn(
 ) -> Generator[AddressedQuestion, Reply, Result]:
     """Ask each controller once, until one answers, and return the result of `read`.
 
-    A reply may name the owner of the stream, which is asked from then on. If no controller answers,
-    raises the last `Unreachable`. Raises other errors of `read`.
+    A reply may name the owner of the stream, and later questions go to the owner. Raises the last
+    `Unreachable` if no controller answers.
     """
     away = Unreachable("no controller was asked")
     for _ in controllers.urls:

@@ -36,7 +36,6 @@ class Backoff:
     cap_s: float = 5.0
 
     def delay_s(self, failures: int, *, chance: float, retry_after_s: float | None = None) -> float:
-        """Return how long to wait after this number of consecutive failures, 1 or more."""
         step = min(self.cap_s, self.first_s * 2.0 ** min(failures - 1, 60))
         asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
         return asked + step * (0.5 + 0.5 * chance)
@@ -57,13 +56,11 @@ class Outage:
     """
 
     def __init__(self, who: str) -> None:
-        """Start without an outage. `who` begins each sentence."""
         self._who = who
         self._since: dict[str, float] = {}
         self._logged: set[str] = set()
 
     def record_failure(self, error: NotedTimeError, *, now: float, asker: str = "") -> str | None:
-        """Record that this asker got a refusal or no answer."""
         self._since.setdefault(asker, now)
         kind = kind_of(error)
         if kind in self._logged:
@@ -95,6 +92,5 @@ def kind_of(error: NotedTimeError) -> str:
 
 
 def delay_s(backoff: Backoff, failures: int, error: NotedTimeError, chance: float) -> float:
-    """Return how long to wait after consecutive failures, of which `error` is the last."""
     asked = error.retry_after_s if isinstance(error, Unreachable) else None
     return backoff.delay_s(failures, chance=chance, retry_after_s=asked)

@@ -55,20 +55,15 @@ class Transport:
         timeout_s: float = ANSWER_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Connect on the first question. `transport` replaces the network.
-
-        `url` may be several URLs, separated by commas. Raises `Rejected` for an invalid URL.
-        """
+        """Connect on the first question. `transport` replaces the network."""
         self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
         self._lines = ConnectionPool({"transport": transport, **_build_options(token, transport)})
 
     def ask(self, question: Question) -> dict[str, Any]:
-        """Return the body of the first controller's answer."""
         return self.run(ask(self.controllers, question))
 
     def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
-        """Run a generator of questions, and return its result."""
         return run(routine, self._send)
 
     def hang_up(self) -> None:
@@ -101,7 +96,7 @@ class Transport:
 
 
 class AsyncTransport:
-    """Connections to the controllers of one database, for asyncio. Raises as `Transport`."""
+    """Connections to the controllers of one database, for asyncio."""
 
     def __init__(
         self,
@@ -111,17 +106,14 @@ class AsyncTransport:
         timeout_s: float = ANSWER_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Connect on the first question. The arguments are as for `Transport`."""
         self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(transport=transport, **_build_options(token, transport))
 
     async def ask(self, question: Question) -> dict[str, Any]:
-        """Return the body of the first controller's answer."""
         return await self.run(ask(self.controllers, question))
 
     async def run(self, routine: Generator[AddressedQuestion, Reply, Result]) -> Result:
-        """Run a generator of questions, and return its result."""
         return await run_async(routine, self._send)
 
     async def close(self) -> None:
@@ -158,7 +150,6 @@ def _build_request(asked: AddressedQuestion, timeout_s: float) -> dict[str, Any]
 
 
 def _build_options(token: str | None, transport: object | None) -> dict[str, Any]:
-    """Return the options of an httpx client, sync or async, without its transport."""
     return {
         "headers": UNCOMPRESSED_HEADERS | build_authorization(token, os.environ),
         "limits": httpx.Limits(max_connections=None),

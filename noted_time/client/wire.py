@@ -109,7 +109,6 @@ def mark_from_wire(wire: Json) -> Mark:
 
 
 def complete_window_from_wire(wire: Json) -> CompleteWindow:
-    """Return the complete window in JSON. Raises `Rejected` if a field is missing."""
     try:
         return CompleteWindow(
             start=wire["start"],
@@ -130,14 +129,12 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
 
 
 def missing_from_wire(wire: Json) -> Missing:
-    """Return the missing writers in an answer about a window or a cut."""
     return Missing(
         *_read_writers(wire, "missing", MissingWriter), parse_int64(wire["missing_joined_later"])
     )
 
 
 def vouching_from_wire(wire: Json) -> VouchedBy:
-    """Return who vouches for a window or a cut, from an answer about it."""
     found = wire["vouched"]
     names = {"names": tuple(found["names"]), "not_vouching": not_vouching_from_wire(found)}
     vouched: VouchedBy = _read(VouchedBy, found | names)
@@ -145,17 +142,14 @@ def vouching_from_wire(wire: Json) -> VouchedBy:
 
 
 def not_vouching_from_wire(wire: Json, name: str = "not_vouching") -> tuple[NotVouching, ...]:
-    """Return the writers in an answer that do not vouch."""
     return tuple(_read(NotVouching, each) for each in wire[name])
 
 
 def late_from_wire(wire: Json) -> Late:
-    """Return the late writers in an answer about a window or a cut."""
     return Late(*_read_writers(wire, "late", LateWriter))
 
 
 def _read_writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:
-    """Return the writers in an answer, their number, and whether all of them are known."""
     writers = (_read(kind, each) for each in wire[name])
     return tuple(writers), wire[f"{name}_count"], wire[f"{name}_is_known"]
 
@@ -178,7 +172,6 @@ def _check_integer(segment: str, offset: object) -> int:
 
 
 def parse_int64(value: object) -> int:
-    """Return `value`. Raises `TypeError` if it is not an int64."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int)
@@ -189,7 +182,6 @@ def parse_int64(value: object) -> int:
 
 
 def parse_text(value: object) -> str:
-    """Return `value`. Raises `TypeError` if it is not a string."""
     if not isinstance(value, str):
         raise TypeError(f"{str(value)[:SHOWN_CHARACTERS]!r} is not a string")
     return value

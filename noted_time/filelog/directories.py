@@ -40,10 +40,7 @@ class LogDirectories:
         self._segments: Mapping[int, SegmentDirectory] = {}
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
-        """Return the directory of each segment, empty if the stream has no directory.
-
-        Raises `Rejected` for an archive in an unsupported layout, and `OSError`.
-        """
+        """Return the directory of each segment. Raises `Rejected` for an unsupported layout."""
         known = self._segments
         try:
             for names in self._listed.list_changes():
@@ -73,8 +70,7 @@ class SegmentDirectory:
         """Yield all files and the new files (name → start offset) if the entries may have changed.
 
         The new files are in the order of their offsets. If the caller raises before it requests the
-        next item, the files are new again at the next call. Raises `Rejected` for a foreign file,
-        and `OSError`.
+        next item, they are new again at the next call. Raises `Rejected` for a foreign file.
         """
         known = self._starts
         for names in self._listed.list_changes():
@@ -102,7 +98,7 @@ class _CachedListing:
         self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
 
     def list_changes(self) -> Iterator[list[str]]:
-        """Yield the entries, unless the directory is unchanged since a caller processed them."""
+        """Yield the entries, unless a caller has processed them and they have not changed."""
         now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
         if changed_ns != self._changed_ns:

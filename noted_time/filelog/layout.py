@@ -75,7 +75,6 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
 
 
 def parse_start(path: Path, stream: str, segment: int) -> int:
-    """Return the start offset in a file's name. Raises `UnreadableFile` if there is none."""
     start = start_of(path.name, stream, segment)
     if start is None:
         raise UnreadableFile(path, f"not a file of stream {stream!r}, segment {segment}")

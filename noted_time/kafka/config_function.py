@@ -19,8 +19,7 @@ calls the named function instead.
 def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the configuration with the settings that its `FUNCTION_SETTING` returns.
 
-    Raises `Rejected` if the function cannot be imported, raises an error, or does not return a
-    mapping.
+    Raises `Rejected` if the function fails.
     """
     if FUNCTION_SETTING not in config:
         return config

@@ -66,7 +66,6 @@ REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \
 
 
 def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that concern the connection of any librdkafka client."""
     own = {
         k: v
         for k, v in config.items()
@@ -76,7 +75,7 @@ def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TokenCalls:
-    """Calls an `oauth_cb`, and keeps its error, because librdkafka does not report the error."""
+    """Calls an `oauth_cb`, and keeps its error, which librdkafka does not report."""
 
     def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
         self.ask = ask
@@ -93,10 +92,10 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Return a client of librdkafka. If it has an `oauth_cb`, the client has its first token.
+    """Return a client of librdkafka, with its first token if it has an `oauth_cb`.
 
-    A separate thread renews the token. Raises `Rejected` if librdkafka refuses the configuration,
-    and `Unreachable` if there is no first token within ten seconds.
+    Raises `Rejected` if librdkafka refuses the configuration, and `Unreachable` if there is no
+    first token within ten seconds.
     """
     settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
@@ -129,7 +128,6 @@ class Cluster:
         self.connect()
 
     def connect(self) -> None:
-        """Create a new client, which connects on its first call."""
         self._errors: dict[int, KafkaError] = {}
         told = {**self.settings, "error_cb": self._record_error}
         self.admin = create_client(AdminClient, told)

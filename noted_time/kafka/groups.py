@@ -58,11 +58,11 @@ class GroupOffsets:
         """Return how far the group has read, exact only below the `cut`, if there is one.
 
         A partition counts as read up to the first record that a read_committed reader finds at or
-        after its committed offset, at most to its end. If the topic is or may be compacted, only
-        the committed offset counts, because removed records may not have been read.
+        after its committed offset. If the topic may be compacted, only the committed offset counts,
+        because removed records may not have been read.
 
-        Raises `NothingKnown` if the group has committed nothing of the topic. Raises `Rejected` for
-        offsets that cannot belong to the topic, and for offsets below deleted records.
+        Raises `NothingKnown` if the group has committed nothing of the topic, and `Rejected` for
+        offsets that cannot belong to the topic or are below deleted records.
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
@@ -103,7 +103,6 @@ class GroupOffsets:
         return True
 
     def _fetch_committed(self) -> dict[int, int]:
-        """Return the committed offset of each partition of the topic that has one."""
         group, name = self._group, self._topic.name
         until = clocks.monotonic() + GROUP_LOAD_S
         while (listed := self._list_offsets(until)) is None:
@@ -142,10 +141,7 @@ class GroupOffsets:
         return answer.topic_partitions or []
 
     def _is_share_group(self) -> bool:
-        """Return whether the group exists but is not a group of consumers, Connect or Streams.
-
-        Returns false if this is not known.
-        """
+        """Return whether the group exists, but not as a group of consumers, Connect or Streams."""
         admin, group = self._cluster.admin, self._group
         try:
             with warnings.catch_warnings(

@@ -38,7 +38,6 @@ class NotedRecord:
 
     @property
     def value(self) -> bytes:
-        """The value of the Kafka record."""
         names = ("stream", "stream_id", "domain", "topic_id")
         wire = {name: getattr(self, name) for name in names} | mark_to_wire(self.mark)
         return json.dumps(wire, separators=(",", ":")).encode()

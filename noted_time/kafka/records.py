@@ -44,8 +44,8 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
 class TopicReader(Closing):
     """Reads the records of a topic as read_committed consumers do, without a group.
 
-    `position` has the exclusive offset to which each partition was read. `unusable` is the number
-    of records skipped because they have no readable time. Call `close` at the end.
+    `position` has the exclusive offset after the last read record of each partition. `unusable`
+    counts the skipped records, which have no readable time.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -88,19 +88,15 @@ class TopicReader(Closing):
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:
-        """Return the partitions that were not read up to these ends."""
         return [partition for partition, end in ends.items() if self.position[partition] < end]
 
     def read(
         self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
     ) -> Iterator[tuple[int, int, Message]]:
-        """Yield partition, offset and record until all partitions are read to these ends.
+        """Yield partition, offset and record up to these ends, for at most `for_s` seconds.
 
-        It reads for at most `for_s` seconds; the next call continues. Records that were deleted
-        before they were read are logged.
-
-        Raises `Recreated` if a partition was already read beyond its end, and `Unreachable` if
-        Kafka refuses the read.
+        Records that were deleted before they were read are logged. Raises `Recreated` if a
+        partition was already read beyond its end, and `Unreachable` if Kafka refuses the read.
         """
         position, until = self.position, clocks.monotonic() + for_s
         for each, end in ends.items():
@@ -143,7 +139,6 @@ class TopicReader(Closing):
         return None
 
     def _skip_deleted(self, partition: int) -> None:
-        """Continue at the first record that still exists."""
         name, at = self._topic.name, self.position[partition]
         begin = self._topic.begins().get(partition)
         if begin is None:

@@ -100,19 +100,13 @@ class TopicLook:
 
 
 class Topic:
-    """A topic of the cluster that `config` connects to.
+    """A topic of the cluster that `config` connects to. Only connection settings are used.
 
-    `config` may be for a producer or consumer of librdkafka. Only its connection settings are used.
-
-    Each call raises `Rejected` if the topic does not exist or may not be described. It raises
+    Each call raises `Rejected` if the topic does not exist or may not be described, and
     `Unreachable` if no broker answers before the timeout.
     """
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
-        """Connect on the first call. Raises `Rejected` for an invalid configuration.
-
-        Raises `Unreachable` if its `oauth_cb` returns no token within ten seconds.
-        """
         self.name = name
         self.id: str | None = None
         """The id at the last `look_again`, `None` before, and if the broker has no topic ids."""
@@ -120,7 +114,6 @@ class Topic:
 
     @property
     def connection(self) -> Mapping[str, Any]:
-        """The settings of the configuration that any client of librdkafka accepts."""
         return self._cluster.settings
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
@@ -137,9 +130,8 @@ class Topic:
     ) -> TopicLook:
         """Return the topic's id and ends. No record is read.
 
-        With `committed`, the ends are those of read_committed readers: below the oldest open
-        transaction. Otherwise the ends, like all timestamps, include uncommitted and aborted
-        records. `high` and `newest` request the fields of that name.
+        With `committed`, the ends are below the oldest open transaction, as for read_committed
+        readers. Otherwise the ends, like all timestamps, include uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
         above = (
@@ -170,7 +162,6 @@ class Topic:
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def check_leaders(self, leaderless: Collection[int]) -> None:
-        """Raise `Unreachable` if any partitions have no leader that answers."""
         if leaderless:
             raise self.build_leaderless(leaderless)
 
@@ -179,7 +170,6 @@ class Topic:
         return Unreachable(f"Kafka topic {self.name!r} has no leader for partitions {numbers}")
 
     def create(self, settings: Mapping[str, str]) -> None:
-        """Create the topic with one partition. Raises `Unreachable` if it cannot be created now."""
         new = NewTopic(self.name, 1, config=dict(settings))
         try:
             self._cluster.admin.create_topics([new], request_timeout=TIMEOUT_S)[self.name].result()
@@ -194,16 +184,16 @@ class Topic:
         return _take_offsets(self._list_offsets(partitions, EARLIEST_OFFSET))
 
     def offsets_at(self, time_ms: int) -> Mapping[int, int]:
-        """Return the offset of each partition's first record with a timestamp >= `time_ms`.
+        """Return the first offset with a timestamp >= `time_ms` in each partition, or its end.
 
         Kafka searches by the largest timestamp so far, so all records before this offset have lower
-        timestamps. If there is no such record, the offset is the partition's end.
+        timestamps.
         """
         ends = self.look().ends
         return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
-        """Return the largest timestamp (ms) of each partition that has one. No record is read.
+        """Return the largest timestamp (ms) of each partition that has one.
 
         Uncommitted and aborted records are included.
         """
@@ -217,16 +207,13 @@ class Topic:
         return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
     def operations(self) -> frozenset[str]:
-        """Return the operations that this client may perform on the topic, such as READ."""
         found = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
         return frozenset(each.name for each in found.authorized_operations or ())
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
-        """Return the topic's settings, with the brokers' values as defaults."""
         return self._fetch_settings(ResourceType.TOPIC, self.name, timeout_s)
 
     def broker_settings(self) -> list[Mapping[str, str]]:
-        """Return the settings of each available broker."""
         try:
             brokers = self._cluster.admin.list_topics(self.name, TIMEOUT_S).brokers
         except KafkaException as error:
@@ -253,9 +240,8 @@ class Topic:
     ) -> tuple[str | None, dict[int, int]]:
         """Return the topic's id, and the number of in-sync replicas of each partition.
 
-        A client sends this request to the broker that it knows as the controller, with KRaft any
-        broker. If that broker stops, the client fails for minutes, but a new client finds another
-        broker.
+        If the broker that answers such requests stops, the client fails for minutes, but a new
+        client finds another broker.
         """
         try:
             return self._describe(timeout_s / 2)
@@ -286,10 +272,7 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        """Return the requested offset of each partition whose leader answers, -1 if there is none.
-
-        If a broker stops meanwhile, librdkafka may return an invalid offset without an error.
-        """
+        """Return an offset of each partition whose leader answers, -1 for none."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not asked:

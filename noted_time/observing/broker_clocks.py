@@ -39,7 +39,7 @@ MOST_STAMPS = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerLook:
-    """The result of a poll, with its fields in the order in which they must be read."""
+    """The result of a poll. The fields are in the order of reading."""
 
     now: int
     under_replicated: AbstractSet[int]
@@ -66,7 +66,6 @@ class _Partition:
     above: deque[Stamp] = field(default_factory=deque)
 
     def add_stamp(self, record: Stamp) -> None:
-        """Store a stamp until the end has passed its record."""
         if record.offset < self.begin or (self.above and record.offset <= self.above[-1].offset):
             return
         self.above.append(record)
@@ -74,7 +73,6 @@ class _Partition:
             self.above = deque(list(self.above)[::-2][::-1])
 
     def reach(self, end: int) -> None:
-        """Apply the stamps of records below the end."""
         self.end = end
         while self.above and self.above[0].offset < end:
             self.time = self.above.popleft().time
@@ -114,9 +112,8 @@ class BrokerClocks:
         """Record a poll, and return the offsets in each partition whose stamps are in doubt.
 
         Stamps are in doubt if records became visible, but the newest stamp is below `noted` or
-        belongs to an older record. The leader's clock is then behind, or the largest stamp is a
-        producer's. The doubt remains until the newest stamp of these records is passed to
-        `correct`.
+        belongs to an older record. The leader's clock is then behind, or a producer set the largest
+        stamp. The doubt remains until the newest stamp of these records is passed to `correct`.
         """
         self._now = look.now
         lagging = self._under_replicated | look.under_replicated

@@ -36,10 +36,7 @@ class GrowingEnds:
     log: str = "the log"
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Record the ends, and return the ends of segments that are not empty.
-
-        Raises `Recreated` with the segment if an end went back.
-        """
+        """Record the ends, and return those above 0. Raises `Recreated` if an end went back."""
         found = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
             now = found.get(segment, 0)
@@ -51,7 +48,6 @@ class GrowingEnds:
         return found
 
     def reach(self, ends: Mapping[int, int]) -> None:
-        """Record that the segments reach at least these ends."""
         seen = dict(self.seen)
         join_into(seen, ends)
         self.seen = seen
@@ -61,8 +57,7 @@ class GrowingEnds:
 class Look:
     """Computes the notes of a process that polls a log every `poll_ms`.
 
-    `skew_ms` is subtracted from each time; it is how far the clock may be ahead of other clocks.
-    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below 0.
+    `skew_ms`, how far the clock may be ahead of other clocks, is subtracted from each time.
 
     >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
     >>> note = look.due(5000, {0: 12})
@@ -97,8 +92,8 @@ class Look:
         """Return the note of a poll at `now` (ms) that found these `ends`, or `None`.
 
         A note is due if the ends have changed, or if the last noted time is `max_lag_ms` old. No
-        note is due while the clock is behind the last noted time. Raises `Recreated` with the
-        segment if an end went back.
+        note is due while the clock is behind the last noted time. Raises `Recreated` if an end went
+        back.
         """
         found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last

@@ -48,7 +48,7 @@ class NewestTimes:
 
         `newest` has the record with the largest timestamp of each segment, and `ends` the ends of
         the visible records. Segments in `active` have invisible records. A time is `None` if it is
-        not known, and at most `now`: a future record counts as present.
+        not known, and at most `now`.
         """
         found: dict[int, int | None] = {}
         for segment, end in ends.items():

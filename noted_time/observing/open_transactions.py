@@ -38,9 +38,9 @@ class OpenTransactions:
         return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
 
     def find_active(self, high: Mapping[int, int], position: Mapping[int, int]) -> set[int]:
-        """Return the segments that are not idle, even if a poll found no new records in them.
+        """Return the segments that were not read up to the high watermark, now or at the last poll.
 
-        They were not read up to the high watermark at the last poll or at this one.
+        They are not idle, even if a poll found no new records in them.
 
         >>> open_transactions = OpenTransactions()
         >>> [open_transactions.find_active({0: 9}, {0: read}) for read in (4, 9, 9)]

@@ -20,7 +20,8 @@ def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
     """Return the time (ms) that a changefeed's record resolves, `None` for other records.
 
     Later rows in the same partition changed at or after that time, except repeated rows. A resolved
-    record has no key, and no other top-level field:
+    record has no key, and no other top-level field. The second form is used by the envelopes
+    `bare`, `row` and `enriched`.
 
     >>> read_resolved_time(None, b'{"resolved":"1790000000123456789.0000000000"}')
     1790000000123
@@ -28,8 +29,7 @@ def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
     1790000000123
     >>> read_resolved_time(b"[7]", b'{"after":{"id":7,"resolved":"no"}}')
 
-    The second form is used by the envelopes `bare`, `row` and `enriched`. Raises `Rejected` for
-    other records without a key that contain `resolved`; another tool may have written them.
+    Raises `Rejected` for other records without a key that contain `resolved`.
     """
     if key or value is None or RESOLVED_FIELD not in value:
         return None

@@ -23,12 +23,10 @@ class Seen:
 
 
 def find_log_id(look: Callable[[], Seen]) -> str | None:
-    """Return the `log_id` of a log's poller, `None` if the poller has none or not yet."""
     found: str | None = getattr(look, "log_id", None)
     return found
 
 
 def count_unusable(look: object) -> int:
-    """Return how many records a log's poller skipped because of their times."""
     unusable: int = getattr(look, "unusable", 0)
     return unusable

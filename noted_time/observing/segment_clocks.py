@@ -27,11 +27,10 @@ class SegmentClocks:
     """The clocks of a log's segments. `now` is in ms of a monotonic clock.
 
     Each step returns its changes in order: a new, higher time, then `"idle"` if the last active
-    segment became idle. After that nothing changes until the next event.
+    segment became idle.
 
     A segment becomes idle `idle_timeout_ms` after its last event, or after it was added; 0 means
-    never. `delay_ms` is how far events of a segment may be out of order. Raises `Rejected` if
-    either is negative.
+    never. `delay_ms` is how far events of a segment may be out of order.
 
     >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
     >>> clocks.add(0, now=0), clocks.add(1, now=0)
@@ -54,12 +53,10 @@ class SegmentClocks:
 
     @property
     def time(self) -> int | None:
-        """The time of the log, `None` if there is none yet."""
         return self._time
 
     @property
     def is_idle(self) -> bool:
-        """Whether no segment was active at the last step."""
         return self._idle
 
     def find_without_time(self, *, now: int) -> list[int]:
@@ -75,14 +72,12 @@ class SegmentClocks:
         return sorted(each for each in without if not self._has_expired(self._clocks[each], now))
 
     def add(self, segment: int, *, now: int) -> list[Outcome]:
-        """Add a segment, and wait for it from now on. Known segments are not changed."""
         if segment not in self._clocks:
             self._clocks[segment] = _Clock(now)
             self._idle = False
         return []
 
     def remove(self, segment: int, *, now: int) -> list[Outcome]:
-        """Remove a segment, and do not wait for it any more."""
         self._clocks.pop(segment, None)
         return self.tick(now=now)
 
@@ -102,7 +97,6 @@ class SegmentClocks:
         return self._step(now, cap=None)
 
     def tick(self, *, now: int) -> list[Outcome]:
-        """Advance the clocks without an event."""
         return self._step(now, cap=None)
 
     def _take(self, segment: int, time: int | None, now: int) -> None:
@@ -130,7 +124,6 @@ class SegmentClocks:
         return 0 < self._idle_timeout_ms <= now - clock.active_at
 
     def _advance(self, time: int | None, cap: int | None) -> list[Outcome]:
-        """Set the time of the log if it is later than before."""
         if time is not None and cap is not None:
             time = min(time, cap)
         if time is None or (self._time is not None and time <= self._time):

@@ -37,8 +37,8 @@ FIRST_TIMES = 1000
 class TimeForm:
     """The unit of numeric times, and the time zone of text without one.
 
-    Without a unit, numbers are Unix ms, unless `find_doubt` finds a reason against it. Text without
-    a time zone is rejected unless there is a `zone`. If an hour occurs twice, the first is meant.
+    Without a unit, numbers are Unix ms. Text without a time zone is rejected unless there is a
+    `zone`. If an hour occurs twice, the first is used.
     """
 
     unit: Unit | None = None
@@ -72,10 +72,7 @@ class TimeForm:
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
     def infer_unit(self, name: str, values: Iterable[object]) -> TimeForm:
-        """Return the form with its unit, after checking the first times of a field.
-
-        Raises `NotObservable` if `find_doubt` finds a reason against Unix ms.
-        """
+        """Return the form with its unit. Raises `NotObservable` if `find_doubt` has a reason."""
         doubt = find_doubt(name, values) if self.unit is None else None
         if doubt is not None:
             raise NotObservable(doubt)
@@ -102,7 +99,7 @@ IN_MS = TimeForm("ms")
 
 
 def find_doubt(name: str, values: Iterable[object]) -> str | None:
-    """Return why the first times of a field are not taken as Unix ms, `None` if they are.
+    """Return why the first times of a field cannot be Unix ms, `None` if they can.
 
     The reason is that most of the numbers are outside 1971 to 2199. Text is not checked.
 

@@ -24,7 +24,7 @@ Reason = Literal["reported", "watermark_lag", "behind"]
 
 @dataclass(frozen=True, slots=True)
 class BacklogPolicy:
-    """The conditions under which a reader has a backlog.
+    """The conditions for a backlog.
 
     Raises `Rejected` for a threshold below 1 or an unknown rule:
 
@@ -104,11 +104,9 @@ class Backlog:
         """Return whether there is a backlog now, and store the result.
 
         - `now_ms`: the wall clock.
-        - `lower`: the reader's lower, `None` if it has none.
-        - `last_lower`: the stream's last lower, `None` if it has none.
-        - `idle`: whether no writer is live, so that the lag behind the wall clock does not count.
-        - `first_lower`: the lower that a reader without a lower reaches first. The reader is at
-          least as far behind.
+        - `lower`, `last_lower`: the reader's lower and the stream's last lower, or `None`.
+        - `idle`: whether no writer is live. The lag behind the wall clock then does not count.
+        - `first_lower`: the lower that a reader without a lower reaches first.
 
         >>> Backlog(BacklogPolicy(watermark_lag_ms=1000)).look(
         ...     1357034400000, None, 1357034400000, first_lower=1356998400000
@@ -135,7 +133,6 @@ class Backlog:
 def update_state(
     before: BacklogState, now_ms: int, because: Iterable[Reason], *, caught_up: bool = False
 ) -> BacklogState:
-    """Return the next state. Its `since` stays the same while the flag does."""
     reasons = tuple(because)
     is_new = before.since is None or before.backlog != bool(reasons)
     since = now_ms if is_new else before.since
@@ -172,7 +169,6 @@ def _is_behind(threshold_ms: int, lower: int | None, last_lower: int | None) -> 
 
 
 def add_reported(state: BacklogState, *, reported: bool | None) -> BacklogState:
-    """Return the state with the reader's latest report."""
     if not reported or "reported" in state.because:
         return state
     return replace(state, backlog=True, because=("reported", *state.because))

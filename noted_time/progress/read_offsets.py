@@ -12,10 +12,7 @@ from noted_time.values import MAX_INT64, Rejected
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """How far a log was read: exclusive offsets by partition (segment).
-
-    Partitions that are not in `position` were not read.
-    """
+    """Exclusive offsets by partition (segment). Other partitions were not read."""
 
     position: Mapping[int, int]
     by: str = ""
@@ -65,11 +62,11 @@ def find_lookup_starts(
     ends: Mapping[int, int],
     cut: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Return the offsets from which to search for further records that were read.
+    """Return the offsets where a search for more records that were read must start.
 
     Consumers commit the offset after their last record, but markers and aborted records may follow.
     Only partitions below the requested `cut` are returned. A partition without an offset starts at
-    0, unless records were deleted there, because it is not known who read these.
+    0, unless records were deleted there.
 
     Raises `Rejected` for an offset below the log's earlier begin, or beyond its end.
 

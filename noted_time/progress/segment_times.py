@@ -15,10 +15,10 @@ from noted_time.values import Succession
 
 
 class Lag(NamedTuple):
-    """How far a position is behind the last mark, in time.
+    """How far a position is behind the last mark, in time, regardless of the wall clock.
 
-    The lag does not depend on the wall clock. It is 0 at the last cut, and `None` if there is no
-    mark or the position is before all kept marks.
+    The lag is 0 at the last cut, and `None` if there is no mark or the position is before all kept
+    marks.
     """
 
     behind: int | None
@@ -28,7 +28,7 @@ class Lag(NamedTuple):
 
 
 class SegmentTimes:
-    """The time up to which a position has read each segment, by the marks of one domain.
+    """The time of a position in each segment, by the marks of one domain.
 
     A sealed segment that was read to its end is not read again. A successor is read only after its
     predecessors, because an offset in a successor implies that they were read to their ends.
@@ -46,7 +46,6 @@ class SegmentTimes:
     def __init__(
         self, history: MarkHistory, succession: Succession, position: Mapping[int, int]
     ) -> None:
-        """Find the times of the position, which need not be normalised."""
         self._history = history
         self._succession = succession
         self._position: Mapping[int, int] = succession.normalise(position)
@@ -55,7 +54,7 @@ class SegmentTimes:
 
     @property
     def lowers(self) -> dict[int, int | None]:
-        """The time below which all events of each segment were read, `None` before all marks."""
+        """The time of each segment: all events below it were read. `None` before all marks."""
         return self._lowers
 
     def lag(self) -> Lag:
@@ -67,7 +66,7 @@ class SegmentTimes:
         return Lag(find_largest_lag(behind.values()), behind)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
-        """Return the segments that are not read to their ends, in the order in which to read them.
+        """Return the segments that are not read to their ends, in reading order.
 
         Segments before all marks come first, then the segments with the least time. At equal times,
         predecessors come first, then the segments with most unread rows, then the lowest ids.

@@ -1,4 +1,4 @@
-"""Decide which claims in a table's history are still valid, and up to which time.
+"""Decide which claims in a table's history are still valid.
 
 A claim is about the rows that were committed before it. It stays valid while later commits keep
 these rows, and ends with the first commit that may have changed them. The rule is the same for
@@ -16,7 +16,7 @@ from noted_time.values import MIN_INT64, Claim, Rejected, format_time, list_expe
 Steps = tuple[tuple[int, int], ...]
 
 Change = Literal["append", "none", "other"]
-"""What a commit does to earlier rows: it adds rows, changes nothing, or may change rows."""
+"""The effect of a commit on earlier rows: adds rows, changes nothing, or may change rows."""
 
 NOT_CLAIMED = "no commit has a claim"
 HISTORY_EXPIRED = "its claims are in history that has expired"
@@ -50,7 +50,6 @@ class Commit:
         return f"{self.operation or 'a change'} in version {self.id}"
 
     def renames(self, column: str) -> bool:
-        """Return whether the commit renames or drops this column."""
         return any(f"{column}.".startswith(f"{each}.") for each in self.renamed)
 
 
@@ -71,12 +70,12 @@ class Standing:
     is_foreign: bool = False
     """Whether others appended rows after the name's first record."""
     steps: Steps = ()
-    """The indexes in the history at which `complete_to` changed, and its values there."""
+    """The indexes in the history where `complete_to` changed, and its new values."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableClaim:
-    """The time to which a table is complete: the least of the expected names' claims."""
+    """The completeness of a table: the least time of the expected names' claims."""
 
     complete_to: int
     """In Unix ms."""
@@ -91,7 +90,7 @@ class TableClaim:
 
     @property
     def since(self) -> int | None:
-        """The time (Unix ms) below which rows may have been deleted before a query began.
+        """Rows before this time (Unix ms) may have been deleted before a query began.
 
         `None` if it is not known for one of the claims.
         """
@@ -100,7 +99,6 @@ class TableClaim:
 
     @property
     def missing_writers(self) -> list[str]:
-        """The missing writers of all claims."""
         return sorted({name for each in self.claims.values() for name in each.missing or ()})
 
     @property
@@ -121,10 +119,7 @@ class TableClaim:
             raise Rejected(f"nothing is claimed to {format_time(time)}: {self.gone}")
 
     def version_at(self, time: int) -> int | None:
-        """Return the first version that is complete to `time` (Unix ms), for time travel.
-
-        Return `None` if no version in the kept history is.
-        """
+        """Return the first version that is complete to `time` (Unix ms), or `None`."""
         return next((at for at, complete_to in self.steps if complete_to >= time), None)
 
 
@@ -168,7 +163,6 @@ class TableHistory:
 
     @property
     def version(self) -> int | None:
-        """The id of the last commit, `None` if there is none."""
         return self.commits[-1].id if self.commits else None
 
     def records(self, commit: Commit) -> Mapping[str, Claim]:
@@ -188,7 +182,6 @@ class TableHistory:
         }
 
     def standings(self) -> dict[str, Standing]:
-        """Return the state of each name's claim after the last commit."""
         return _Fold(self).standings
 
     def claim(self, names: Iterable[str] | None = None) -> TableClaim | NoClaim:
@@ -220,7 +213,7 @@ def _combine_claims(found: Mapping[str, Standing], commits: Sequence[Commit]) ->
 
 
 def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[tuple[int, int]]:
-    """Yield the commits at which the least time of all names rose, and that time."""
+    """Yield the commits where the least time of all names rose, and that time."""
     now: dict[int, int] = {}
     least: int | None = None
     for place, name, time in sorted((at, n, t) for n, steps in enumerate(names) for at, t in steps):
@@ -286,7 +279,6 @@ class _Fold:
                 steps.append((place, each.complete_to))
 
     def _apply_record(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
-        """Return a claim's state after a commit that contains a record of its name."""
         takes_over = claim.starts or bool(claim.accepted)
         is_of_another = before.claim is not None and claim.query != before.claim.query
         if claim.unreadable or (is_of_another and not takes_over):
@@ -313,7 +305,7 @@ class _Fold:
         return replace(standing, is_foreign=True) if is_foreign else standing
 
     def _find_doubt(self, before: Standing, claim: Claim) -> str:
-        """Return why a record's predecessor cannot be relied on, `""` if it can."""
+        """Return why a record's predecessor cannot be relied on, or `""`."""
         if claim.starts:
             return ""
         if claim.accepted:
@@ -329,7 +321,7 @@ class _Fold:
         return HISTORY_EXPIRED if seen is None or self._changed_at > seen else ""
 
     def _find_doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
-        """Return why an operator's acceptance does not cover the present table, `""` if it does."""
+        """Return why an operator's acceptance does not cover the present table, or `""`."""
         place = None if claim.after is None else self._places.get(claim.after)
         if place is None:
             return (

@@ -1,4 +1,4 @@
-"""Decide what a query may claim when it commits a batch to a table.
+"""Decide which claim a query may commit with a batch.
 
 A table's history does not show that an older state was restored, that the table was created again,
 or that a batch was never written. So the committer stores each record alongside the query's
@@ -40,7 +40,7 @@ MANY_NAMES = "the table has claims under {} names, of which a commit can carry {
 
 @dataclass(frozen=True, slots=True)
 class RememberedBatch:
-    """The records of a batch that the committer stored before it wrote the batch."""
+    """The records that the committer stored before it wrote a batch."""
 
     batch: int
     records: Mapping[str, Claim]
@@ -94,9 +94,8 @@ def prepare_commit(
     ended, or batches of the query may be missing from the table, the record claims nothing and
     states the reason.
 
-    Raises `Rejected` if the table has more names than a record can contain, or if the name belongs
-    to another query. With `start_over` the query takes the name over; this works once for each
-    query.
+    Raises `Rejected` if the table has too many names, or if the name belongs to another query. With
+    `start_over` the query takes the name over; this works once for each query.
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())
@@ -128,14 +127,13 @@ def prepare_commit(
 
 
 def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
-    """Return whether the query has no earlier record under this name."""
     records = [history.records(each).get(claim.name) for each in history.commits]
     is_known = any(record is not None and record.query == claim.query for record in records)
     return not is_known and all(each.batch >= claim.batch for each in memory)
 
 
 def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
-    """Return why committed rows may be missing from the table, `""` if none can be."""
+    """Return why committed rows may be missing from the table, or `""`."""
     before = [each for each in memory if each.batch < claim.batch]
     last = max(before, key=lambda each: each.batch, default=None)
     if last is None and claim.batch > 0:
@@ -155,7 +153,7 @@ def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[Remem
 def build_acceptance(
     history: TableHistory, comment: str, names: Iterable[str] = (), *, at: int
 ) -> list[Claim]:
-    """Return the records by which an operator vouches for a table as of the commit `at`.
+    """Return records with an operator's acceptance of a table as of the commit `at`.
 
     Each record repeats the last time claimed under its name. It is valid if all commits between
     `at` and the record's own commit keep the earlier rows.

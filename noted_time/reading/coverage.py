@@ -48,7 +48,7 @@ class Coverage:
     """Below this time, newcomers may have been counted before they were deleted."""
 
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
-        """Return what a mark's cut may lack of the times from `since` to `complete_to`.
+        """Return the rows that a mark's cut may lack from `since` to `complete_to`.
 
         Without `since`, all late rows below `complete_to` are included, and `before_first_mark` is
         set only if the first mark is above `complete_to`.
@@ -58,7 +58,6 @@ class Coverage:
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
-        """Yield the data that each of the consecutive windows of one size may lack."""
         missing, late = (
             self.missing.find_in_windows(starts, size),
             self.late.find_in_windows(starts, size),
@@ -186,8 +185,8 @@ def find_required_seq(
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
-    The mark is between `first` and `last`. Each `required` writer vouches for `time` at it, and no
-    member is in `missing`. Map an unknown writer to `UNKNOWN_STANDING`.
+    At the mark each `required` writer vouches for `time`, and no member is in `missing`. Map an
+    unknown writer to `UNKNOWN_STANDING`.
 
     >>> from noted_time.values import VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"

@@ -63,7 +63,6 @@ class Cuts:
         self._forms = _Forms({}, {}, {})
 
     def append(self, index: int, cut: Mapping[int, int]) -> None:
-        """Append the cut of the next mark; `index` is its number."""
         columns, moves, moved = self._forms
         for segment, column in columns.items():
             before = column[-1]
@@ -88,8 +87,8 @@ class Cuts:
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the indexes of the last mark reached and the first mark beyond the position.
 
-        One pass finds both: a segment in which the position is behind lowers the first index, and a
-        segment in which it is ahead raises the second. Few columns do either.
+        One pass finds both: a segment with too low an offset lowers the first index, a segment with
+        too high an offset raises the second. Few columns do either.
         """
         last, beyond = count - 1, 0
         columns, moves, _ = self._forms
@@ -139,7 +138,6 @@ class Cuts:
         return found
 
     def at(self, index: int) -> dict[int, int]:
-        """Return the cut of a mark, without the segments at offset 0."""
         columns, moves, _ = self._forms
         cut = {segment: column[index] for segment, column in columns.items() if column[index]}
         mark = self._dropped + index
@@ -165,9 +163,9 @@ class Cuts:
         return first if first < count else None
 
     def find_last_move(self, segment: int, count: int) -> int | None:
-        """Return the index of the last mark that moved a segment, or `None` if no mark includes it.
+        """Return the index of the last mark that moved a segment, 0 if that mark was dropped.
 
-        The index is 0 if that mark was dropped.
+        Returns `None` if no mark includes the segment.
         """
         columns, moves, _ = self._forms
         if segment in columns:
@@ -178,7 +176,6 @@ class Cuts:
         return min(count - 1, max(0, moves[segment].at[-1] - self._dropped))
 
     def offset(self, segment: int, index: int) -> int:
-        """Return the offset at a mark of a segment that marks include."""
         columns, moves, _ = self._forms
         if segment in columns:
             return columns[segment][index]
@@ -214,7 +211,7 @@ class Cuts:
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
         """Return the indexes of the first mark at or above an offset, and of the first above it.
 
-        If there is no such mark, the index is at least `count`.
+        Without such a mark, the index is at least `count`.
         """
         at, offsets = moves
         move = bisect_right(offsets, offset)
@@ -225,10 +222,7 @@ class Cuts:
         return max(0, at[move - 1] - self._dropped if is_at else above), max(0, above)
 
     def _choose_forms(self, count: int) -> None:
-        """Give columns to segments that often move, and take them from segments that rarely move.
-
-        Between the two rates a segment keeps its form, so that conversions are rare.
-        """
+        """Give columns to segments that often move, and remove those that rarely move."""
         columns, moves, moved = self._forms
         least = max(count / OFTEN_EVERY, CHOSEN_EVERY)
         often = [segment for segment, each in moves.items() if len(each.at) >= least]

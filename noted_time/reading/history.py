@@ -145,7 +145,7 @@ class MarkHistory:
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """The position at which the stream ends, `None` while it is not sealed."""
+        """The end of the stream, `None` while it is not sealed."""
         return self._final_cut
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
@@ -166,11 +166,11 @@ class MarkHistory:
         return TimeWindow(lower, upper, lower_seq, upper_seq, sealed)
 
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
-        """Return the time up to which a normalised position has read each segment (PDP-28).
+        """Return the time of a normalised position in each segment (PDP-28).
 
         A segment's time is the lower of the last mark whose cut the position reaches there, or
-        `None`. All events of the segment below that time were read. The result includes the
-        segments of the marks and of the position. The least of the times is the window's lower:
+        `None`. All events of the segment below that time were read. The least of the times is the
+        window's lower:
 
         >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
@@ -318,7 +318,7 @@ class MarkHistory:
         return self._cuts.segments()
 
     def stretch(self, segment: int) -> Stretch | None:
-        """Return where the marks begin and end in a segment, or `None` if no mark includes it.
+        """Return the begin and end of the marks in a segment, or `None` if no mark includes it.
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
         >>> history.stretch(0), history.stretch(1)
@@ -343,7 +343,6 @@ class MarkHistory:
         return None if index is None else self._written[index]
 
     def _keep_exclusions(self, of: MarkHistory) -> None:
-        """Copy the exclusions and clock steps of another history, from the first mark on."""
         first = self._first_seq
         self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
         self._excluding = of._excluding[bisect_left(of._excluding, first) :]

@@ -1,9 +1,8 @@
 """Keep the reports of late rows, which are below the watermark, and find the affected windows.
 
 Writers report their late rows. Reports of a writer are merged if they are in the same hour of event
-time and the same hour of arrival. Memory is bounded: if there are too many reports, those of the
-writers with most reports are merged over longer times. If that is not enough, the oldest are
-deleted.
+time and the same hour of arrival. If there are too many reports, adjacent reports of the writers
+with most reports are merged. If that is not enough, the oldest are deleted.
 """
 
 from __future__ import annotations
@@ -80,8 +79,8 @@ class LateReports:
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
         """Return whether all reports seen at or after `at` (Unix ms) are kept.
 
-        Reports from before `kept_from` are deleted because of their age. If there are too many
-        reports, the oldest are deleted, and at least half are kept until they expire.
+        Reports from before `kept_from` have expired. If there are too many reports, the oldest are
+        deleted, and at least half are kept until they expire.
         """
         if self.known_from == MIN_INT64:
             return True
@@ -103,7 +102,7 @@ class LateReports:
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:
-        """Merge reports that are adjacent in time, first those of the writers with most reports."""
+        """Merge reports that are adjacent in time, beginning with the writers with most reports."""
         changed: set[LatePlace] = set()
         of_writers: defaultdict[str, list[LateReport]] = defaultdict(list)
         for each in sorted(self, key=attrgetter("first", "most", "first_seen")):
@@ -126,7 +125,6 @@ class LateReports:
         return self._select(reports, start, end)
 
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
-        """Yield the late rows in each of the consecutive windows of one size."""
         if starts:
             first, beyond = starts[0], starts[-1] + size
             found = [each for each in self if each.first < beyond and each.most >= first]
@@ -152,7 +150,6 @@ class LateReports:
 
 
 def sum_by_writer(reports: Iterable[LateReport]) -> list[LateReport]:
-    """Return the sum of the reports of each writer, in the order of their first reports."""
     sums: dict[str, LateReport] = {}
     for each in reports:
         known = sums.get(each.writer)

@@ -17,7 +17,7 @@ from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing, 
 
 
 class Interval(NamedTuple):
-    """The range of times and marks in which a writer is missing."""
+    """The times and marks without a writer."""
 
     writer: MissingWriter
     start: int
@@ -122,7 +122,6 @@ class MissingWriters:
         self.known_from = max(self.known_from, *ends)
 
     def find_at_mark(self, mark: Mark) -> Missing:
-        """Return the writers that are missing at a mark's cut."""
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
         found = [
@@ -133,7 +132,7 @@ class MissingWriters:
         return sort_missing(found, is_known=mark.lower > self.known_from)
 
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
-        """Return the first mark from `seq` to `last` without missing members, and an empty list.
+        """Return the first mark from `seq` to `last` without missing members.
 
         If there is none, return `last` and the members that are missing there.
         """
@@ -148,10 +147,7 @@ class MissingWriters:
         return seq, [each.writer for each in found if each.first_seq <= seq]
 
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
-        """Yield the writers missing in each of the consecutive windows of one size.
-
-        Each interval that ends above the first start is visited once.
-        """
+        """Yield the writers missing in each of the consecutive windows of one size."""
         if not starts:
             return
         first, count = starts[0], len(starts)
@@ -170,7 +166,6 @@ class MissingWriters:
     def _sweep(
         self, starts: Sequence[int], begin: list[list[Interval]], over: list[list[Interval]]
     ) -> Iterator[Missing]:
-        """Yield each window's missing writers, given the intervals that begin and end in it."""
         members: dict[str, list[Interval]] = {}
         later: dict[str, list[Interval]] = {}
         for start, new, gone in zip(starts, begin, over, strict=False):

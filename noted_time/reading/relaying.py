@@ -25,9 +25,9 @@ ALWAYS_SEEN = -(2**63)
 class RelayQueue:
     """The `last` mark in the log of marks and the marks `waiting` to be written, by domain.
 
-    A relay continues where the log ends. Pass each record of the log to `record_written`, including
-    records of other relays. If another relay wrote an older mark after a newer one, the relay
-    continues from the older mark, because a compacted log keeps the last record.
+    Pass each record of the log to `record_written`, including records of other relays. If another
+    relay wrote an older mark after a newer one, the relay continues from the older mark, because a
+    compacted log keeps the last record.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
@@ -46,7 +46,7 @@ class RelayQueue:
         self._seen: dict[int, int] = {}
 
     def newest(self, domain: str) -> Mark | None:
-        """Return the last known mark. The controller is asked for the marks after it."""
+        """Return the last known mark. The relay requests the marks after it."""
         return self.waiting[domain][-1] if self.waiting[domain] else self.last.get(domain)
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
@@ -90,7 +90,6 @@ class RelayQueue:
         return [(domain, mark) for domain, marks in waiting for mark in takewhile(is_ready, marks)]
 
     def find_lacking(self, mark: Mark) -> list[SegmentWaited]:
-        """Return the segments that are not readable up to the mark's cut."""
         return find_missing_offsets(self._ends, mark.cut.offsets)
 
 

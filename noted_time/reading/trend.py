@@ -75,9 +75,8 @@ class Trend(NamedTuple):
     def points(self, start: int, end: int, most: int) -> list[Point]:
         """Return the marks written from `start` to `end`, both inclusive, as at most `most` points.
 
-        The time from `start` to `end` is divided into `most` slots of equal length. Each slot with
-        marks gives one point, so each mark is in exactly one point. `start` must not be above
-        `end`.
+        The time is divided into `most` slots of equal length, and each slot with marks gives one
+        point. `start` must not be above `end`.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -148,7 +147,6 @@ class Trend(NamedTuple):
         )
 
     def _largest_lag(self, first: int, until: int) -> int | None:
-        """Return the largest lag of the marks whose predecessor has a Unix time."""
         lowers = self.lowers
         first = max(first, bisect_left(lowers, UNIX_MS.start, 0, self.marks) + 1)
         until = min(until, bisect_left(lowers, UNIX_MS.stop, 0, self.marks) + 1)

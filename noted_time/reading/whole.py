@@ -1,4 +1,4 @@
-"""Find the time from which a reader has all rows of a log whose first rows were deleted."""
+"""Find out how far back a reader has all rows of a log whose first rows were deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PENDING_REASON = "no mark's cut reaches these offsets yet"
 
 @dataclass(frozen=True, slots=True)
 class WholeFrom:
-    """The `time` (Unix ms) from which a reader that began at the log's first row has all rows.
+    """The earliest `time` (Unix ms) after all deleted rows, for a reader of the whole log.
 
     It is *pending* while no mark's cut reaches `begins`. The upper of the first such mark then
     bounds the times of all deleted rows, and the result does not change afterwards.
@@ -44,7 +44,6 @@ class WholeFrom:
 
     @property
     def sentence(self) -> str:
-        """What the reader lacks, as a sentence."""
         if self.time is not None:
             return f"windows that begin before {format_time(self.time)} may lack rows"
         return f"it is not known from when on no row is missing: {self.unknown or PENDING_REASON}"

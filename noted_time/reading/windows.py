@@ -70,7 +70,7 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
-    """A window from `start` to `end`, exclusive, to which vouching writers add no more rows."""
+    """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it."""
 
     start: int
     end: int
@@ -117,9 +117,9 @@ def find_complete_windows(
 ) -> Iterator[CompleteWindow]:
     """Return at most `limit` complete windows in order, from the window that contains `after`.
 
-    The end of the last window is the `after` of the next call. Without `after`, the first window is
-    the one of the stream's first mark, or of the first kept mark. The last window of a sealed
-    stream ends at its last lower or contains it.
+    The end of the last window is the `after` of the next call. Without `after`, the first window
+    contains the lower of the stream's first mark, or of the first kept mark. The last window of a
+    sealed stream ends at its last lower or contains it.
 
     Each window is computed when it is iterated. Without `coverage`, missing and late writers are
     not known.
@@ -195,7 +195,6 @@ def _find_starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> 
 def _build_windows(
     history: MarkHistory, starts: Iterable[tuple[int, Uncovered]], size_ms: int
 ) -> Iterator[CompleteWindow]:
-    """Yield the window at each start. The mark at which several windows end is looked up once."""
     to: Mark | None = None
     for start, uncovered in starts:
         end = start + size_ms

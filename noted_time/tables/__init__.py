@@ -1,4 +1,4 @@
-"""Find the time to which Delta and Iceberg tables are complete, from the claims in their commits.
+"""Check how far Delta and Iceberg tables are complete, from the claims in their commits.
 
 deltalake or pyiceberg opens the table, or another engine provides its history as rows.
 """
@@ -33,10 +33,7 @@ Table = str | Sequence[Mapping[str, Any]]
 def complete_to(
     table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
 ) -> TableClaim | None:
-    """Return a table's claim, `None` if it has no valid claim; `standing` says why.
-
-    See `standing` for the arguments and errors.
-    """
+    """Return a table's claim, `None` if it has no valid claim. See `standing`."""
     found = standing(table, names, at=at)
     return None if isinstance(found, NoClaim) else found
 
@@ -63,7 +60,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     """Vouch for a table whose claims have ended, and return the committed records.
 
     `at` is the version or snapshot that was inspected. If rows change after it, even during this
-    call, the claims end again. Raises as `standing`. Raises `Rejected` if no claim has ended, the
+    call, the claims end again. Raises as `standing`, and `Rejected` if no claim has ended, the
     comment is empty, or the table has no commit `at`.
     """
     if not comment.strip():

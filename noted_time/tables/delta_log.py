@@ -33,8 +33,8 @@ _COMMIT_FILE = re.compile(r"(\d{20})\.json")
 class DeltaLog:
     """The log of one table. Only new and changed commits are read again.
 
-    Commits are compared by size and modification time, too, because a restore from a backup may
-    replace the commit of a version.
+    Size and modification time of commits are compared, because a restore from a backup may replace
+    the commit of a version.
     """
 
     def __init__(self, location: str) -> None:
@@ -66,7 +66,6 @@ class DeltaLog:
         return history_of(rows, metadata.configuration, at=at, table=str(metadata.id))
 
     def exists(self) -> bool:
-        """Return whether the table exists. Raises `ModuleNotFoundError` without deltalake."""
         return bool(import_module("deltalake").DeltaTable.is_deltatable(self._location))
 
     def _look(self) -> None:

@@ -121,7 +121,6 @@ def parse_iceberg_commit(row: Row) -> Commit:
 
 
 def _parse_metadata(text: object) -> Row:
-    """Return the user's metadata of a Delta commit, empty if it is not a JSON object."""
     try:
         found = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_RECORD else {}
     except (ValueError, RecursionError):

@@ -20,8 +20,8 @@ URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 def open_history(url: str, at: int | str | None = None) -> TableHistory:
     """Return the history of the table at a URL, up to the version, snapshot or branch `at`.
 
-    Raises `Rejected` if the table does not exist, and `Unreachable` if it cannot be read now.
-    Raises `ImportError` if a package must be installed.
+    Raises `Rejected` if the table does not exist, `Unreachable` if it cannot be read now, and
+    `ImportError` if a package must be installed.
     """
     kind, location = split_url(url)
     open_one: Callable[[str, int | str | None], TableHistory] = HISTORY_READERS[kind]
@@ -61,7 +61,6 @@ def _open_iceberg(location: str, at: int | str | None) -> TableHistory:
 
 
 def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
-    """Return the history of a pyiceberg table."""
     refs = {ref.snapshot_id: name for name, ref in table.metadata.refs.items()}
     named = table.metadata.refs.get(at)
     current = table.metadata.current_snapshot_id
@@ -98,7 +97,6 @@ def _drop_stale_claims(commit: Commit, table: Any, schema_id: int | None) -> Com
 
 
 def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  # noqa: ANN401 - pyiceberg's
-    """Return a column's id in a schema, by default in the present schema."""
     schema = table.schemas().get(schema_id, table.schema())
     try:
         return int(schema.find_field(column).field_id)
