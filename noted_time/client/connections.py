@@ -1,8 +1,7 @@
 """Give each thread a connection for one call at a time, with a deadline for the whole call.
 
-httpx limits the time of each read, not of the whole answer, so an answer of one byte per second
-never ends. A separate thread therefore shuts down the socket of a call that exceeds its deadline,
-which ends the read.
+httpx limits the time of each read only, so an answer of one byte per second never ends. A separate
+thread therefore shuts down the socket of a call that exceeds its deadline.
 """
 
 from __future__ import annotations

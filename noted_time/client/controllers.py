@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from noted_time.values import Rejected
 
 OWNER_HEADER = "noted-time-owner"
-"""The header in which a controller names the URL of the controller that owns the stream."""
+"""The header with the URL of the controller that owns the stream."""
 
 DOUBTS_BEFORE_RETRY = 100
 """How often a failed controller must be named as the owner before the client asks it again."""
 
 
 ENVIRONMENT_VARIABLE = "NOTED_TIME_TOKEN"
-"""The environment variable with the token, for clients created without one."""
+"""The token for clients created without one."""
 
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
 

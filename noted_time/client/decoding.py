@@ -1,8 +1,7 @@
 """Check the types of the fields of answers before a client uses them.
 
-A field name has one meaning in all answers, and the same types as in OpenAPI. Annotations of values
-declare the types of their fields, and a table declares all others. `null` and unknown fields are
-accepted; the code that reads a field checks that it is there.
+A field name has one meaning and the same types in all answers. `null` and unknown fields are
+accepted.
 """
 
 from __future__ import annotations
@@ -51,7 +50,6 @@ VALUES = (
     Waiting,
     NotVouching,
 )
-"""The values whose annotations declare types of fields."""
 
 FIELDS_BY_TYPES = {
     (int,): """before behind_ms buckets complete_to end exclusions finished first_at from_seq
@@ -78,7 +76,7 @@ FIELDS_BY_TYPES = {
     (str, dict): "reader session",
     (list, dict): "late windows writers",
 }
-"""The types of fields that only answers have."""
+"""The types of fields that only answers have. Annotations of `VALUES` declare all others."""
 
 
 def _type_of(hint: Any) -> type:  # noqa: ANN401 - any type

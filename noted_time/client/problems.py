@@ -1,8 +1,8 @@
 """Convert HTTP answers that are not a success into exceptions.
 
 The controller describes problems by RFC 9457. The last word of a problem's `type` is its code
-(``urn:noted-time:problem:unknown_stream``), and the members next to `detail` are its facts. A
-refusal without such a document comes from something else, such as a proxy.
+(``urn:noted-time:problem:unknown_stream``), and other members are its facts. A refusal without such
+a document comes from something else, such as a proxy.
 """
 
 from __future__ import annotations
@@ -101,11 +101,10 @@ ERRORS_BY_CODE: Mapping[str, type[NotedTimeError]] = {
     for each in _list_subclasses(NotedTimeError)
     if "kind" in vars(each) and each.kind.is_told
 }
-"""The exception for each code that clients convert to its own class."""
 
 
 PROBLEM_CHARACTERS = 4000
-"""The maximum number of characters of a problem in a message, because messages are logged."""
+"""The maximum length of a problem in a message, because messages are logged."""
 
 
 def _build_generic_error(status: int, problem: Mapping[str, Any]) -> NotedTimeError:

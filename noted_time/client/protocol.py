@@ -1,8 +1,8 @@
-"""Ask a controller, without I/O: build questions and read replies.
+"""Build questions to a controller and read replies, without I/O.
 
-The logic of clients is written once, as generators without I/O. Each generator yields an effect (a
-request, a pause) and resumes with its outcome. Synchronous clients perform effects by blocking
-calls, asynchronous clients by awaiting them.
+The logic of clients is written once, as generators. Each generator yields an effect (a request, a
+pause) and resumes with its outcome. Synchronous clients perform effects by blocking calls,
+asynchronous clients by awaiting them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ MOST_BYTES = 32 * 1024 * 1024
 """The maximum size of an answer. The longest pages of a controller have a few MiB."""
 
 UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
-"""The header that asks for uncompressed answers."""
 
 
 @dataclass(frozen=True, slots=True)

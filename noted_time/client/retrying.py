@@ -1,4 +1,4 @@
-"""Decide when a client retries after a controller did not answer, and what it logs."""
+"""Decide when a client retries, and what to log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noted_time.values import NotedTimeError, Rejected, UnexpectedAnswer, Unreac
 LONGEST_RETRY_AFTER_S = 300.0
 
 draw_chance = SystemRandom().random
-"""A separate random source, because programs may seed the state of `random`."""
+"""A separate random source, because programs may seed `random`."""
 
 
 @dataclass(frozen=True, slots=True)

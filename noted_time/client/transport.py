@@ -1,7 +1,6 @@
 """Send questions by httpx, for threads or asyncio, and raise the project's own errors.
 
-`noted_time.client` does not export this module, so that code without a network does not import
-httpx.
+`noted_time.client` does not export this module, so that other code does not import httpx.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from noted_time.values import Rejected
 Result = TypeVar("Result")
 
 ANSWER_S = 10.0
-"""How much longer a whole answer may take than the requested wait of the controller."""
+"""How much longer an answer may take than the requested wait of the controller."""
 
 ANSWER_TOO_LATE = "the answer did not end in time"
 

@@ -1,7 +1,7 @@
 """Wait until a time is complete: poll, pause, and stop at the timeout.
 
 The first poll returns at once, so that the reason for waiting is known. Later polls are long polls.
-Temporary errors are retried until the timeout, with backoff if they are faults.
+Temporary errors are retried.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from noted_time.client.retrying import Backoff, delay_s, draw_chance
 from noted_time.values import Conflict, NotCompleteYet, Unreachable
 
 LONG_POLL_S = 30.0
-"""How long a controller waits at most before it answers."""
 
 PAUSE_S = 0.2
 """The pause between two polls, because a controller that is stopping answers at once."""
@@ -48,10 +47,10 @@ class Sleep:
     """Wait for `seconds` before the next poll."""
 
     seconds: float
-    """The error of the last poll."""
     why: Conflict | Unreachable
-    """The number of consecutive faults."""
+    """The error of the last poll."""
     failures: int
+    """The number of consecutive faults."""
     is_news: bool
     """Whether the message differs from the previous one."""
 

@@ -1,7 +1,7 @@
 """Convert marks, windows, notes and positions to and from their JSON.
 
-JSON names segments by decimal strings; all other fields are spelled as in the values. A missing or
-malformed field raises `Rejected` with its name.
+JSON names segments by decimal strings. A missing or malformed field raises `Rejected` with its
+name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ MARK_FIELDS = tuple(each.name for each in fields(Mark))
 
 NOTE_FIELDS = tuple(each.name for each in fields(Note) if each.name != "position")
 NOTE_DEFAULTS = tuple(each.default for each in fields(Note) if each.name != "position")
-"""The fields of a note, and the values that are not sent."""
 
 _values = attrgetter(*NOTE_FIELDS)
 

@@ -1,11 +1,8 @@
 """List the directories of a file log, each only if its entries may have changed.
 
-Each poll reads the modification time of each directory. File systems have coarse clocks, so a
-directory counts as unchanged only if it was listed at least two seconds after its modification time
-was first seen.
-
-Kafka's sinks write archives in many layouts, and a file log is one of them. Other layouts are
-refused with an error, because a log with skipped rows would look empty.
+File systems have coarse clocks, so a directory counts as unchanged only if it was listed at least
+two seconds after its modification time was first seen. Archives in other layouts of Kafka's sinks
+are refused, because a log with skipped rows would look empty.
 """
 
 from __future__ import annotations
@@ -109,7 +106,7 @@ class _CachedListing:
 
 
 _FOREIGN_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
-"""Directories and files whose rows are not stored in Parquet or not by segment."""
+"""Directories and files whose rows are not in Parquet or not by segment."""
 
 
 def find_segments(directory: Path, names: Iterable[str]) -> set[int]:

@@ -2,8 +2,8 @@
 
 ``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``
 
-Each file is one append. Its start offset is in its name, and its row count in its footer. Archived
-topics can be read unchanged, and an exclusive create under the next offset is an append.
+Each file is one append. Its row count is in its footer. An exclusive create under the next offset
+is an append.
 
 The sinks also write other names, which are read but not appended to:
 - other paddings

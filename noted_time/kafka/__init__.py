@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 __all__ = ["Topic", "TopicLook"]
 
 OPTIONAL = dict.fromkeys(__all__, ("noted_time.kafka.topic", "kafka"))
-"""The names that need an extra: their modules, and the extra."""
 
 
 def __getattr__(name: str) -> object:

@@ -11,8 +11,8 @@ from noted_time.values import Rejected
 FUNCTION_SETTING = "noted_time.function"
 """The setting that names a function with the other settings, as ``module:function``.
 
-Some settings are functions, which cannot be sent to another process. The process that connects
-calls the named function instead.
+The process that connects calls the function, because settings that are functions cannot be sent to
+another process.
 """
 
 

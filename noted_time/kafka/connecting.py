@@ -24,7 +24,7 @@ TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - its name
 """The setting with a function that returns a token and its expiry in Unix seconds."""
 
 FATAL_ONLY = 2
-"""The syslog level from which librdkafka writes to stderr. Other failures are raised as errors."""
+"""librdkafka writes only critical errors to stderr. Other failures are raised."""
 
 CONNECTION_SETTINGS = (
     "bootstrap.servers",
@@ -45,13 +45,12 @@ CONNECTION_PREFIXES = (
 """The settings of a connection, by full name and by prefix."""
 
 POLL_INTERVAL_S = 0.05
-"""How often a call is checked for an answer or a refused connection."""
 
 LOGIN_FAILED = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own codes begin so
 TLS_FAILED = KafkaError._SSL  # noqa: SLF001 - likewise
 BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
 NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
-"""The error code of confluent-kafka if an `oauth_cb` returns no first token."""
+"""The code if an `oauth_cb` returns no first token."""
 
 ERROR_PHRASES = {
     LOGIN_FAILED: "refuses the login",
@@ -59,10 +58,10 @@ ERROR_PHRASES = {
     KafkaError._RESOLVE: "",  # noqa: SLF001 - likewise
     KafkaError._TRANSPORT: "",  # noqa: SLF001 - likewise
 }
-"""The error codes whose reasons are kept, and the phrase for errors that a retry cannot fix."""
+"""The codes whose reasons are kept, and the phrase for errors that a retry cannot fix."""
 
 REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
-"""The text that librdkafka puts around a reason: the connection's name and its state."""
+"""The connection's name and state, which librdkafka puts around a reason."""
 
 
 def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +122,7 @@ class Cluster:
         if not self.servers:
             raise Rejected("the Kafka configuration names no bootstrap.servers")
         self.settings: Mapping[str, Any] = select_connection(config)
-        """The settings of the configuration that any client of librdkafka accepts."""
+        """The settings that any client of librdkafka accepts."""
         self._has_answered = False
         self.connect()
 
@@ -131,7 +130,6 @@ class Cluster:
         self._errors: dict[int, KafkaError] = {}
         told = {**self.settings, "error_cb": self._record_error}
         self.admin = create_client(AdminClient, told)
-        """The admin client."""
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials from the next connection on."""

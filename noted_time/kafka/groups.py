@@ -1,4 +1,4 @@
-"""Read the committed offsets of a consumer group, to find how far it has read a topic."""
+"""Read the committed offsets of a consumer group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from noted_time.progress import ReadOffsets, check_known, find_lookup_starts
 from noted_time.values import Rejected, Unreachable
 
 GROUP_LOAD_S = 5.0
-"""How long to retry while a broker that has just started loads its groups."""
+"""How long to retry while a broker loads its groups."""
 
 LOOKUP_S = 5.0
 """How long to search for records. Without a result, the committed offset counts."""

@@ -1,8 +1,7 @@
 """Encode marks as records of a *noted topic*, for readers that ask no controller.
 
-The key of a record is its domain, and the value is the JSON of a `NotedRecord`. The topic has one
-partition. Several relays may write the same marks, and relays restart, so the largest `lower`
-counts.
+The key of a record is its domain. The topic has one partition. Several relays may write the same
+marks, so the largest `lower` counts.
 """
 
 from __future__ import annotations

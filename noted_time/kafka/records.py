@@ -1,4 +1,4 @@
-"""Read each record of a Kafka topic once, for observers that need the records' content."""
+"""Read the records of a Kafka topic, for observers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ_LIMIT_S = 2.0
 
 REPORT_INTERVAL_S = 60.0
 SHOWN_CHARACTERS = 200
-"""The maximum number of characters of a reason in the log, because it may repeat the record."""
+"""The maximum length of a reason in the log. It may repeat the record."""
 
 POLL_WAIT_S = 0.05
 BATCH_RECORDS = 5000
@@ -38,7 +38,7 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
     "queued.max.messages.kbytes": 16 << 10,
     "fetch.max.bytes": 8 << 20,
 }
-"""The settings of the consumer. The last two bound its memory."""
+"""The last two settings bound the consumer's memory."""
 
 
 class TopicReader(Closing):

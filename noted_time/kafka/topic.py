@@ -1,4 +1,4 @@
-"""Read the metadata of a Kafka topic: its id, its partitions, and their begins and ends."""
+"""Read the metadata of a Kafka topic: its id, partitions, begins and ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ A new leader does not report the end until it is certain that the end will not g
 
 FORBIDDEN_CODES = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of brokers that have no topic ids (before Kafka 2.8)."""
+"""The topic id of brokers without topic ids (before Kafka 2.8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,7 @@ class TopicLook:
     """The state of a topic at one poll."""
 
     id: str | None
-    """Changes if the topic is deleted and created again, which offsets alone do not show. `None` if
-    the broker has no topic ids.
-    """
+    """Changes if the topic is deleted and created again. `None` if the broker has no topic ids."""
     ends: Mapping[int, int]
     """The exclusive end offset of each partition that is not `unknown`."""
     unknown: frozenset[int] = frozenset()
@@ -109,7 +107,7 @@ class Topic:
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
         self.name = name
         self.id: str | None = None
-        """The id at the last `look_again`, `None` before, and if the broker has no topic ids."""
+        """The id at the last `look_again`, or `None`."""
         self._cluster = Cluster(config)
 
     @property

@@ -34,7 +34,6 @@ from noted_time.observing.newest_times import Stamp
 from noted_time.values import Rejected, check_least
 
 MOST_STAMPS = 64
-"""The maximum number of stamps above the end that are kept for a partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,10 @@
-"""Derive ingestion time: the time at which rows became visible in a log, without the writers' help.
+"""Derive ingestion time: when rows became visible in a log, without the writers' help.
 
-A process that reads a clock and the ends of all segments can vouch for a separate domain (PDP-26):
-all rows visible at T are below the ends that were read after T. The clock must be read first.
-Otherwise the ends would not include rows that became visible before the clock was read.
+A process that reads a clock and the ends of all segments can vouch for a separate domain (PDP-26).
+All rows visible at T are below the ends that were read after T, so the clock must be read first.
 
-If the last noted time is `max_lag_ms` old, a note is due even without new rows, so the domain
-advances on a quiet stream (the idle advancer of PDP-26).
+If the last noted time is `max_lag_ms` old, a note is due even without new rows (the idle advancer
+of PDP-26).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Track the newest timestamp of each segment, without reading records.
 
-A log may report the record with the largest timestamp of a segment (Kafka's KIP-734). That record
-may belong to a transaction that readers do not see yet. It counts once it is below the visible end:
-later records are then at most as much older as records are out of order.
+A log may report the record with the largest timestamp of a segment (Kafka's KIP-734), even if
+readers do not see the record yet. It counts once it is below the visible end: later records are
+then at most as much older as records are out of order.
 """
 
 from __future__ import annotations

@@ -25,12 +25,11 @@ from noted_time.values import (
 Unit = Literal["s", "ms", "us", "ns"]
 
 UNIT_SIZES: dict[Unit, int] = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-"""The size of each unit in ns."""
+"""In ns."""
 
 UNIT_NAMES = dict(zip(UNIT_SIZES, ("seconds", "ms", "microseconds", "nanoseconds"), strict=True))
 
 FIRST_TIMES = 1000
-"""The number of times that are checked to detect the unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class TimeForm:
 
 
 IN_MS = TimeForm("ms")
-"""The form of times in ms, which need no check."""
+"""The form of times that are known to be in ms."""
 
 
 def find_doubt(name: str, values: Iterable[object]) -> str | None:

@@ -35,16 +35,13 @@ class BacklogPolicy:
     """
 
     watermark_lag_ms: int | None = None
-    """The lag behind the wall clock (ms) above which there is a backlog (FLIP-328), `None` to
-    disable.
-    """
+    """A larger lag behind the wall clock (ms) is a backlog (FLIP-328). `None` disables this."""
     behind_ms: int | None = None
-    """The lag behind the stream's last lower (ms) above which there is a backlog, `None` to
-    disable.
-    """
+    """A larger lag behind the stream's last lower (ms) is a backlog. `None` disables this."""
     rule: Rule = "two_way"
-    """With `two_way`, each evaluation decides again. With `sticky`, a reader that has once caught
-    up has a backlog only if one is reported.
+    """With `two_way`, each evaluation decides again.
+
+    With `sticky`, a reader that has once caught up has a backlog only if one is reported.
     """
 
     def __post_init__(self) -> None:
@@ -66,7 +63,7 @@ class BacklogState:
     backlog: bool = False
     because: tuple[Reason, ...] = ()
     since: int | None = None
-    """When the flag last changed (the `now_ms` of that evaluation), `None` before the first."""
+    """When the flag last changed, `None` before the first evaluation."""
     caught_up: bool = False
     """Whether there was a moment when no known lag exceeded its threshold."""
 

@@ -18,9 +18,8 @@ class ReadOffsets:
     by: str = ""
     """The consumer's name, for messages."""
     log: str | None = None
-    """The id of the log, `None` if it is not known."""
     at_most: int | None = None
-    """The time from which on nothing is known, regardless of the offsets."""
+    """Nothing is known from this time on, regardless of the offsets."""
     remarks: tuple[str, ...] = ()
     """Sentences about limits of the offsets, or reasons why they lag."""
 

@@ -1,8 +1,7 @@
-"""Compute how far a position has read each segment, in time, and which to read next (PDP-28).
+"""Compute the time of a position in each segment, and which segment to read next (PDP-28).
 
-The marks are an index of time over segments, so nothing else is stored. The segment with the least
-time is read first, so a reader gets the events of all segments nearly in the order of their times.
-How nearly depends on the distance between marks, so there is no guarantee.
+The segment with the least time is read first, so a reader gets the events of all segments nearly in
+the order of their times. How nearly depends on the distance between marks, so it is not guaranteed.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ class Lag(NamedTuple):
     """
 
     behind: int | None
-    """The lag of the whole position."""
     segments: Mapping[int, int | None]
-    """The lag of each segment."""
 
 
 class SegmentTimes:

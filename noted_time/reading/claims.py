@@ -1,8 +1,7 @@
 """Decide which claims in a table's history are still valid.
 
 A claim is about the rows that were committed before it. It stays valid while later commits keep
-these rows, and ends with the first commit that may have changed them. The rule is the same for
-every table format; `noted_time.tables` reads the histories.
+these rows, and ends with the first commit that may have changed them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ class Commit:
     """The preceding commit, `None` for the table's first."""
     change: Change
     operation: str = ""
-    """The table format's name for the operation."""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     renamed: tuple[str, ...] = ()
     """Old and new names of the columns that the commit renames."""
@@ -61,7 +59,7 @@ class Standing:
     """In Unix ms, `None` if the claim is not valid; `why` has the reason."""
     why: str = ""
     claim: Claim | None = None
-    """The last record of the name, `None` if only a record of another name mentions the name."""
+    """The last record of the name, `None` if only other records mention the name."""
     at: int | None = None
     """The commit that contains the last record."""
     is_ended: bool = False
@@ -146,11 +144,10 @@ class TableHistory:
 
     commits: Sequence[Commit]
     properties: Mapping[str, str] = field(default_factory=dict)
-    """The table's properties. They may list the expected names."""
     table: str = ""
     """The table's id, empty if not known."""
     is_numbered: bool = False
-    """Whether commits are numbered from 0, as in Delta. Other tables have the same numbers."""
+    """Whether commits are numbered from 0, as in Delta."""
 
     @property
     def expects(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 A table's history does not show that an older state was restored, that the table was created again,
 or that a batch was never written. So the committer stores each record alongside the query's
-checkpoint before it writes the batch. It claims only while the table contains the stored records.
+checkpoint first, and claims only while the table contains the stored records.
 """
 
 from __future__ import annotations

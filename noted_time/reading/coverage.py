@@ -29,9 +29,7 @@ class Uncovered(NamedTuple):
     missing: Missing
     late: Late
     before_first_mark: bool
-    """Whether the window begins below the stream's first mark. No writer vouches for that part, and
-    missing writers are not known there.
-    """
+    """Whether the window begins below the stream's first mark. No writer vouches for that part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,6 @@ class Coverage:
 Periods = tuple[VouchingPeriod, ...]
 
 UNKNOWN_STANDING: tuple[Periods, WriterStanding] = ((), "unknown")
-"""The periods and the state of an unknown writer."""
 
 
 class VouchingTally:

@@ -1,8 +1,7 @@
 """Store the cuts of a run of marks by segment, so that positions are found by bisection.
 
 A segment that often moves has a *column*: a flat int64 array with its offset at each mark. A search
-in a column takes a fraction of a microsecond and narrows the range for the next column, so only the
-few most different columns are searched.
+in a column takes a fraction of a microsecond and narrows the range for the next column.
 
 A segment that rarely moves has only its *moves*: one array of the marks that moved it, and one of
 its offsets there. So a mark costs in proportion to the segments that it moved.
@@ -22,7 +21,6 @@ It loses the column if it moves at fewer than one mark in `RARELY_EVERY`.
 """
 
 CHOSEN_EVERY = 32
-"""The number of marks after which the columns are chosen again."""
 
 
 class _Moves(NamedTuple):

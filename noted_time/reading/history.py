@@ -1,7 +1,7 @@
-"""Keep the marks of one domain, and convert positions to times and times to cuts.
+"""Convert positions to times and times to cuts, by the marks of one domain.
 
-The history is one monotone relation from time to cut (Materialize calls this reclocking). Every
-question is therefore a binary search: of flat int64 arrays here, and by segment in `cuts`.
+The marks are one monotone relation from time to cut (Materialize calls this reclocking), so every
+question is a binary search.
 """
 
 from __future__ import annotations

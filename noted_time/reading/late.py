@@ -1,8 +1,8 @@
 """Keep the reports of late rows, which are below the watermark, and find the affected windows.
 
-Writers report their late rows. Reports of a writer are merged if they are in the same hour of event
-time and the same hour of arrival. If there are too many reports, adjacent reports of the writers
-with most reports are merged. If that is not enough, the oldest are deleted.
+Reports of a writer are merged if they are in the same hour of event time and the same hour of
+arrival. If there are too many, adjacent reports of the writers with most reports are merged. If
+that is not enough, the oldest are deleted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noted_time.values import (
 )
 
 MOST_REPORTS = 10_000
-"""The maximum number of reports kept for a stream, about 4 MB. Its domains share them equally."""
+"""For each stream, about 4 MB. Its domains share them equally."""
 
 
 FEW_LATE = 100

@@ -1,4 +1,4 @@
-"""Keep the writers that marks advanced without, and find the missing writers of windows.
+"""Find the missing writers of windows: marks advanced without them.
 
 A writer's interval begins with its last time, at the first mark above that time. It ends with the
 last lower before a mark that counts the writer again, or with the mark that reports its removal.

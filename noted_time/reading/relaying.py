@@ -1,7 +1,7 @@
 """Decide which marks a relay may write, so that readers can read all rows below them.
 
-A relay copies marks to a second log, for readers that read both logs and ask no controller. Such a
-reader uses the largest lower, so a mark that is written twice changes nothing.
+A relay copies marks to a second log, for readers that ask no controller. Readers use the largest
+lower, so a mark that is written twice changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from itertools import takewhile
 from noted_time.values import Mark, SegmentWaited, find_missing_offsets
 
 SEGMENTS_SHOWN = 3
-"""The maximum number of differing segments in a message."""
 
 NEW_SEGMENT_MS = 10_000
 """How long marks with rows of a new segment wait, until readers' metadata includes the segment."""

@@ -1,7 +1,7 @@
-"""Show how a domain's watermark advanced over wall time: as a few points, and as lags.
+"""Show how a domain's watermark advanced over wall time.
 
 Wall time may step back from one mark to the next. Between such steps a moment is found by
-bisection, so the cost of a search grows with the number of steps.
+bisection.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from typing import NamedTuple
 from noted_time.values import UNIX_MS
 
 NAMES_PER_POINT = 10
-"""The maximum number of excluded writers in a point."""
 
 MARKS_SEARCHED = 1000
-"""The maximum number of marks searched for excluded writers."""
 
 MARKS_AT_ONCE = 4096
-"""The number of marks processed at once, which blocks other threads for 0.2 ms."""
+"""The marks processed at once, which blocks other threads for 0.2 ms."""
 
 Run = tuple[int, int]
 """The marks from an index up to another, exclusive."""
@@ -39,7 +37,6 @@ class Point:
     upper: int
     upper_is_bound: bool
     marks: int
-    """The number of marks in the slot."""
     lag_ms: int | None
     """How far the lower was behind the wall clock just before a mark. `None` if not known, or if
     times are not Unix ms.

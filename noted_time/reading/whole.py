@@ -63,7 +63,6 @@ class WholeFrom:
 
 
 WHOLE_LOG = WholeFrom(time=MIN_INT64)
-"""A log from which no row was deleted."""
 
 
 def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:

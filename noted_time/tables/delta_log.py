@@ -1,7 +1,7 @@
 """Read the log of a Delta table from its files, commit by commit.
 
-A commit may legally contain no description of itself. Delta's own history skips such commits and
-numbers the others by position, whereas file names always contain the right version.
+Delta's own history skips commits without a description and numbers the others by position. File
+names always contain the right version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOG_DIRECTORY = "_delta_log"
 FILES_AT_ONCE = 16
 CATALOG_COMMITS = "commits that a catalog manages"
 CATALOG_MANAGED = "catalog-managed"
-"""The term in deltalake's error for a table that it opens only through its catalog."""
+"""A part of deltalake's error for a table that only its catalog can open."""
 
 CATALOG_NOT_SUPPORTED = (
     "the commits of {} are kept by its catalog: reading or writing claims there is not possible yet"

@@ -1,8 +1,7 @@
 """Parse the histories of tables from rows, as each engine lists them.
 
 For Delta, these are the rows of `DESCRIBE HISTORY`, or of deltalake's `DeltaTable.history()`. For
-Iceberg, they are the rows of the metadata table `snapshots`, joined with `refs` to find the table's
-present snapshot.
+Iceberg, they are the rows of the metadata table `snapshots`, joined with `refs`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SAME_ROWS_OPERATIONS = frozenset(
     SET TBLPROPERTIES|UNSET TBLPROPERTIES|UPDATE TABLE METADATA|UPDATE FIELD METADATA|
     UPGRADE PROTOCOL|CLUSTER BY|CREATE TABLE|UPDATE SCHEMA""".replace("\n    ", "").split("|")
 )
-"""The Delta operations that neither add nor remove rows."""
+"""The Delta operations that keep all rows."""
 
 RENAME_OPERATION = "RENAME COLUMN"
 """Ends the claims about the column, under its old and its new name. The rows do not change."""
