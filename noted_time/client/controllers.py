@@ -36,9 +36,7 @@ class Controllers:
     def __init__(self, urls: str) -> None:
         """Parse one URL, or several separated by commas. Raises `Rejected` for an invalid URL."""
         if not isinstance(urls, str):
-            message = (
-                f"the URL of a controller is text, http://127.0.0.1:7464 for one; not {urls!r}"
-            )
+            message = f"the URL of a controller is text, not {urls!r}: use http://127.0.0.1:7464"
             raise Rejected(message)
         self.urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self.urls:
@@ -84,7 +82,7 @@ def build_authorization(token: str | None, environment: Mapping[str, str]) -> di
     if not shown:
         return {}
     if not _VISIBLE_ASCII.fullmatch(shown):
-        raise Rejected("the token has characters that no token has")
+        raise Rejected("the token has invalid characters: copy it again")
     return {"Authorization": f"Bearer {shown}"}
 
 
@@ -96,4 +94,4 @@ def _check_url(url: str) -> None:
     if not url.lower().startswith(("http://", "https://")):
         raise Rejected(f"{url!r} has no scheme: use http://{url.rpartition('//')[2]}, or https://")
     if url.endswith("/v1"):
-        raise Rejected(f"{url!r} names a path of the API: use {url.removesuffix('/v1')}")
+        raise Rejected(f"{url!r} contains the path of the API: use {url.removesuffix('/v1')}")

@@ -110,4 +110,4 @@ class PollingLoop(Closing):
         self._back_since = self._back_since or now
         if error.is_certain or now - self._back_since >= PATIENCE_S:
             raise error
-        self._log.info("%s; it is looked at again", error)
+        self._log.info("%s; polling it again", error)

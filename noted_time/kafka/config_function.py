@@ -25,7 +25,7 @@ def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
         return config
     name = config[FUNCTION_SETTING]
     function = load_function(name)
-    wanted = "it has to return a mapping of librdkafka's settings"
+    wanted = "it must return a mapping of librdkafka's settings"
     try:
         given = function()
     except Exception as error:

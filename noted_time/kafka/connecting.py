@@ -78,7 +78,7 @@ class TokenCalls:
 
     def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
         self.ask = ask
-        self.why = "it has to return a token, and when that expires in Unix seconds"
+        self.why = "it must return a token and its expiry in Unix seconds"
         """Why there is no token."""
 
     def __call__(self, asked: str) -> object:
@@ -120,7 +120,7 @@ class Cluster:
         config = resolve_config(config)
         self.servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self.servers:
-            raise Rejected("the Kafka configuration names no bootstrap.servers")
+            raise Rejected("the Kafka configuration has no bootstrap.servers")
         self.settings: Mapping[str, Any] = select_connection(config)
         """The settings that any client of librdkafka accepts."""
         self._has_answered = False

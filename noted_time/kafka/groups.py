@@ -37,10 +37,10 @@ NO_OFFSET = (
     "written"
 )
 SHARE_GROUP = (
-    "{group!r} is a share group, or one of Kafka Streams that has yet to commit. A share group "
-    "keeps no committed offset: it acknowledges records one by one. Kafka's Python client cannot "
-    "ask for its start offsets, below which all are done: kafka-share-groups.sh --describe "
-    "--group {group} shows them, and --offsets takes them"
+    "{group!r} is a share group, or one of Kafka Streams that has not committed yet. A share group "
+    "has no committed offsets, because it acknowledges records one by one. All records below its "
+    "start offsets are done: kafka-share-groups.sh --describe --group {group} shows them, and "
+    "--offsets takes them"
 )
 
 
@@ -93,7 +93,7 @@ class GroupOffsets:
         if not is_whole:
             remarks.append(
                 f"Kafka topic {topic.name!r} is compacted, or its cleanup.policy cannot be read: "
-                f"what lies behind a committed offset of {by} does not count as read"
+                f"records after a committed offset of {by} do not count as read"
             )
         return ReadOffsets(position, by, look.id, remarks=tuple(remarks))
 
@@ -118,8 +118,8 @@ class GroupOffsets:
         if not own:
             others = ", ".join(sorted({each.topic for each in found})[:10])
             raise NothingKnown(
-                f"group {group!r} has committed offsets of {others}, and none of {name}: name the "
-                "topic by --topic, and the stream that is of it"
+                f"group {group!r} has committed offsets of {others}, and none of {name}: pass its "
+                "topic as --topic, and the stream of this topic"
             )
         return own
 

@@ -76,8 +76,8 @@ class TopicReader(Closing):
         if now >= self._report_at:
             self._report_at = now + REPORT_INTERVAL_S
             log.warning(
-                "Kafka topic %r, partition %d, offset %d: the record has no time that can be read "
-                "(%s); %d such records so far are passed over",
+                "Kafka topic %r, partition %d, offset %d: the record has no readable time "
+                "(%s); %d such records were skipped so far",
                 *(
                     self._topic.name,
                     partition,

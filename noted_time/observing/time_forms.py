@@ -84,7 +84,7 @@ class TimeForm:
                 moment = datetime.fromisoformat(value.strip().replace(" UTC", "+00:00"))
         if not isinstance(moment, datetime):
             forms = "a number (--unit s, ms, us or ns), or ISO 8601 with a zone"
-            raise Rejected(f"{value!r:.60} is no time: it has to be {forms}")
+            raise Rejected(f"{value!r:.60} is not a time: write {forms}")
         if moment.utcoffset() is not None:
             return moment
         if self.zone is None:

@@ -36,9 +36,9 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
     try:
         found = json.loads(text, object_pairs_hook=_check_unique)
     except (ValueError, RecursionError) as error:
-        raise Rejected(f"the offsets are no JSON ({error}): {form}") from error
+        raise Rejected(f"the offsets are not JSON ({error}): {form}") from error
     if not isinstance(found, dict):
-        raise Rejected(f"the offsets are {text.strip()!r:.80}, which is no JSON object: {form}")
+        raise Rejected(f"the offsets are {text.strip()!r:.80}, which is not a JSON object: {form}")
     return {
         _parse_partition(key): _parse_offset(key, value) + inclusive for key, value in found.items()
     }
@@ -77,13 +77,13 @@ def find_lookup_starts(
         if offset < begin:
             raise Rejected(
                 f"partition {partition}: records {offset} to {begin - 1} were deleted before this "
-                "group read them: what it wrote lacks them; load them from elsewhere, then reset "
+                "group read them: its output lacks them; load them from elsewhere, then reset "
                 "its offsets"
             )
         if end is not None and offset > end:
             raise Rejected(
-                f"partition {partition} ends at {end}, and offset {offset} lies beyond: the topic "
-                "was created again, or the offsets are of another one; reset them"
+                f"partition {partition} ends at {end}, but offset {offset} is beyond that: the "
+                "topic was created again, or the offsets belong to another topic; reset them"
             )
     places = {each: committed.get(each, 0) for each in ends}
     return {
@@ -97,13 +97,13 @@ def find_lookup_starts(
 def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Rejected("the offsets name a partition twice: leave one of both out")
+        raise Rejected("the offsets name a partition twice: remove one of both")
     return found
 
 
 def _parse_partition(key: str) -> int:
     if not (key.isascii() and key.isdigit() and str(int(key[:20])) == key):
-        raise Rejected(f"partition {key!r:.40} is no number: name partitions 0, 1, 2 …")
+        raise Rejected(f"partition {key!r:.40} is not a number: write 0, 1, 2 …")
     return int(key)
 
 
@@ -113,6 +113,6 @@ def _parse_offset(key: str, value: object) -> int:
     if not 0 <= value < MAX_INT64:
         raise Rejected(
             f"the offset of partition {key} is {value}: it has to be from 0 to {MAX_INT64 - 1}; "
-            "leave out a partition of which nothing was read"
+            "leave out a partition that was not read"
         )
     return value

@@ -20,13 +20,13 @@ Change = Literal["append", "none", "other"]
 NOT_CLAIMED = "no commit has a claim"
 HISTORY_EXPIRED = "its claims are in history that has expired"
 NO_WATERMARK = "its query has no watermark yet"
-START_UNKNOWN = "from when on it lacks no row that was deleted before its query began is not known"
+START_UNKNOWN = "it is not known which rows were deleted before its query began"
 ROWS_DELETED = "rows before {} may be missing: they were deleted before its query began"
-WRONG_PREDECESSOR = "commit {} is not the one that it comes after"
+WRONG_PREDECESSOR = "commit {} is not its predecessor"
 HISTORY_GAP = "commits before {} are missing in the history"
-CHANGED_SINCE = "since version {}, as of which it was accepted, {}"
+CHANGED_SINCE = "after version {}, for which it was accepted: {}"
 SEVERAL_NAMES = (
-    "several names claim it ({}): set the table property noted-time.expects, or name them"
+    "several names have claims ({}): set the table property noted-time.expects, or name them"
 )
 
 

@@ -20,14 +20,14 @@ from noted_time.reading.claims import (
 from noted_time.values import NAMES_KEPT, Claim, Rejected
 
 NOT_REMEMBERED = (
-    "nothing at its checkpoint says that the batches before batch {} were written to this table"
+    "its checkpoint does not show that the batches before batch {} were written to this table"
 )
-MADE_AGAIN = "the table was made again after batch {}"
+MADE_AGAIN = "the table was created again after batch {}"
 BATCH_LOST = (
-    "batch {} is not in the table: it was rolled back, an older state was put back, or it was "
+    "batch {} is not in the table: it was rolled back, an older state was restored, or it was "
     "never written"
 )
-PERHAPS_LOST = "whether batch {} is in the table is not known: its commit has expired, or is lost"
+PERHAPS_LOST = "batch {} may not be in the table: its commit has expired or is lost"
 IN_TABLE = (
     "batch {} of this query is in the table already, {}: the checkpoint is older than the table; "
     "{}take a new checkpoint with start_over=True"
@@ -35,7 +35,7 @@ IN_TABLE = (
 WRITTEN_TWICE = (
     "batch {} was written to this table under the name {!r} before: give each write a part="
 )
-MANY_NAMES = "the table has claims under {} names, of which a commit can carry {}"
+MANY_NAMES = "the table has claims under {} names, but a commit can contain only {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def prepare_commit(
         raise Rejected(
             f"{claim.name!r} is the name of another query of this table, {holder}, and this is "
             f"{claim.query}: choose another name, continue the checkpoint of that query, or take "
-            "the name over with start_over=True, which counts once"
+            "the name over with start_over=True, which works once"
         )
     why = _find_lost_batch(history, claim, memory)
     if not why and not starts and (before.is_ended or before.why == HISTORY_EXPIRED):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from noted_time.reading.history import MarkHistory
 from noted_time.values import MIN_INT64, format_time
 
-NO_BOUND = "mark {}, the first whose cut reaches them, does not bound the times of their rows"
-PENDING_REASON = "no mark's cut reaches these offsets yet"
+NO_BOUND = "the upper of mark {}, the first after the deleted rows, is not a bound of their times"
+PENDING_REASON = "no mark's cut reaches the first offsets of the log yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class WholeFrom:
     def sentence(self) -> str:
         if self.time is not None:
             return f"windows that begin before {format_time(self.time)} may lack rows"
-        return f"it is not known from when on no row is missing: {self.unknown or PENDING_REASON}"
+        return f"it is not known which windows may lack rows: {self.unknown or PENDING_REASON}"
 
     def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
         """Return the result with these marks. `bounded`: their uppers are in the reader's times."""

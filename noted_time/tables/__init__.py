@@ -64,7 +64,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     comment is empty, or the table has no commit `at`.
     """
     if not comment.strip():
-        raise Rejected("a claim is accepted with a comment: who vouches for the table, and why")
+        raise Rejected("the comment is empty: say who vouches for the table, and why")
     found = build_acceptance(open_history(url), comment, tuple(names), at=at)
     records = [replace(claim, id=token_hex(8)) for claim in found]
     append_nothing(url, {claim.key: claim.to_json() for claim in records})

@@ -38,12 +38,12 @@ EXPIRED_PARENT = -1
 """The parent of a snapshot whose parent has expired. pyiceberg then reports no parent."""
 
 NOT_A_HISTORY = (
-    "these rows are no history of a table: expected are those of DESCRIBE HISTORY (version, "
+    "these rows are not the history of a table: pass the rows of DESCRIBE HISTORY (version, "
     "operation) or of Iceberg's snapshots (snapshot_id, parent_id, operation, summary)"
 )
 WHICH_SNAPSHOT = (
-    "which of these snapshots is the table at? After a roll back it need not be the newest: add "
-    "the column `ref` of its table `refs`, or name the snapshot with at="
+    "the table's present snapshot is not known: after a rollback it need not be the newest; add "
+    "the column `ref` of its table `refs`, or pass the snapshot as at="
 )
 
 

@@ -350,7 +350,7 @@ def test_a_token_that_no_header_may_hold_is_refused_without_repeating_it(token: 
     with pytest.raises(Rejected) as refused:
         WriterClient(URL, "s", "UA", token=token, transport=Answers())
 
-    assert str(refused.value) == "the token has characters that no token has"
+    assert str(refused.value) == "the token has invalid characters: copy it again"
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -160,7 +160,7 @@ def test_a_question_about_no_table_is_refused(
 
 
 GONE = "rows before 2013-01-01T10:00:00Z may be missing: they were deleted before its query began"
-UNKNOWN = "from when on it lacks no row that was deleted before its query began is not known"
+UNKNOWN = "it is not known which rows were deleted before its query began"
 
 
 def test_rows_that_were_gone_before_the_query_began_are_said(run: Commands, tmp_path: Path) -> None:

@@ -91,11 +91,11 @@ def test_noon_may_be_spelled_in_many_ways(spelling: object) -> None:
     ("spelling", "says"),
     [
         ("2026-11-26 12:00", "'2026-11-26 12:00' has no zone: pass --zone, for example --zone UTC"),
-        ("26/11/2026", "'26/11/2026' is no time: it has to be a number (--unit s, ms, us or ns),"),
-        (True, "True is no time"),
-        (None, "None is no time"),
-        (float("nan"), "nan is no time"),
-        ({"at": 1}, "{'at': 1} is no time"),
+        ("26/11/2026", "'26/11/2026' is not a time: write a number (--unit s, ms, us or ns),"),
+        (True, "True is not a time"),
+        (None, "None is not a time"),
+        (float("nan"), "nan is not a time"),
+        ({"at": 1}, "{'at': 1} is not a time"),
         (2**63, "9223372036854775808 is outside int64"),
     ],
 )

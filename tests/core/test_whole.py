@@ -79,6 +79,6 @@ def test_an_upper_of_other_times_bounds_nothing() -> None:
     marks = MarkHistory([Mark(1, 10, 14, StreamCut({0: 20}), upper_is_bound=True)])
 
     assert WholeFrom({0: 15}).resolve(marks, bounded=False).sentence == (
-        "it is not known from when on no row is missing: mark 1, the first whose cut reaches them, "
-        "does not bound the times of their rows"
+        "it is not known which windows may lack rows: the upper of mark 1, the first after the "
+        "deleted rows, is not a bound of their times"
     )

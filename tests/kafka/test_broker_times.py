@@ -241,7 +241,7 @@ def test_poison_in_a_changefeed_is_passed_over_and_counted(
         EventTimeNoter(client, times, delay_ms=0, idle_timeout_ms=0).look()
 
         assert (client.flush().lower, times.unusable) == (NOON + 7, 2)
-    assert "partition 0, offset 0: the record has no time that can be read" in caplog.text
+    assert "partition 0, offset 0: the record has no readable time" in caplog.text
 
 
 def test_partitions_may_be_chosen(broker: Broker) -> None:

@@ -132,7 +132,7 @@ def test_offsets_that_cannot_be_right_are_refused(
     whole = run(*words)
 
     assert [each.status for each in (beyond, deleted, whole)] == [1, 1, 0]
-    assert "partition 0 ends at 9, and offset 12 lies beyond" in beyond.err
+    assert "partition 0 ends at 9, but offset 12 is beyond that" in beyond.err
     assert "records 2 to 4 were deleted before this group read them" in deleted.err
 
 

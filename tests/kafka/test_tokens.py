@@ -50,9 +50,9 @@ def test_a_function_gives_the_configuration(module: Callable[[str], str]) -> Non
     [
         ("config = 1 / 0", "cannot be imported: division by zero"),
         ("", "cannot be imported: module .* has no attribute 'config'"),
-        ("config = {}", "raised TypeError.*: it has to return a mapping of librdkafka's settings"),
+        ("config = {}", "raised TypeError.*: it must return a mapping of librdkafka's settings"),
         ("def config(): raise OSError('no metadata')", r"raised OSError\('no metadata'\)"),
-        ("def config(): return 'a=b'", "returned str: it has to return a mapping"),
+        ("def config(): return 'a=b'", "returned str: it must return a mapping"),
     ],
 )
 def test_a_function_that_gives_none_is_named(
@@ -163,7 +163,7 @@ def unusable(_: str) -> tuple[str, float]:
 
 @pytest.mark.parametrize(
     ("oauth_cb", "says"),
-    [(away, "OSError('no server of tokens')"), (unusable, "it has to return a token, and when")],
+    [(away, "OSError('no server of tokens')"), (unusable, "it must return a token and its expiry")],
 )
 def test_without_a_token_nobody_gives_up(
     oauth_cb: Callable[[str], object], says: str, caplog: pytest.LogCaptureFixture

@@ -222,13 +222,13 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "the offsets are no JSON"),
-        ("[25, 12]", "is no JSON object"),
+        ("", "the offsets are not JSON"),
+        ("[25, 12]", "is not a JSON object"),
         ('{"0": -1}', "the offset of partition 0 is -1: it has to be from 0 to"),
         ('{"0": 1.5}', "the offset of partition 0 is 1.5: it has to be an integer"),
         ('{"0": true}', "the offset of partition 0 is True: it has to be an integer"),
-        ('{"flights": {"0": 25}}', "partition 'flights' is no number: name partitions 0, 1, 2"),
-        ('{"00": 2}', "partition '00' is no number"),
+        ('{"flights": {"0": 25}}', "partition 'flights' is not a number: write 0, 1, 2"),
+        ('{"00": 2}', "partition '00' is not a number"),
         ('{"0": 2, "0": 3}', "the offsets name a partition twice"),
         ('{"0": 9223372036854775807}', "it has to be from 0 to"),
     ],
@@ -243,7 +243,7 @@ def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
     ("committed", "says"),
     [
         ({0: 2}, "partition 0: records 2 to 4 were deleted before this group read them"),
-        ({0: 5, 1: 8}, "partition 1 ends at 7, and offset 8 lies beyond"),
+        ({0: 5, 1: 8}, "partition 1 ends at 7, but offset 8 is beyond that"),
     ],
 )
 def test_offsets_that_skip_records_or_lie_beyond_the_end_are_refused(

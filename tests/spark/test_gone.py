@@ -92,7 +92,8 @@ def test_skip_begins_once_it_is_known(clock: Clock, caplog: pytest.LogCaptureFix
     call = threading.Thread(target=lambda: found.append(clock.read(first_windows="skip")))
     call.start()
     assert eventually(
-        lambda: "no mark's cut reaches these offsets yet" in caplog.text, expected=True
+        lambda: "no mark's cut reaches the first offsets of the log yet" in caplog.text,
+        expected=True,
     )
     began = bool(found)
     clock.note_all(9)
@@ -122,7 +123,7 @@ def test_a_mark_without_a_bound_tells_nothing(
     broker.truncate(clock.name, {0: 1})
     clock.run()
 
-    why = "mark 1, the first whose cut reaches them, does not bound the times of their rows"
+    why = "the upper of mark 1, the first after the deleted rows, is not a bound of their times"
     assert clock.whole == {"unknown": why}
     with pytest.raises(Rejected, match=why):
         clock.read(first_windows="skip")

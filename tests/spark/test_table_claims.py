@@ -310,7 +310,7 @@ def test_a_claim_ends_with_the_memory_and_goes_on_once_it_is_accepted(table: Tab
     table.run_with(4000, "e")
 
     assert isinstance(lost, NoClaim)
-    assert "nothing at its checkpoint says" in lost.why
+    assert "its checkpoint does not show" in lost.why
     assert table.last().complete_to == 4001
     assert table.rows == ["a", "b", "c", "d", "e"]
 
