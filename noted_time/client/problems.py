@@ -58,11 +58,11 @@ def error_of(
         return NotesRefused(_describe_problem(status, problem), problem)
     if code == UnknownStream.kind.code:
         return UnknownStream(stream)
-    told = ERRORS_BY_CODE.get(code)
+    error_class = ERRORS_BY_CODE.get(code)
     return (
         _build_generic_error(status, problem)
-        if told is None
-        else told(**told.kind.arguments(problem))
+        if error_class is None
+        else error_class(**error_class.kind.arguments(problem))
     )
 
 

@@ -106,8 +106,8 @@ class Reply:
         kind = self.headers.get("content-type", "no type")
         to = self.headers.get("location")
         where = f" to {to[:SHOWN_CHARACTERS]}" if to else ""
-        seen = f"{kind}{where}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
-        facts = f"status {self.status}, {why and why + ': '}{seen}"
+        excerpt = f"{kind}{where}: {self.content[:SHOWN_CHARACTERS].decode('utf-8', 'replace')!r}"
+        facts = f"status {self.status}, {why and why + ': '}{excerpt}"
         sentence = f"no answer of a controller: {facts}; check the URL and its proxies"
         return UnexpectedAnswer(sentence, why)
 
@@ -141,8 +141,8 @@ class IncomingReply:
         return Reply(self._status, self._headers, b"".join(self._parts))
 
 
-def build_unreachable(asked: AddressedQuestion, error: Exception) -> Unreachable:
-    where = asked.url + asked.question.path
+def build_unreachable(addressed: AddressedQuestion, error: Exception) -> Unreachable:
+    where = addressed.url + addressed.question.path
     why = str(error) or type(error).__name__
     number, _, words = why.partition("] ")
     if number.startswith("[Errno"):  # the operating system's error: there was no connection
@@ -166,7 +166,7 @@ def ask_in_turn(
     A reply may name the owner of the stream, and later questions go to the owner. Raises the last
     `Unreachable` if no controller answers.
     """
-    away = Unreachable("no controller was asked")
+    failure = Unreachable("no controller was asked")
     for _ in controllers.urls:
         url = controllers.current
         try:
@@ -174,9 +174,9 @@ def ask_in_turn(
             controllers.prefer(reply.headers.get(OWNER_HEADER))
             return read(reply)
         except Unreachable as error:
-            away = error
+            failure = error
             controllers.pass_over(url)
-    raise away
+    raise failure
 
 
 def run(

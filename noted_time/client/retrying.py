@@ -37,8 +37,8 @@ class Backoff:
 
     def delay_s(self, failures: int, *, chance: float, retry_after_s: float | None = None) -> float:
         step = min(self.cap_s, self.first_s * 2.0 ** min(failures - 1, 60))
-        asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
-        return asked + step * (0.5 + 0.5 * chance)
+        floor_s = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
+        return floor_s + step * (0.5 + 0.5 * chance)
 
 
 class Outage:
@@ -92,5 +92,5 @@ def kind_of(error: NotedTimeError) -> str:
 
 
 def delay_s(backoff: Backoff, failures: int, error: NotedTimeError, chance: float) -> float:
-    asked = error.retry_after_s if isinstance(error, Unreachable) else None
-    return backoff.delay_s(failures, chance=chance, retry_after_s=asked)
+    floor_s = error.retry_after_s if isinstance(error, Unreachable) else None
+    return backoff.delay_s(failures, chance=chance, retry_after_s=floor_s)

@@ -72,8 +72,8 @@ class Transport:
     def close(self) -> None:
         self._lines.close()
 
-    def _send(self, asked: AddressedQuestion) -> Reply:
-        options = _build_request(asked, self._timeout_s)
+    def _send(self, addressed: AddressedQuestion) -> Reply:
+        options = _build_request(addressed, self._timeout_s)
         with self._lines.acquire(options["timeout"]) as line:
             options["extensions"] = {"trace": line.trace}
             try:
@@ -87,10 +87,10 @@ class Transport:
                 RuntimeError,
             ) as error:  # RuntimeError if the client was closed
                 raise build_unreachable(
-                    asked, TimeoutError(ANSWER_TOO_LATE) if line.is_late else error
+                    addressed, TimeoutError(ANSWER_TOO_LATE) if line.is_late else error
                 ) from error
             if line.is_late:  # a body without a length ends when its connection is shut down
-                raise build_unreachable(asked, TimeoutError(ANSWER_TOO_LATE))
+                raise build_unreachable(addressed, TimeoutError(ANSWER_TOO_LATE))
             return incoming.reply()
 
 
@@ -118,10 +118,10 @@ class AsyncTransport:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _send(self, asked: AddressedQuestion) -> Reply:
+    async def _send(self, addressed: AddressedQuestion) -> Reply:
         import asyncio  # noqa: PLC0415 - Spark's planning processes use only the other transport
 
-        options = _build_request(asked, self._timeout_s)
+        options = _build_request(addressed, self._timeout_s)
         ends_at = asyncio.get_running_loop().time() + options["timeout"]
         try:
             async with asyncio.timeout_at(ends_at) as end, self._http.stream(**options) as answer:
@@ -132,20 +132,20 @@ class AsyncTransport:
                     end.reschedule(ends_at)
                 return incoming.reply()
         except httpx.HTTPError as error:
-            raise build_unreachable(asked, error) from error
+            raise build_unreachable(addressed, error) from error
         except TimeoutError as error:
-            raise build_unreachable(asked, TimeoutError(ANSWER_TOO_LATE)) from error
+            raise build_unreachable(addressed, TimeoutError(ANSWER_TOO_LATE)) from error
 
 
-def _build_request(asked: AddressedQuestion, timeout_s: float) -> dict[str, Any]:
-    question = asked.question
+def _build_request(addressed: AddressedQuestion, timeout_s: float) -> dict[str, Any]:
+    question = addressed.question
     options = {
         "method": question.method,
-        "url": asked.url + question.path,
+        "url": addressed.url + question.path,
         "timeout": timeout_s + question.wait_ms / 1000,
     }
-    given = {"params": question.query or None, "json": question.body}
-    return options | {name: value for name, value in given.items() if value is not None}
+    content = {"params": question.query or None, "json": question.body}
+    return options | {name: value for name, value in content.items() if value is not None}
 
 
 def _build_options(token: str | None, transport: object | None) -> dict[str, Any]:

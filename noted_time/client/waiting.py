@@ -71,7 +71,7 @@ def until_complete(
     """
     deadline, backoff = clock() + timeout_s, Backoff()
     why: Conflict | Unreachable
-    failures, said, wait_ms = 0, "", 0
+    failures, last_message, wait_ms = 0, "", 0
     while True:
         try:
             return (yield Poll(wait_ms))
@@ -84,6 +84,6 @@ def until_complete(
         left_s = deadline - clock()
         if left_s <= 0:
             raise why
-        yield Sleep(min(pause_s, left_s), why, failures, str(why) != said)
-        said = str(why)
+        yield Sleep(min(pause_s, left_s), why, failures, str(why) != last_message)
+        last_message = str(why)
         wait_ms = int(1000 * max(0.0, min(LONG_POLL_S, deadline - clock())))

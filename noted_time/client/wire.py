@@ -65,8 +65,8 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 
 def note_to_wire(note: Note) -> Json:
     """Return the JSON of a note: its state, and the fields that differ from their defaults."""
-    said = zip(NOTE_FIELDS, _values(note), NOTE_DEFAULTS, strict=True)
-    wire = {name: value for name, value, default in said if value != default}
+    values = zip(NOTE_FIELDS, _values(note), NOTE_DEFAULTS, strict=True)
+    wire = {name: value for name, value, default in values if value != default}
     wire["state"] = note.state
     if note.position:
         wire["position"] = position_to_wire(note.position)

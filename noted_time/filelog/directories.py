@@ -125,11 +125,11 @@ def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
     shown = {name: segment_of(name) for name in names if not is_hidden(name)}
     segments = {segment for segment in shown.values() if segment is not None}
     others = [name for name, segment in shown.items() if segment is None]
-    named = [name for name in others if _FOREIGN_ROWS.fullmatch(name) or not segments]
-    if named:
+    foreign = [name for name in others if _FOREIGN_ROWS.fullmatch(name) or not segments]
+    if foreign:
         raise Rejected(
-            f"{directory} holds {min(named)}, where a log has partition=<n>: only archives of the "
-            "DefaultPartitioner can be read (partitioner.class), not those by time or by a field"
+            f"{directory} holds {min(foreign)}, where a log has partition=<n>: only archives of "
+            "the DefaultPartitioner can be read (partitioner.class), not those by time or by field"
         )
     return segments
 

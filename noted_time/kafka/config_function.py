@@ -25,11 +25,11 @@ def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
         return config
     name = config[FUNCTION_SETTING]
     function = load_function(name)
-    wanted = "it must return a mapping of librdkafka's settings"
+    remedy = "it must return a mapping of librdkafka's settings"
     try:
-        given = function()
+        settings = function()
     except Exception as error:
-        raise Rejected(f"the function {name!r} raised {error!r}: {wanted}") from error
-    if not isinstance(given, Mapping):
-        raise Rejected(f"the function {name!r} returned {type(given).__name__}: {wanted}")
-    return {**{k: v for k, v in config.items() if k != FUNCTION_SETTING}, **given}
+        raise Rejected(f"the function {name!r} raised {error!r}: {remedy}") from error
+    if not isinstance(settings, Mapping):
+        raise Rejected(f"the function {name!r} returned {type(settings).__name__}: {remedy}")
+    return {**{k: v for k, v in config.items() if k != FUNCTION_SETTING}, **settings}

@@ -81,9 +81,9 @@ class TokenCalls:
         self.why = "it must return a token and its expiry in Unix seconds"
         """Why there is no token."""
 
-    def __call__(self, asked: str) -> object:
+    def __call__(self, config: str) -> object:
         try:
-            return self.ask(asked)
+            return self.ask(config)
         except Exception as error:
             self.why = repr(error)
             log.warning("%s gave no token: %s", TOKEN_CALLBACK, self.why)
@@ -128,26 +128,26 @@ class Cluster:
 
     def connect(self) -> None:
         self._errors: dict[int, KafkaError] = {}
-        told = {**self.settings, "error_cb": self._record_error}
-        self.admin = create_client(AdminClient, told)
+        settings = {**self.settings, "error_cb": self._record_error}
+        self.admin = create_client(AdminClient, settings)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use these credentials from the next connection on."""
         self.settings = {**self.settings, "sasl.username": username, "sasl.password": password}
         self.admin.set_sasl_credentials(username, password)
 
-    def wait_for(self, asked: Future[Result], timeout_s: float) -> Result:
+    def wait_for(self, future: Future[Result], timeout_s: float) -> Result:
         """Return the answer to a call. Raises Kafka's error, or why connecting failed."""
         until = clocks.monotonic() + timeout_s
         self._errors.clear()
-        while not asked.done() and clocks.monotonic() < until:
+        while not future.done() and clocks.monotonic() < until:
             self.admin.poll(POLL_INTERVAL_S)
             if BROKERS_DOWN in self._errors and not self._has_answered:
                 for code in (LOGIN_FAILED, TLS_FAILED):
                     if code in self._errors:
                         raise Rejected(self._describe_error(code))
         try:
-            found = asked.result(0)
+            found = future.result(0)
         except TimeoutError as error:
             raise self.build_unreachable() from error
         except KafkaException as error:
@@ -169,13 +169,13 @@ class Cluster:
             self._errors[code] = max(known, error, key=lambda each: len(each.str()))
 
     def _describe_error(self, code: int | None) -> str:
-        nobody = f"no Kafka broker answers at {self.servers}"
+        reason = f"no Kafka broker answers at {self.servers}"
         if code is not None:
-            said = (
-                f"Kafka at {self.servers} {ERROR_PHRASES[code]}" if ERROR_PHRASES[code] else nobody
+            summary = (
+                f"Kafka at {self.servers} {ERROR_PHRASES[code]}" if ERROR_PHRASES[code] else reason
             )
-            return f"{said}: {REASON_AFFIXES.sub('', self._errors[code].str())}"
+            return f"{summary}: {REASON_AFFIXES.sub('', self._errors[code].str())}"
         protocol = str(self.settings.get("security.protocol", "plaintext"))
         if BROKERS_DOWN in self._errors and protocol.lower().endswith("plaintext"):
-            return f"{nobody}: it hangs up; if the broker wants TLS, set security.protocol"
-        return nobody
+            return f"{reason}: it hangs up; if the broker wants TLS, set security.protocol"
+        return reason

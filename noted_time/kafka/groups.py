@@ -77,11 +77,11 @@ class GroupOffsets:
             kept = topic.begins()
             found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
         position = {**committed, **found}
-        wanted = look.ends if cut is None else cut
+        required = look.ends if cut is None else cut
         without = sorted(
             each
             for each in look.ends.keys() - committed.keys()
-            if position.get(each, 0) < wanted.get(each, 0)
+            if position.get(each, 0) < required.get(each, 0)
         )
         by = f"group {self._group!r}"
         remarks = []
@@ -125,10 +125,10 @@ class GroupOffsets:
 
     def _list_offsets(self, until: float) -> list[TopicPartition] | None:
         """Return the offsets of the group, `None` if the broker must be asked again."""
-        asked = [ConsumerGroupTopicPartitions(self._group)]
+        request = [ConsumerGroupTopicPartitions(self._group)]
         try:
             futures = self._cluster.admin.list_consumer_group_offsets(
-                asked, request_timeout=TIMEOUT_S
+                request, request_timeout=TIMEOUT_S
             )
             answer = self._cluster.wait_for(futures[self._group], TIMEOUT_S + 1.0)
         except KafkaException as error:

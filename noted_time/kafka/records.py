@@ -52,7 +52,7 @@ class TopicReader(Closing):
         self.position: dict[int, int] = {}
         self._topic = topic
         self._consumer = create_client(Consumer, {**topic.connection, **CONSUMER_SETTINGS})
-        self._gone: set[int] = set()
+        self._deleted: set[int] = set()
         self.unusable = 0
         self._report_at = 0.0
 
@@ -103,8 +103,8 @@ class TopicReader(Closing):
             if end < position[each]:
                 raise self._build_recreated(each, position[each])
         while self.find_behind(ends) and clocks.monotonic() < until:
-            for gone in [*self._gone]:
-                self._skip_deleted(gone)
+            for deleted in [*self._deleted]:
+                self._skip_deleted(deleted)
             failed: KafkaError | None = None
             for message in self._consumer.consume(BATCH_RECORDS, POLL_WAIT_S):
                 partition, offset, error = message.partition(), message.offset(), message.error()
@@ -135,7 +135,7 @@ class TopicReader(Closing):
         ):  # only markers and aborted records before this end
             self.position[partition] = max(self.position[partition], offset)
         elif partition in self.position:
-            self._gone.add(partition)
+            self._deleted.add(partition)
         return None
 
     def _skip_deleted(self, partition: int) -> None:
@@ -151,7 +151,7 @@ class TopicReader(Closing):
             *(name, partition, at, begin),
         )
         self._consumer.incremental_unassign([TopicPartition(name, partition)])
-        self._gone.discard(partition)
+        self._deleted.discard(partition)
         self.begin({partition: begin})
 
     def _build_recreated(self, partition: int, at: int) -> Recreated:

@@ -135,9 +135,9 @@ class Topic:
         above = (
             _take_offsets(self._list_offsets(partitions, LATEST_OFFSET, timeout_s)) if high else {}
         )
-        asked = above if high else partitions
+        requested = above if high else partitions
         ends = _take_offsets(
-            self._list_offsets(asked, LATEST_OFFSET, timeout_s, committed=committed)
+            self._list_offsets(requested, LATEST_OFFSET, timeout_s, committed=committed)
         )
         stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s) if newest else {}
         if newest:
@@ -220,8 +220,8 @@ class Topic:
         return [self._fetch_settings(kind, str(number), TIMEOUT_S) for number in brokers]
 
     def _fetch_settings(self, kind: ResourceType, name: str, timeout_s: float) -> Mapping[str, str]:
-        asked = ConfigResource(kind, name)
-        future = self._cluster.admin.describe_configs([asked], request_timeout=timeout_s)[asked]
+        key = ConfigResource(kind, name)
+        future = self._cluster.admin.describe_configs([key], request_timeout=timeout_s)[key]
         try:
             found = self._cluster.wait_for(future, timeout_s + 1.0)
         except KafkaException as error:
@@ -254,8 +254,8 @@ class Topic:
         return None if topic_id == NO_TOPIC_ID else log_id(topic_id), in_sync
 
     def _fetch_description(self, timeout_s: float, **more: bool) -> TopicDescription:
-        asked = TopicCollection([self.name])
-        futures = self._cluster.admin.describe_topics(asked, request_timeout=timeout_s, **more)
+        topics = TopicCollection([self.name])
+        futures = self._cluster.admin.describe_topics(topics, request_timeout=timeout_s, **more)
         try:
             found: TopicDescription = self._cluster.wait_for(futures[self.name], timeout_s + 1.0)
         except KafkaException as error:
@@ -272,12 +272,12 @@ class Topic:
     ) -> dict[int, Stamp]:
         """Return an offset of each partition whose leader answers, -1 for none."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        asked = {TopicPartition(self.name, partition): spec for partition in partitions}
-        if not asked:
+        specs = {TopicPartition(self.name, partition): spec for partition in partitions}
+        if not specs:
             return {}
         deadline = clocks.monotonic() + timeout_s
         futures = self._cluster.admin.list_offsets(
-            asked, isolation_level=level, request_timeout=timeout_s
+            specs, isolation_level=level, request_timeout=timeout_s
         )
         found: dict[int, Stamp] = {}
         for at, future in futures.items():

@@ -147,10 +147,10 @@ def combine_flags(flags: Iterable[bool | None]) -> bool | None:
     >>> combine_flags([False, False]), combine_flags([])
     (False, None)
     """
-    said = list(flags)
-    if any(said):
+    reported = list(flags)
+    if any(reported):
         return True
-    return None if None in said or not said else False
+    return None if None in reported or not reported else False
 
 
 def _is_lagging(threshold_ms: int, now_ms: int, lower: int | None, *, idle: bool) -> bool | None:

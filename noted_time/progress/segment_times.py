@@ -78,8 +78,8 @@ class SegmentTimes:
             unread = max(0, ends.get(segment, 0) - position.get(segment, 0))
             return lower is not None, lower or 0, waits, -unread, segment
 
-        asked = self._lowers if among is None else among
-        return sorted((s for s in asked if not succession.is_read(s, position)), key=place)
+        segments = self._lowers if among is None else among
+        return sorted((s for s in segments if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
         """Return the segment to read next, of these or of all.

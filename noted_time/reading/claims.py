@@ -198,12 +198,12 @@ class TableHistory:
 def _combine_claims(found: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
     known = {name: each.claim for name, each in found.items() if each.claim is not None}
     missing = [claim.missing for claim in known.values()]
-    asked = [each for each in missing if each is not None]
+    checked = [each for each in missing if each is not None]
     return TableClaim(
         min(each.complete_to for each in found.values() if each.complete_to is not None),
         commits[-1].id,
         known,
-        tuple(sorted({name for each in asked for name in each})) if asked == missing else None,
+        tuple(sorted({name for each in checked for name in each})) if checked == missing else None,
         any(each.is_foreign for each in found.values()),
         tuple(_least_steps([each.steps for each in found.values()], commits)),
     )

@@ -164,8 +164,8 @@ def build_acceptance(
     places = {commit.id: place for place, commit in enumerate(history.commits)}
     if at not in places:
         raise Rejected(f"version {at} does not lead to the table's present state")
-    looked = replace(history, commits=history.commits[: places[at] + 1])
-    found = looked.standings()
+    inspected = replace(history, commits=history.commits[: places[at] + 1])
+    found = inspected.standings()
     wanted = {name: found[name] for name in tuple(names) or found if name in found}
     holds = {name for name, each in history.standings().items() if each.complete_to is not None}
     ended = [
@@ -175,7 +175,7 @@ def build_acceptance(
     lost = [each.claim for each in ended if each.claim is not None and each.why not in waiting]
     if not lost:
         raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
-    records = [looked.records(commit) for commit in looked.commits]
+    records = [inspected.records(commit) for commit in inspected.commits]
     ids = [claim.id for each in records for claim in each.values() if claim.id]
     return [
         Claim(

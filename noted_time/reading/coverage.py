@@ -165,10 +165,10 @@ class _NameLists:
         self.lists: list[list[Any]] = [[] for _ in range(marks)]
         self._full = 0
 
-    def add(self, start: int, stop: int, named: object) -> None:
+    def add(self, start: int, stop: int, entry: object) -> None:
         for names in self.lists[max(start, self._full) : stop]:
             if len(names) < WRITERS_NAMED:
-                names.append(named)
+                names.append(entry)
         while self._full < len(self.lists) and len(self.lists[self._full]) >= WRITERS_NAMED:
             self._full += 1
 
@@ -200,8 +200,8 @@ def find_required_seq(
             reason: WriterStanding = "joined_later" if until is None else "live"
             unmet.append(NotVouching(writer, reason if vouching else standing, until))
     if missing is not None:
-        seq, away = missing.find_seq_without(seq, last)
-        named = {each.writer for each in unmet}
-        more = (each for each in away if each.writer not in named)
+        seq, absent = missing.find_seq_without(seq, last)
+        reported = {each.writer for each in unmet}
+        more = (each for each in absent if each.writer not in reported)
         unmet += [NotVouching(each.writer, "missing", each.time) for each in more]
     return seq, unmet

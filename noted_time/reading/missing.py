@@ -71,14 +71,14 @@ class MissingWriters:
         before, lower = lowers
         for name in returned:
             self._end(name, before, seq - 1)
-        away: list[Absence] = []  # intervals are kept in the order in which they end
+        absent: list[Absence] = []  # intervals are kept in the order in which they end
         for absence in absences:
             writer = _build_missing_writer(absence)
             if not writer.joined_later:
-                away.append(absence)
+                absent.append(absence)
             elif before is not None:
                 self._add(Interval(writer, _find_start(absence), 1, at, before, seq - 1))
-        for absence in away:
+        for absence in absent:
             self.begin(absence, seq, at)
             if absence.reason == "removed":
                 self._end(absence.writer, lower, seq)
@@ -106,14 +106,14 @@ class MissingWriters:
         An open interval is kept while its writer is a member.
         """
         old = [each for each in self._ended if each.opened_at < at]
-        gone = {name for name, each in self.open.items() if each.opened_at < at}
-        gone.difference_update(members if gone else ())
-        if not old and not gone:
+        expired = {name for name, each in self.open.items() if each.opened_at < at}
+        expired.difference_update(members if expired else ())
+        if not old and not expired:
             return
         ends = [each.end for each in old]
-        if gone and last_lower is not None:
+        if expired and last_lower is not None:
             ends.append(last_lower)
-        for name in gone:
+        for name in expired:
             del self.open[name]
         kept = [each for each in self._ended if each.opened_at >= at]
         self._ended, self._ends, self._last_seqs = [], [], []
@@ -168,8 +168,8 @@ class MissingWriters:
     ) -> Iterator[Missing]:
         members: dict[str, list[Interval]] = {}
         later: dict[str, list[Interval]] = {}
-        for start, new, gone in zip(starts, begin, over, strict=False):
-            for each in gone:
+        for start, new, ended in zip(starts, begin, over, strict=False):
+            for each in ended:
                 found = later if each.writer.joined_later else members
                 found[each.writer.writer].remove(each)
                 if not found[each.writer.writer]:
@@ -178,9 +178,9 @@ class MissingWriters:
                 found = later if each.writer.joined_later else members
                 found.setdefault(each.writer.writer, []).append(each)
             both = chain(members.values(), later.values())
-            named = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
+            shown = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
-            yield Missing(named, count, start >= self.known_from, len(later))
+            yield Missing(shown, count, start >= self.known_from, len(later))
 
 
 def sort_missing(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:

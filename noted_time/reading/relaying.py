@@ -65,8 +65,8 @@ class RelayQueue:
 
     def is_waiting(self, domain: str, mark: Mark) -> bool:
         """Return whether the mark waits to be written and is equal to the controller's mark."""
-        given = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
-        return given is not None and given.seq == mark.seq and not describe_difference(mark, given)
+        known = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
+        return known is not None and known.seq == mark.seq and not describe_difference(mark, known)
 
     def record_written(self, domain: str, mark: Mark) -> None:
         """Record the next record of the log of marks. Its writer has waited for new segments."""

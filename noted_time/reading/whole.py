@@ -73,5 +73,5 @@ def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:
     >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True
     """
-    asked = [each for each in found if each is not None]
-    return max(asked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE_LOG)
+    checked = [each for each in found if each is not None]
+    return max(checked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE_LOG)

@@ -92,14 +92,14 @@ def parse_delta_commit(row: Row) -> Commit:
     except (ValueError, TypeError) as error:
         raise Rejected(NOT_A_HISTORY) from error
     operation = str(row["operation"] or "a commit that does not say what it does")
-    given = row.get("operationParameters")
-    given = given if isinstance(given, Mapping) else {}
+    parameters = row.get("operationParameters")
+    parameters = parameters if isinstance(parameters, Mapping) else {}
     change: Change = "none" if operation in SAME_ROWS_OPERATIONS else "other"
     renamed: tuple[str, ...] = ()
     if operation == RENAME_OPERATION:
         change = "none"
-        renamed = tuple(str(given.get(key, "")) for key in ("oldColumnPath", "newColumnPath"))
-    mode = given.get(APPEND_PARAMETERS.get(operation, ""), "")
+        renamed = tuple(str(parameters.get(key, "")) for key in ("oldColumnPath", "newColumnPath"))
+    mode = parameters.get(APPEND_PARAMETERS.get(operation, ""), "")
     if mode == "Append" or (change == "other" and version == 0):
         change = "append"
     elif mode:
@@ -129,9 +129,9 @@ def _parse_metadata(text: object) -> Row:
 
 def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
     """Return the table's present snapshot, or the snapshot `at`. `None` for an empty table."""
-    wanted = MAIN_BRANCH if at is None else at
+    target = MAIN_BRANCH if at is None else at
     for row in rows:
-        if row["snapshot_id"] == wanted or row.get("ref") == wanted:
+        if row["snapshot_id"] == target or row.get("ref") == target:
             return int(row["snapshot_id"])
     if any("ref" in row for row in rows) and at is None:
         return None
