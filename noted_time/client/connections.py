@@ -74,7 +74,6 @@ class ConnectionPool:
                 self._idle.append(line)
 
     def end(self) -> None:
-        """End the calls in progress and all later calls."""
         with self._lock:
             self._is_over = True
             for each in self._lines:

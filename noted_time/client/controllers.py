@@ -61,7 +61,6 @@ class Controllers:
             self._at = self.urls.index(url)
 
     def pass_over(self, url: str) -> None:
-        """Move on to the next controller, unless another thread already did."""
         self._doubted[url] = DOUBTS_BEFORE_RETRY
         if url == self.current:
             self._at = (self._at + 1) % len(self.urls)

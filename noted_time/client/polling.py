@@ -66,7 +66,6 @@ class PollingLoop(Closing):
             raise self.failure
 
     def close(self) -> None:
-        """Stop polling. Raises the error that ended the thread, if any."""
         self.stop()
         if self._thread.ident is not None:
             self._thread.join(STOP_S)

@@ -6,6 +6,7 @@ Each file is one append. Its row count is in its footer. An exclusive create und
 is an append.
 
 The sinks also write other names, which are read but not appended to:
+
 - other paddings
 - a codec before the suffix (``.snappy.parquet``, the S3 sink)
 - the last offset after the first one (the HDFS sink)

@@ -116,7 +116,6 @@ class Cluster:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Connect on the first call. Raises as `resolve_config` and `create_client`."""
         config = resolve_config(config)
         self.servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
         if not self.servers:
@@ -132,7 +131,6 @@ class Cluster:
         self.admin = create_client(AdminClient, settings)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials from the next connection on."""
         self.settings = {**self.settings, "sasl.username": username, "sasl.password": password}
         self.admin.set_sasl_credentials(username, password)
 

@@ -124,7 +124,6 @@ class GroupOffsets:
         return own
 
     def _list_offsets(self, until: float) -> list[TopicPartition] | None:
-        """Return the offsets of the group, `None` if the broker must be asked again."""
         request = [ConsumerGroupTopicPartitions(self._group)]
         try:
             futures = self._cluster.admin.list_consumer_group_offsets(

@@ -57,7 +57,6 @@ class TopicReader(Closing):
         self._report_at = 0.0
 
     def begin(self, offsets: Mapping[int, int]) -> None:
-        """Start reading more partitions, each from its offset on."""
         name, begin = self._topic.name, OFFSET_BEGINNING
         at = [TopicPartition(name, each, offset or begin) for each, offset in offsets.items()]
         self._consumer.incremental_assign(at)

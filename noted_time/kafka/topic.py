@@ -177,7 +177,6 @@ class Topic:
             raise Unreachable(f"Kafka topic {self.name!r} {why}") from None
 
     def begins(self) -> Mapping[int, int]:
-        """Return the first offset that each partition still has."""
         _, partitions = self._describe_or_reconnect()
         return _take_offsets(self._list_offsets(partitions, EARLIEST_OFFSET))
 

@@ -1,4 +1,4 @@
-"""Describe what a poll found in a log of any kind."""
+"""Describe the state of a log of any kind, as a poll finds it."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class TableHistory:
         return _Fold(self).standings
 
     def claim(self, names: Iterable[str] | None = None) -> TableClaim | NoClaim:
-        """Return the claim for `names`, by default the names that the table expects."""
+        """Return the claim for `names`, by default for the names that the table expects."""
         standings = self.standings()
         wanted = tuple(names or self.expects or standings)
         if not wanted:
@@ -210,7 +210,6 @@ def _combine_claims(found: Mapping[str, Standing], commits: Sequence[Commit]) ->
 
 
 def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[tuple[int, int]]:
-    """Yield the commits where the least time of all names rose, and that time."""
     now: dict[int, int] = {}
     least: int | None = None
     for place, name, time in sorted((at, n, t) for n, steps in enumerate(names) for at, t in steps):
@@ -294,7 +293,6 @@ class _Fold:
         return replace(known, complete_to=None, why=doubt) if doubt else _raise_claim(known, claim)
 
     def _carry_over(self, standing: Standing, commit: Commit, place: int) -> Standing:
-        """Return a claim's state after a commit without a record of its name."""
         is_renamed = standing.claim is not None and commit.renames(standing.claim.time_of)
         if commit.change == "other" or is_renamed:
             return _end_claim(standing, f"ended by {commit.description}", place)

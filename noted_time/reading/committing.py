@@ -55,6 +55,7 @@ def find_committed_part(
     """Return the record of this part of the batch if an earlier run has committed it.
 
     Raises `Rejected` in three cases:
+
     - The table has a later batch of the query.
     - The table has this batch with other content.
     - This `run` of the query has written the part before, so the second write would be skipped.

@@ -150,7 +150,6 @@ class Cuts:
         return columns.keys() | moves.keys()
 
     def find_start(self, segment: int, count: int) -> int | None:
-        """Return the index of the first mark above 0 in a segment, or `None`."""
         columns, moves, _ = self._forms
         if segment in columns:
             first = bisect_right(columns[segment], 0, 0, count)
@@ -220,7 +219,6 @@ class Cuts:
         return max(0, at[move - 1] - self._dropped if is_at else above), max(0, above)
 
     def _choose_forms(self, count: int) -> None:
-        """Give columns to segments that often move, and remove those that rarely move."""
         columns, moves, moved = self._forms
         least = max(count / OFTEN_EVERY, CHOSEN_EVERY)
         often = [segment for segment, each in moves.items() if len(each.at) >= least]

@@ -73,7 +73,6 @@ class LateReports:
         return self._forget([each for each in self if each.last_seen < at])
 
     def since(self, at: int) -> LateReports:
-        """Return the reports last seen at or after `at` (Unix ms)."""
         return LateReports((each for each in self if each.last_seen >= at), self.known_from)
 
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
@@ -102,7 +101,6 @@ class LateReports:
         return places
 
     def _merge(self, most: int) -> set[LatePlace]:
-        """Merge reports that are adjacent in time, beginning with the writers with most reports."""
         changed: set[LatePlace] = set()
         of_writers: defaultdict[str, list[LateReport]] = defaultdict(list)
         for each in sorted(self, key=attrgetter("first", "most", "first_seen")):

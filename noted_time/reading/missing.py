@@ -84,7 +84,6 @@ class MissingWriters:
                 self._end(absence.writer, lower, seq)
 
     def begin(self, absence: Absence, seq: int, at: int) -> None:
-        """Open an interval with mark `seq`, unless the writer is missing already."""
         if absence.writer not in self.open:
             start = _find_start(absence)
             opened = Interval(_build_missing_writer(absence), start, seq, at, start, seq)
@@ -147,7 +146,6 @@ class MissingWriters:
         return seq, [each.writer for each in found if each.first_seq <= seq]
 
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
-        """Yield the writers missing in each of the consecutive windows of one size."""
         if not starts:
             return
         first, count = starts[0], len(starts)

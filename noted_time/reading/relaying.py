@@ -49,7 +49,6 @@ class RelayQueue:
         return self.waiting[domain][-1] if self.waiting[domain] else self.last.get(domain)
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
-        """Record how far each segment is readable now, on a monotonic clock."""
         self._ends = ends
         self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
@@ -76,7 +75,6 @@ class RelayQueue:
         self._seen.update((s, ALWAYS_SEEN) for s, offset in mark.cut.offsets.items() if offset)
 
     def due(self, now_ms: int) -> list[tuple[str, Mark]]:
-        """Return the marks to write now with their domains, in order within each domain."""
         since = now_ms - self._new_segment_ms
 
         def is_ready(mark: Mark) -> bool:

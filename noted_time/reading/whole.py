@@ -39,7 +39,6 @@ class WholeFrom:
 
     @property
     def is_pending(self) -> bool:
-        """Whether later marks may determine the time."""
         return self.time is None and not self.unknown
 
     @property

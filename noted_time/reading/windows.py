@@ -55,7 +55,6 @@ class Tiling:
             raise Rejected(f"size_ms is {self.size_ms}; a window lasts from 1 to {MAX_INT64} ms")
 
     def start_of(self, time: int) -> int:
-        """Return the start of the window that contains `time`."""
         return time - (time - self.origin) % self.size_ms
 
     def first_end(self, after: int) -> int:
@@ -184,7 +183,6 @@ def find_changed_windows(
 
 
 def _find_starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
-    """Yield the starts of the windows with late rows, from `least` on, below `beyond`."""
     for each in sorted(late, key=attrgetter("first")):
         first = max(least, tiling.start_of(each.first))
         for start in range(first, min(beyond, each.most + 1), tiling.size_ms):

@@ -128,7 +128,6 @@ def _parse_metadata(text: object) -> Row:
 
 
 def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
-    """Return the table's present snapshot, or the snapshot `at`. `None` for an empty table."""
     target = MAIN_BRANCH if at is None else at
     for row in rows:
         if row["snapshot_id"] == target or row.get("ref") == target:
