@@ -1,4 +1,4 @@
-"""What one group commit is going to write, while it is being put together."""
+"""The changes of one group commit, while they are collected."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One reading of the three clocks, in ms.
-
-    Timeouts are measured on `service`, people are shown `wall`, and `steady` (monotone, since an
-    arbitrary start) spaces marks.
-    """
+    """The three clocks, read at once, in ms."""
 
     service: int
+    """The service clock, which measures timeouts."""
     wall: int
+    """The wall clock, which is shown to users."""
     steady: int
+    """A monotonic clock, which spaces marks."""
 
 
 class DraftedStream(Protocol):
-    """What a draft needs of a stream, which needs the draft."""
+    """The attributes of a stream that a draft reads."""
 
     @property
     def id(self) -> str:
@@ -41,15 +40,15 @@ class DraftedStream(Protocol):
 
 @dataclass(slots=True)
 class Draft:
-    """The changes of one group commit, made in memory and not yet durable.
+    """The changes of one group commit, made in memory but not durable yet.
 
-    A writer that notes ten times is written once, as it is when the draft is finished.
-    `keep_clock` asks for a commit that does nothing but keep the service clocks.
+    A writer that notes ten times is written once, in its final state.
     """
 
     moment: Moment
     batch: Transaction
     keep_clock: bool = False
+    """Whether to commit the service clocks even if nothing else has changed."""
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
     _backlogs: dict[GroupKey, BacklogRecord | None] = field(default_factory=dict)
@@ -57,52 +56,51 @@ class Draft:
 
     @classmethod
     def at(cls, moment: Moment) -> Draft:
-        """Start an empty draft."""
         return cls(moment, Transaction())
 
     def touch(self, stream: DraftedStream) -> set[str]:
-        """Return the writers of `stream` whose record must be written; add to it."""
+        """Return the writers of `stream` whose records are written; add names to this set."""
         entry = self._touched.get(stream.id)
         if entry is None:
             entry = self._touched[stream.id] = (stream.aggregator, set())
         return entry[1]
 
     def stream_ids(self) -> Iterable[str]:
-        """Return the ids of the streams that were touched, which may advance."""
+        """Return the ids of the touched streams. These streams may advance."""
         return self._touched.keys()
 
     def forget(self, stream: DraftedStream, writers: Iterable[str]) -> None:
-        """Remove the records of `writers`, also those that this commit would write."""
-        gone = set(writers)
-        self.touch(stream).difference_update(gone)
-        self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(gone)]
+        """Delete the records of `writers`, including records drafted in this commit."""
+        forgotten = set(writers)
+        self.touch(stream).difference_update(forgotten)
+        self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(forgotten)]
 
     def report(self, readers: Iterable[ReaderRecord]) -> None:
-        """Write the records of readers, in place of those drafted before."""
+        """Write the records of readers. They replace records drafted earlier."""
         self._readers.update((_key(reader), reader) for reader in readers)
 
     def forget_readers(self, readers: Iterable[ReaderKey]) -> None:
-        """Remove these readers, also those that this commit would write."""
+        """Delete the records of readers, including records drafted in this commit."""
         self._readers.update(dict.fromkeys(readers))
 
     def keep_backlog(self, record: BacklogRecord) -> None:
-        """Write what is kept of a group's backlog, in place of what was drafted before."""
+        """Write the record of a group's backlog. It replaces a record drafted earlier."""
         self._backlogs[record.stream_id, record.group] = record
 
     def forget_backlog(self, stream_id: str, group: str) -> None:
-        """Remove what is kept of a group's backlog, also if this commit would write it."""
+        """Delete the record of a group's backlog, including a record drafted in this commit."""
         self._backlogs[stream_id, group] = None
 
     def keep_late(
         self, stream_id: str, domain: str, changed: Mapping[LatePlace, LateReport | None]
     ) -> None:
-        """Write the reports of late rows that changed, in place of those drafted before."""
+        """Write the changed reports of late rows. They replace reports drafted earlier."""
         for place, report in changed.items():
             record = LateRecord(stream_id, domain, report) if report else None
             self._late[stream_id, domain, *place] = record
 
     def drop(self, stream: DraftedStream) -> None:
-        """Remove the stream with all it has, and whatever was drafted for it."""
+        """Delete the stream and all its records, including records drafted in this commit."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
         self._backlogs = {key: each for key, each in self._backlogs.items() if key[0] != stream.id}
@@ -111,18 +109,17 @@ class Draft:
         self.batch = self.batch.without_dropped()
 
     def finish(self) -> Iterator[None]:
-        """Complete the batch, which is to be committed as it is then; yields after each slice."""
+        """Complete the batch, which can then be committed. Yield after each slice of members."""
         members = self.batch.members = []
         for stream_id, (aggregator, writers) in self._touched.items():
-            for some in split_slices(
-                list(writers)
-            ):  # sorted, as the store sorts sorted parts faster
+            for some in split_slices(list(writers)):
+                # the store sorts faster if each slice is sorted
                 members += [(stream_id, aggregator.record(each)) for each in sorted(some)]
                 if len(some) == SLICE_SIZE:
                     yield
         self.batch.readers = [each for each in self._readers.values() if each is not None]
-        gone = [key for key, each in self._readers.items() if each is None]
-        self.batch.forgotten_readers = gone
+        forgotten = [key for key, each in self._readers.items() if each is None]
+        self.batch.forgotten_readers = forgotten
         self.batch.backlogs = [each for each in self._backlogs.values() if each is not None]
         self.batch.forgotten_backlogs = [key for key, each in self._backlogs.items() if not each]
         self.batch.late = [each for each in self._late.values() if each is not None]
@@ -130,7 +127,6 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
         if (
             self.keep_clock
             or self._readers

@@ -1,7 +1,7 @@
-"""What a stream knows of the processes that note under one writer's name: two of them are a fault.
+"""Fenced notes and takeovers of one stream, which show that two processes use one writer's name.
 
-A fenced note proves that there are two. It is remembered for an hour and only in memory, as it
-changes nothing. So are the takeovers of the last minute: many of them are a fight.
+A fenced note proves that there are two processes. It changes nothing in the stream, so it is kept
+in memory only, for an hour. Takeovers are counted for a minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHOWN_MS = 3_600_000
 """How long a fenced note is shown."""
 
 FENCED_SHOWN = 100
-"""Maximum number of writers with a fenced note that are shown."""
+"""Maximum number of writers whose fenced notes are shown."""
 
 MOST_RECORDED = 100
 """Maximum number of takeovers of a stream that are recorded within an hour."""
@@ -28,31 +28,31 @@ FIGHT_MS = 60_000
 """How long a takeover is counted."""
 
 FIGHT_TAKEOVERS = 3
-"""Minimum number of takeovers of one name in that time that is reported.
+"""Minimum number of takeovers of one name within `FIGHT_MS` that is reported.
 
-A rolling deployment takes a name over once, and once more if its process has to start again.
+A rolling deployment takes a name over once, or twice if the new process restarts.
 """
 
 TAKEOVERS_WATCHED = 1000
-"""Maximum number of takeovers of a stream that are counted, the latest."""
+"""Maximum number of takeovers of a stream that are counted, the latest ones."""
 
 
 class FencedProcess(NamedTuple):
-    """The last note of a writer that was fenced: which process sent it, and which has the name.
-
-    Both are named by the labels that they gave. `since` is when the younger took over and `at` when
-    the note came, in Unix ms.
-    """
+    """The last fenced note of a writer. All moments are in Unix ms."""
 
     writer: str
     label: str
+    """The label of the process that sent the note."""
     by: str
+    """The label of the process that has the writer's name."""
     since: int
+    """When that process took over the name."""
     at: int
+    """When the fenced note was received."""
 
     @property
     def detail(self) -> str:
-        """What happened, worded to follow the writer's name."""
+        """The rest of a sentence that starts with the writer's name."""
         older, younger = self.label or "one without a label", self.by or "one without a label"
         return (
             f"was noted by two processes: {younger} took the name over at "
@@ -61,22 +61,22 @@ class FencedProcess(NamedTuple):
 
 
 class Fences:
-    """The fenced notes of one stream; `notes` counts them since the stream was read."""
+    """The fenced notes and takeovers of one stream."""
 
     def __init__(self) -> None:
         self.notes = 0
+        """The number of fenced notes since the stream was loaded."""
         self._last: dict[str, FencedProcess] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._taken = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
 
     def refuse(self, note: Note, held: Session, at: int) -> None:
-        """Remember a note that was fenced; of too many the oldest goes."""
+        """Remember a fenced note. Only the latest `FENCED_SHOWN` writers are kept."""
         labels = {each.id: each.label for each in held.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        found = FencedProcess(note.writer, label, held.label, held.since, at)
-        self._last[note.writer] = found
+        self._last[note.writer] = FencedProcess(note.writer, label, held.label, held.since, at)
         if len(self._last) > FENCED_SHOWN:
             del self._last[next(iter(self._last))]
 
@@ -85,7 +85,7 @@ class Fences:
         return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
 
     def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
-        """Yield the names taken over again and again in the last minute, and what that means."""
+        """Yield the names taken over repeatedly in the last minute, each with an explanation."""
         taken = Counter(writer for writer, at in self._taken if now - at < FIGHT_MS)
         for writer, times in taken.most_common():
             if times < FIGHT_TAKEOVERS:
@@ -99,7 +99,7 @@ class Fences:
             )
 
     def take_over(self, writer: str, at: int) -> bool:
-        """Remember that a live process lost a name; returns whether that may be recorded."""
+        """Remember that a live process lost its name. Return whether to record the change."""
         self._taken.append((writer, at))
         if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
             return False
@@ -108,21 +108,21 @@ class Fences:
 
 
 class Takeovers:
-    """Which live processes of one stream lose their names by the notes of one request."""
+    """The live processes that lose their names through the notes of one request."""
 
     def __init__(self, aggregator: Aggregator) -> None:
         self._aggregator = aggregator
         self._before: dict[str, Session] = {}
 
     def watch(self, note: Note) -> None:
-        """Remember which process has the writer's name, before a note that takes it over."""
+        """Remember which process has the writer's name. Call it before the note is accepted."""
         if note.writer in self._aggregator:
             member = self._aggregator.member(note.writer)
             if member.vouches and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
     def list_changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
-        """Return the changes to record, of the names that another process has now."""
+        """Return the changes to record, one for each name that now belongs to another process."""
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
             for writer, before in self._before.items()

@@ -1,4 +1,7 @@
-"""Whether the reader groups of a stream have a backlog: by their policy, or by their readers."""
+"""Decides whether the reader groups of a stream have a backlog.
+
+A group has a backlog by its policy, or because one of its readers reports a backlog.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why there is a backlog: the lag of a domain, or the report of a reader (`reported`)."""
+    """The cause of a backlog: the lag in a domain, or the report of a reader."""
 
     reason: Reason
     domain: str | None = None
@@ -23,29 +26,31 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """Whether a group has a backlog; `record` is what to keep of it, `None` if nothing is kept."""
+    """Whether a group has a backlog, with its causes."""
 
     record: BacklogRecord | None = None
+    """The record to store, or `None` if there is nothing to store."""
     because: tuple[Cause, ...] = ()
 
     @property
     def backlog(self) -> bool:
-        """Whether the group has a backlog."""
         return bool(self.because)
 
     @property
     def since(self) -> int | None:
-        """Since when the group has had a backlog, or none, in Unix ms."""
+        """When `backlog` last changed, in Unix ms."""
         return None if self.record is None else self.record.since
 
     @property
     def policy(self) -> BacklogPolicy | None:
-        """The policy of the group."""
         return None if self.record is None else self.record.policy
 
 
 def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
-    """Return whether the group has a backlog now, in any domain; raises `UnknownReader`."""
+    """Return whether the group has a backlog now in any domain.
+
+    Raises `UnknownReader`.
+    """
     kept = stream.groups.backlog(group)
     reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not reported:
@@ -65,13 +70,13 @@ def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
 
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
-    """Return the groups that have a policy or report a backlog, with the flag as it is now."""
+    """Return the groups with a backlog record, each with whether it has a backlog now."""
     found = ((group, assess(stream, group, moment)) for group in stream.groups)
     return [(group, each.backlog) for group, each in found if each.record is not None]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
-    """Look, and store the result if it is new; raises `UnknownReader`."""
+    """Assess a group's backlog and store the result if it has changed. Raises `UnknownReader`."""
     found = assess(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
         stream.groups.keep_backlog(found.record, draft)
@@ -81,9 +86,9 @@ def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
 def set_policy(
     stream: StreamState, group: str, policy: BacklogPolicy | None, draft: Draft, limits: GroupLimits
 ) -> BacklogPolicy | None:
-    """Give a group another policy and return the one it had; it has not caught up by the new one.
+    """Set the policy of a group, create the group if needed, and return the previous policy.
 
-    A new group has no readers. Raises `LimitReached`.
+    The group has not caught up under the new policy yet. Raises `LimitReached`.
     """
     stream.groups.check_room(group, None, {}, limits)
     kept = stream.groups.ensure(group)
@@ -114,7 +119,6 @@ def _assess_domains(
 
 
 def _list_caught_up(before: BacklogRecord, states: dict[str, BacklogState]) -> tuple[str, ...]:
-    """Return the domains to remember, which only the sticky rule asks for."""
     if before.policy is None or before.policy.rule != "sticky":
         return ()
     return tuple(sorted(domain for domain, state in states.items() if state.caught_up))

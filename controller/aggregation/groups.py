@@ -1,4 +1,4 @@
-"""The reader groups of one stream in memory: how far each has read, and its readers."""
+"""The reader groups of one stream in memory: their readers and positions."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
 
 UNDATED_REPORT = -1
-"""When a reader that is stored without a date was last heard of."""
+"""Stands for the time of the last report, if a reader was stored without it."""
 
 REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Maximum number of groups of a stream, of readers of a group, and of segments of all groups.
-
-    A single group has at most `SEGMENTS_PER_POSITION` segments, as any position.
-    """
+    """The limits of one stream's reader groups."""
 
     groups: int = 100
+    """Maximum number of groups."""
     readers: int = 1000
+    """Maximum number of readers of a group."""
     segments: int = 100_000
+    """Maximum number of segments of all groups together.
+
+    A single group is limited to `SEGMENTS_PER_POSITION`.
+    """
 
 
 DEFAULT_LIMITS = GroupLimits()
@@ -36,25 +39,25 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A reader group in a list: readers online, segments of its position, last report if any.
-
-    `reported_at` is in Unix ms.
-    """
+    """A reader group as a row of a list."""
 
     group: str
     readers: int
+    """The number of readers online."""
     segments: int
+    """The number of segments of its position."""
     reported_at: int | None
+    """When a reader last reported (Unix ms), or `None`."""
 
 
 class OwnBacklog(NamedTuple):
-    """What a reader reports of its own backlog; `None` withdraws what it reported before."""
+    """A reader's report of its own backlog. `None` withdraws its previous report."""
 
     backlog: bool | None
 
 
 class Silent(NamedTuple):
-    """A reader that went offline because it was silent for too long."""
+    """A reader that was taken offline because it timed out."""
 
     group: str
     reader: str
@@ -62,15 +65,13 @@ class Silent(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """A group, and when each of its readers that is remembered was last heard of.
-
-    `own` is what readers online report of their own backlog, `backlog` what is kept of the group's.
-    """
-
     position: ReaderGroup = field(default_factory=ReaderGroup)
     heard: dict[str, int] = field(default_factory=dict)
+    """By reader: when it last reported (service clock)."""
     own: dict[str, bool] = field(default_factory=dict)
+    """By reader online: whether it reports a backlog."""
     backlog: BacklogRecord | None = None
+    """The stored record of the group's backlog."""
 
     @property
     def last_heard(self) -> int:
@@ -78,22 +79,21 @@ class _Group:
 
     @property
     def is_configured(self) -> bool:
-        """Whether the group was given a policy, which outlasts its readers."""
+        """Whether the group has a policy. Such a group is kept until it is removed."""
         return self.backlog is not None and self.backlog.policy is not None
 
 
 class ReaderGroups:
-    """The reader groups of the stream with this creation id, by name.
+    """The reader groups of one stream, by name.
 
-    `now` is the service clock of the stream in ms. Readers that are online are remembered, and
-    others as long as no other reader took over their segments. `_check_at` is no later than the
-    last report of any reader online.
+    Arguments named `now` are the stream's service clock in ms. An offline reader is remembered
+    until other readers have taken over its segments.
     """
 
     def __init__(self, stream_id: str) -> None:
         self._stream_id = stream_id
         self._groups: dict[str, _Group] = {}
-        self._check_at = NEVER_DUE
+        self._check_at = NEVER_DUE  # never after the last report of any online reader
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -102,15 +102,15 @@ class ReaderGroups:
         return iter(self._groups)
 
     def __getitem__(self, name: str) -> ReaderGroup:
-        """Return the group of that name; raises `UnknownReader` if there is none."""
+        """Return the position of a group. Raises `UnknownReader` if the group does not exist."""
         return self._group(name).position
 
     def restore(
         self, records: Iterable[ReaderRecord], backlogs: Iterable[BacklogRecord] = ()
     ) -> int:
-        """Restore the readers after a restart; returns when the last of them was heard of.
+        """Restore the groups after a restart, and return the time of the latest report.
 
-        A reader whose last report has no date is given one at the first `time_out`.
+        A reader stored without the time of its report gets one at the next `time_out`.
         """
         for kept in backlogs:
             self._groups[kept.group] = _Group(backlog=kept)
@@ -131,31 +131,31 @@ class ReaderGroups:
         return latest
 
     def online(self) -> Iterator[ReaderGroup]:
-        """Yield the groups with a reader online."""
+        """Yield the positions of groups with at least one reader online."""
         return (each.position for each in self._groups.values() if each.position.readers)
 
     def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
-        """Return up to `limit` groups by name, those after a name.
+        """Return up to `limit` groups in order of their names, starting after the name `after`.
 
-        `unix_shift` plus the service clock is Unix ms.
+        `unix_shift` plus the service clock gives Unix ms.
         """
         names = sorted(name for name in self._groups if after is None or name > after)
         return [_build_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
     def backlog(self, name: str) -> BacklogRecord | None:
-        """Return what is kept of the group's backlog; raises `UnknownReader`."""
+        """Return the stored record of a group's backlog. Raises `UnknownReader`."""
         return self._group(name).backlog
 
     def behind(self, name: str) -> list[str]:
-        """Return the readers online that report a backlog; raises `UnknownReader`."""
+        """Return the online readers of a group that report a backlog. Raises `UnknownReader`."""
         return sorted(reader for reader, backlog in self._group(name).own.items() if backlog)
 
     def ensure(self, name: str) -> BacklogRecord | None:
-        """Create the group if it does not exist; returns what is kept of its backlog."""
+        """Create the group if it does not exist. Return the stored record of its backlog."""
         return self._groups.setdefault(name, _Group()).backlog
 
     def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
-        """Keep another record of the group's backlog; raises `UnknownReader`."""
+        """Store a new record of a group's backlog. Raises `UnknownReader`."""
         self._group(record.group).backlog = record
         draft.keep_backlog(record)
 
@@ -168,9 +168,10 @@ class ReaderGroups:
         *,
         is_admin: bool = False,
     ) -> None:
-        """Raise `LimitReached` if there is no room for what a report brings.
+        """Raise `LimitReached` if a report would exceed the limits.
 
-        Without a `reader`, the group is created without any. An admin may always create one.
+        If `reader` is `None`, only the creation of the group is checked. An admin may always
+        create a group.
         """
         group = self._groups.get(name)
         if group is None and len(self._groups) >= limits.groups and not is_admin:
@@ -195,7 +196,7 @@ class ReaderGroups:
                 "segments of a stream's reader groups", limits.segments, REMOVE_GROUP_REMEDY
             )
 
-    def report(  # noqa: PLR0913 - who reports what, and when
+    def report(  # noqa: PLR0913 - the fields of a report
         self,
         name: str,
         reader: str,
@@ -205,9 +206,9 @@ class ReaderGroups:
         now: int,
         own: OwnBacklog | None = None,
     ) -> ReaderGroup:
-        """Record how far a reader has read in its segments; `check_room` was called before.
+        """Record a reader's position. Call `check_room` first.
 
-        Without `own`, what the reader reported of its backlog stays.
+        If `own` is `None`, the reader's previous report of its backlog remains.
         """
         group = self._groups.get(name) or _Group()
         self._groups[name] = group
@@ -224,7 +225,7 @@ class ReaderGroups:
     def offline(
         self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
     ) -> ReaderGroup:
-        """Put a reader's segments back to `position`; raises `UnknownReader`."""
+        """Take a reader offline and set its segments back to `position`. Raises `UnknownReader`."""
         group = self._group(name)
         if reader not in group.position.readers:
             raise UnknownReader(name, reader)
@@ -235,12 +236,12 @@ class ReaderGroups:
         return group.position
 
     def is_silence_over(self, timeout_ms: int, now: int) -> bool:
-        """Whether `time_out` may have something to do."""
+        """Return whether a reader may have timed out."""
         return self._check_at + timeout_ms <= now
 
     def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
-        """Take the readers offline that were silent for the timeout, each at its last position."""
-        gone = []
+        """Take silent readers offline at their last positions, and return these readers."""
+        timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
             undated = {each for each, heard in group.heard.items() if heard == UNDATED_REPORT}
@@ -254,13 +255,13 @@ class ReaderGroups:
             online = group.position.readers
             self._check_at = min([self._check_at, *(group.heard[each] for each in online)])
             self._draft(name, undated | silent, draft)
-            gone += [Silent(name, reader) for reader in sorted(silent)]
-        return gone
+            timed_out += [Silent(name, reader) for reader in sorted(silent)]
+        return timed_out
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
-        """Remove the groups without a reader online that were not heard of for `retention_ms`.
+        """Remove groups without online readers and without reports for `retention_ms`.
 
-        One that was given a policy stays until it is removed.
+        A group with a policy is kept until it is removed.
         """
         unused = [
             name
@@ -273,7 +274,7 @@ class ReaderGroups:
         return unused
 
     def remove(self, name: str, draft: Draft) -> None:
-        """Remove a group with all that is known of its readers; raises `UnknownReader`."""
+        """Remove a group and its readers. Raises `UnknownReader`."""
         group = self._group(name)
         del self._groups[name]
         draft.forget_readers((self._stream_id, name, reader) for reader in group.heard)
@@ -287,7 +288,7 @@ class ReaderGroups:
             raise UnknownReader(name) from None
 
     def _draft(self, name: str, readers: Collection[str], draft: Draft) -> None:
-        """Write the readers, or forget those without anything left to remember."""
+        """Write the records of readers. Delete readers that are offline and have no segments."""
         if not readers:
             return
         stream, group = self._stream_id, self._groups[name]

@@ -1,4 +1,4 @@
-"""Which writers are missing from a stream's windows: read from the ledger, as far as it reaches."""
+"""Reads from the ledger which writers are missing from a stream's windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENTRIES_AT_A_TIME = 1000
 
 
 def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
-    """Return by domain which writers were missing when, according to the ledger."""
+    """Return the missing writers of each domain, as recorded in the ledger."""
     found = {}
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from.get(domain, MIN_INT64))
@@ -26,16 +26,16 @@ def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters
 
 
 def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
-    """Take an entry of the ledger that is durable; yields after each slice."""
-    of = entry.seq, entry.at, (entry.from_lower, entry.to_lower)
-    missing.take(*of, (), entry.returned)
+    """Add a durable entry of the ledger. Yield after each slice."""
+    mark = entry.seq, entry.at, (entry.from_lower, entry.to_lower)
+    missing.take(*mark, (), entry.returned)
     for some in split_slices(entry.writers):
-        missing.take(*of, some, ())
+        missing.take(*mark, some, ())
         yield
 
 
 def add_forgotten(found: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
-    """Add members that are missing and whose entries of the ledger are forgotten."""
+    """Add missing members whose entries in the ledger have been deleted."""
     for number, (domain, missing) in enumerate(found.items()):
         for writer in aggregator.domains[domain].absences.missing - missing.open.keys():
             track = aggregator.member(writer).track(number)

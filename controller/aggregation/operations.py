@@ -1,7 +1,7 @@
-"""What operators change of a stream, each change recorded with who decided it and why.
+"""Changes of a stream by operators, each recorded with who made it and why.
 
-A change is recorded in the batch that makes it durable. What changes nothing leaves no record.
-Each function takes the stream and the draft of that batch, as `Controller.change` gives them.
+Each function takes the stream and the draft of a batch, as `Controller.change` passes them. The
+record is committed with the change. If nothing changes, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, valida
 
 
 class Order(NamedTuple):
-    """Who decided a change, a token's id or an address, and the reason that was given for it.
-
-    `label` is the token's, for people, and empty if it has none.
+    """Who requested a change, and why.
 
     >>> Order("0123456789ab", label="ops, Kim").who, Order("10.0.0.7").who
     ('ops, Kim (0123456789ab)', '10.0.0.7')
     """
 
     by: str | None = None
+    """The id of a token, or an address."""
     comment: str | None = None
     label: str = ""
+    """The label of the token, or empty."""
 
     @property
     def who(self) -> str | None:
-        """Who decided it, as records name them."""
+        """The requester as it is recorded."""
         return f"{self.label} ({self.by})" if self.label else self.by
 
 
@@ -46,16 +46,15 @@ ANONYMOUS_ORDER = Order()
 
 
 class Truncation(NamedTuple):
-    """What truncating a stream does: how many marks of each domain go.
-
-    `beyond` says that the cut goes beyond the last mark of some domain.
-    """
+    """The effect of truncating a stream."""
 
     beyond: bool
+    """Whether the cut goes beyond the last mark of a domain."""
     dropped: Mapping[str, int]
+    """The number of dropped marks by domain."""
 
 
-def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
+def put(  # noqa: PLR0913 - the streams, the request and its limits
     streams: OwnedStreams,
     draft: Draft,
     order: Order,
@@ -66,10 +65,10 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
     most_streams: int,
     log: str | None = None,
 ) -> tuple[StreamState, bool]:
-    """Create the stream or change its settings; returns it and whether it is new.
+    """Create the stream or change its settings. Return it, and whether it is new.
 
-    A `log` with the offsets of the present one is taken from now on, and so are the former ones.
-    Raises `LimitReached` if there are `most_streams` already.
+    `log` names another log with the same offsets. Notes of earlier logs are still accepted. Raises
+    `LimitReached` if there are `most_streams` already.
     """
     stream = streams.find(name)
     is_new = stream is None
@@ -90,7 +89,7 @@ def put(  # noqa: PLR0913 - what there is, what is asked for, and what bounds it
 
 
 def add_log(record: StreamRecord, log: str | None) -> tuple[str, ...]:
-    """Return the logs whose offsets a stream's positions are once `log` is one of them, the last.
+    """Return the logs of a stream with `log` as the last one.
 
     >>> add_log(StreamRecord("id", "flights", StreamSettings(), logs=("a", "b")), "a")
     ('b', 'a')
@@ -108,9 +107,9 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
 
 
 def preview_settings(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
-    """Return how many marks of each domain changed settings would drop now; changes nothing.
+    """Return how many marks of each domain changed settings would drop now.
 
-    Raises as the change does.
+    Changes nothing. Raises the errors of the change itself.
     """
     known = stream.settings
     settings = replace(known, **changes)
@@ -132,9 +131,9 @@ def _reconfigure(
     expected = [each for each in settings.expected_writers if each not in known.expected_writers]
     if expected and stream.aggregator.sealed is not None:
         raise StreamSealed("writers")
-    judged = stream.aggregator.reconfigure(settings, stream.begin(draft))
+    rewritten = stream.aggregator.reconfigure(settings, stream.begin(draft))
     stream.take_settings(settings, draft)
-    draft.touch(stream).update(judged)
+    draft.touch(stream).update(rewritten)
     _expect(stream, draft, expected)
     before, after = _dump_settings(known), _dump_settings(settings)
     changed = [name for name in after if after[name] != before[name]]
@@ -147,7 +146,7 @@ def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
 
 
 def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:
-    """Take a scale event; a repeat or an empty one changes nothing; raises `InvalidScale`."""
+    """Apply a scale event. A repeated or empty event changes nothing. Raises `InvalidScale`."""
     if event in stream.scale_events or not (event.sealed or event.created):
         return
     stream.aggregator.scale(event)
@@ -160,10 +159,10 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
 
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
-    """End the stream, with its last marks in the same commit as the notes that they follow from.
+    """Seal the stream and commit its last marks together with their notes.
 
-    Raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed` and `UnknownDomain`, and then changes
-    nothing; nor does the same request again.
+    A repeated request changes nothing. Raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed` and
+    `UnknownDomain`, and then changes nothing.
     """
     aggregator, wall = stream.aggregator, draft.moment.wall
     if stream.record.seal is not None:
@@ -186,7 +185,7 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
 
 
 def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
-    """Return what truncating the stream at a cut would do; changes nothing."""
+    """Return the effect of truncating the stream at a cut. Changes nothing."""
     whole = stream.aggregator.succession.normalise(cut)
     last = (history.last for history in stream.histories.values())
     cuts = (mark.cut if mark else StreamCut({}) for mark in last)
@@ -199,9 +198,9 @@ def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncatio
 
 
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
-    """Drop the marks whose cut the given cut reaches, except the last of them.
+    """Drop all marks whose cuts the given cut reaches, except the last of these marks.
 
-    From that one a reader exactly at the cut takes its lower; no reader can be before it.
+    A reader exactly at the cut takes its lower from that mark. Readers before the cut do not exist.
     """
     found = preview_truncation(stream, cut)
     for domain, dropped in found.dropped.items():
@@ -215,9 +214,9 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
 def remove(
     stream: StreamState, draft: Draft, order: Order, writer: str, unless_since: int | None = None
 ) -> None:
-    """Exclude a writer; raises `UnknownWriter`.
+    """Exclude a writer. Raises `UnknownWriter`.
 
-    Raises `NotedMeanwhile` and changes nothing if it noted after `unless_since`, in Unix ms.
+    Raises `NotedMeanwhile` and changes nothing if the writer noted after `unless_since` (Unix ms).
     """
     member = stream.aggregator.member(writer)
     was, heard_at = member.excluded, member.heard_at
@@ -234,7 +233,7 @@ def remove(
 def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
     """Suspend the writer's timeout for `for_ms`; `None` ends the hold.
 
-    Raises `UnknownWriter`, and `NotLive` if nothing waits for it.
+    Raises `UnknownWriter`, and `NotLive` if the watermark does not wait for the writer.
     """
     was, now = _find_hold_end(stream, writer, draft), stream.begin(draft)
     until = None if for_ms is None else now + for_ms
@@ -248,7 +247,7 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
         _record(stream, draft, order, "released", writer=writer, was=was)
 
 
-def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what bounds it
+def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
     stream: StreamState,
     draft: Draft,
     order: Order,
@@ -257,9 +256,9 @@ def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what b
     *,
     limits: GroupLimits = DEFAULT_LIMITS,
 ) -> None:
-    """Decide when a reader group has a backlog; `None` leaves that to its readers.
+    """Set a reader group's backlog policy. `None` leaves the decision to its readers.
 
-    Raises `LimitReached` if the group is new and there is no room for it.
+    Raises `LimitReached` if the group is new and exceeds the limits.
     """
     before = group_backlog.set_policy(
         stream, validate_name("reader group", group), policy, draft, limits
@@ -272,13 +271,11 @@ def set_backlog_policy(  # noqa: PLR0913 - who decides what for whom, and what b
 
 
 def _find_hold_end(stream: StreamState, writer: str, draft: Draft) -> dict[str, int | None] | None:
-    """Return until when (Unix ms) an operator keeps the writer from timing out."""
     until = stream.aggregator.member(writer).terms.hold_until
     return None if until is None else {"until": until + stream.unix_shift(draft.moment)}
 
 
 def _dump_settings(settings: StreamSettings) -> dict[str, Any]:
-    """Return the settings as JSON has them."""
     values = asdict(settings).items()
     return {name: list(each) if isinstance(each, tuple) else each for name, each in values}
 
@@ -288,9 +285,8 @@ def _record(
     draft: Draft,
     order: Order,
     action: Action,
-    **fields: Any,  # noqa: ANN401 - those of a change
+    **fields: Any,  # noqa: ANN401 - fields of `Change`
 ) -> None:
-    """Record a change, with what it changed."""
     who, why = order.who, order.comment
     change = Change(stream.id, draft.moment.wall, action, **fields, by=who, comment=why)
     draft.batch.changes.append(change)

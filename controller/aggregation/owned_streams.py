@@ -1,4 +1,4 @@
-"""The streams of this controller, by name and by id: those in its buckets."""
+"""The streams in this controller's buckets, by name and by id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noted_time.values import ProblemKind, UnknownStream
 
 
 class NotOwner(Exception):
-    """This controller does not own the stream's bucket; nothing was done."""
+    """This controller does not own the stream's bucket. Nothing was changed."""
 
     kind = ProblemKind("no_owner", 503)
 
@@ -24,7 +24,7 @@ class NotOwner(Exception):
 
 
 def bucket_of(name: str, buckets: int) -> int:
-    """Return the bucket of a stream, the same in every process and version.
+    """Return the bucket of a stream. It is the same in every process and version.
 
     >>> [bucket_of(name, 64) for name in ("flights", "flights2", "ships")]
     [42, 30, 49]
@@ -35,14 +35,12 @@ def bucket_of(name: str, buckets: int) -> int:
 
 
 class OwnedStreams:
-    """The streams of this controller in memory; their durable part is in the store.
-
-    `clocks` says how far the service clock of each bucket is ahead of this process's own, in ms.
-    """
+    """The streams of this controller in memory. The store has their durable state."""
 
     def __init__(self, buckets: int = 1) -> None:
         self.buckets = buckets
         self.clocks: dict[int, int] = {}
+        """By owned bucket: how far its service clock is ahead of this process's, in ms."""
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 
@@ -53,7 +51,7 @@ class OwnedStreams:
         return len(self._by_name)
 
     def __contains__(self, name: str) -> bool:
-        """Whether this controller owns the bucket of that name; the stream need not exist."""
+        """Return whether this controller owns the bucket of that name. No stream need exist."""
         return name in self._by_name or self.bucket_of(name) in self.clocks
 
     def bucket_of(self, name: str) -> int:
@@ -61,47 +59,49 @@ class OwnedStreams:
         return bucket_of(name, self.buckets)
 
     def find(self, name: str) -> StreamState | None:
-        """Return the stream of that name, `None` if it does not exist; raises `NotOwner`."""
+        """Return a stream by its name, or `None` if it does not exist. Raises `NotOwner`."""
         found = self._by_name.get(name)
         if found is None and name not in self:
             raise NotOwner(name)
         return found
 
     def stream(self, name: str) -> StreamState:
-        """Return the stream of that name; raises `UnknownStream` and `NotOwner`."""
+        """Return a stream by its name. Raises `UnknownStream` and `NotOwner`."""
         found = self.find(name)
         if found is None:
             raise UnknownStream(name)
         return found
 
     def is_owned(self, stream: StreamState) -> bool:
-        """Whether this very stream is still owned: not removed, recreated or handed over."""
+        """Return whether this object is still the owned stream of its id.
+
+        It is not, once the stream was removed, recreated or released to another controller.
+        """
         return self._by_id.get(stream.id) is stream
 
     def find_by_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
-        """Yield the streams with these ids that are in memory."""
+        """Yield the streams in memory that have these ids."""
         found = map(self._by_id.get, stream_ids)
         return (stream for stream in found if stream is not None)
 
     def add(self, stream: StreamState) -> None:
-        """Add a stream of a bucket that is owned."""
+        """Add a stream. Its bucket must be owned."""
         stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]
         self._by_name[stream.record.name] = stream
         self._by_id[stream.id] = stream
 
     def remove(self, stream: StreamState) -> None:
-        """Remove a stream."""
         del self._by_name[stream.record.name]
         del self._by_id[stream.id]
 
     def add_buckets(self, clocks: Mapping[int, int], streams: Iterable[StreamState]) -> None:
-        """Add buckets, by how far their clocks are ahead, with all their streams."""
+        """Add buckets and all their streams. `clocks` is as the attribute of that name."""
         self.clocks |= clocks
         for stream in streams:
             self.add(stream)
 
     def drop_outside(self, buckets: AbstractSet[int]) -> list[StreamState]:
-        """Drop all streams outside `buckets`; returns those dropped."""
+        """Drop and return all streams outside `buckets`."""
         self.clocks = {bucket: ms for bucket, ms in self.clocks.items() if bucket in buckets}
         dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
         for stream in dropped:
@@ -113,10 +113,10 @@ class OwnedStreams:
         return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
 
     def publish(self, batch: Transaction) -> Iterator[None]:
-        """Show what a commit made durable: new marks appear, forgotten ones disappear.
+        """Show the changes that a commit made durable: its new marks and its deletions.
 
-        First who is missing from a new mark on, which concerns no mark before; yields after each
-        slice of them. Then all else at once.
+        First add the missing writers of the new marks, and yield after each slice. These writers
+        do not concern earlier marks. Then show everything else without a break.
         """
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for entry in batch.ledger:
@@ -136,7 +136,7 @@ class OwnedStreams:
 
 
 def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
-    """Return the streams in these of all buckets, as the store knows them."""
+    """Load from the store the streams of these buckets. `of` is the number of all buckets."""
     return [
         StreamState.load(record, store)
         for record in store.streams()

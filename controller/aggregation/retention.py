@@ -1,4 +1,4 @@
-"""What a stream forgets as time passes: old marks, departed writers, old entries of its ledger."""
+"""Deletes old marks, departed writers and old records of streams."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ RECORDS_KEPT_MS = 90 * DAY_MS
 """How long entries of ledgers and changes by operators are kept."""
 
 FORGOTTEN_AT_ONCE = 5000
-"""Maximum number of writers of a stream that are forgotten at a time: a commit of some 50 ms.
+"""Maximum number of writers of a stream that are deleted in one commit, which takes some 50 ms.
 
-If there are more, the next part follows a tick later, or they would pile up.
+If there are more, the next ones are deleted at the next tick.
 """
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
-    """Drop the marks that are older than their stream keeps them.
+    """Delete marks that are older than their stream's retention.
 
-    Never the last, nor one that a reader group with a reader online has still to pass.
+    The last mark is kept, and so are marks that an online reader group still needs.
     """
     for stream in streams:
         horizon = draft.moment.wall - stream.settings.mark_retention_ms
@@ -29,7 +29,7 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
-    """Return the seq of the first mark that is kept if those written before `horizon` may go."""
+    """Return the seq of the first mark to keep if marks written before `horizon` are deleted."""
     history = stream.histories[domain]
     through = history.written_before(horizon)
     if through < history.first_seq:
@@ -38,7 +38,7 @@ def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
-    """Drop the marks of a domain before that seq, except the last one."""
+    """Delete the marks of a domain before `seq`, except the last one."""
     history = stream.histories[domain]
     through = min(seq, history.last_seq) - 1
     if through >= history.first_seq:
@@ -46,7 +46,6 @@ def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> N
 
 
 def _find_first_needed(stream: StreamState, domain: str) -> int:
-    """Return the seq of the first mark that a reader group online needs, or of the last."""
     history = stream.histories[domain]
     windows = (stream.window(group.position, domain) for group in stream.groups.online())
     needed = (window.lower_seq or history.first_seq for window in windows)
@@ -54,7 +53,7 @@ def _find_first_needed(stream: StreamState, domain: str) -> int:
 
 
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
-    """Drop the entries of ledgers, and the changes, that are older than they are kept."""
+    """Delete old entries of ledgers, old changes and old reports of late rows."""
     before = draft.moment.wall - RECORDS_KEPT_MS
     for stream in streams:
         draft.batch.forgotten_changes.append((stream.id, before))
@@ -68,7 +67,7 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
-    """Forget the writers gone for longer than the stream remembers them; returns them."""
+    """Delete and return the writers that departed longer ago than the stream remembers them."""
     now = stream.service_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:

@@ -1,4 +1,4 @@
-"""One stream in memory: its members, its marks, its readers, and when its next mark may come."""
+"""One stream in memory: its members, marks and readers, and when its next mark is due."""
 
 from __future__ import annotations
 
@@ -38,17 +38,14 @@ from noted_time.values import (
 )
 
 CLOCKS_APART_MS = 100
-"""How far the wall and the service clock may drift apart before moments are shifted."""
+"""How far the wall and the service clock may drift apart before shown moments are corrected."""
 
 
 class StreamState:
     """The running state of one stream.
 
-    The aggregator is ahead of the histories while a commit is under way: marks are made with the
-    notes they follow from and shown when both are durable. `clock_ahead` is how far the service
-    clock of the stream's bucket is ahead of this process's own, in ms. `latest_ms` is the latest
-    moment on it that was stored with the stream. `excluded` counts how often a writer was excluded
-    since the stream was read, and `fences` which notes were fenced.
+    While a commit is under way, the aggregator is ahead of the histories. A mark is made together
+    with the notes from which it follows, and it is shown once both are durable.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -60,16 +57,19 @@ class StreamState:
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
+        """The number of exclusions since the stream was loaded."""
         self.lost_marks = 0
         self.fences = Fences()
         self.clock_ahead = 0
+        """How far the service clock of the bucket is ahead of this process's, in ms."""
         self.latest_ms = 0
+        """The latest stored moment of the stream (service clock)."""
         self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
 
     @classmethod
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
-        """Return the stream as the store knows it."""
+        """Load the stream from the store."""
         stream = cls(record)
         succession = stream._replay_scales(store.scales(record.id))
         last: dict[str, tuple[Mark, int]] = {}
@@ -103,7 +103,6 @@ class StreamState:
         return stream
 
     def _remember_latest(self, members: Iterable[MemberRecord]) -> Iterator[MemberRecord]:
-        """Yield the members, and remember the latest moment stored with them."""
         for record in members:
             self.latest_ms = max(self.latest_ms, record.noted_at, record.since)
             yield record
@@ -116,13 +115,13 @@ class StreamState:
         return succession
 
     def summary(self) -> StreamSummary:
-        """Return what lists show of the stream."""
+        """Return the summary that lists show."""
         last = {domain: history.last for domain, history in self.histories.items() if history.last}
         return StreamSummary(self.record, last, self.scale_events)
 
     @property
     def id(self) -> str:
-        """The creation id: a stream recreated under the same name has a new one."""
+        """The creation id. If a stream is recreated under the same name, it has a new id."""
         return self.record.id
 
     @property
@@ -135,10 +134,10 @@ class StreamState:
         return moment.service + self.clock_ahead
 
     def unix_shift(self, moment: Moment) -> int:
-        """Return what to add to the service clock to get Unix ms, as of now.
+        """Return the difference to add to the service clock to get Unix ms.
 
-        It stays the same while the two clocks agree within `CLOCKS_APART_MS`, so that the same
-        moment is shown alike as long as the process is not paused.
+        The difference is kept while it is right within `CLOCKS_APART_MS`, so a moment is always
+        shown as the same time unless the process was paused.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
@@ -146,18 +145,18 @@ class StreamState:
         return self._unix_shift
 
     def begin(self, draft: Draft) -> int:
-        """Return the service clock, and let the aggregator date what changes now in Unix ms."""
+        """Return the service clock, and set the wall clock by which changes are dated."""
         now = self.service_ms(draft.moment)
         self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
 
     def is_silence_over(self, moment: Moment) -> bool:
-        """Whether a holder is to be excluded."""
+        """Return whether a holder has timed out."""
         due = self.aggregator.next_timeout()
         return due is not None and due <= self.service_ms(moment)
 
     def history(self, domain: str | None) -> MarkHistory:
-        """Return the durable marks of `domain`; raises `UnknownDomain`."""
+        """Return the durable marks of `domain`. Raises `UnknownDomain`."""
         name = self.settings.domain_or_default(domain)
         try:
             return self.histories[name]
@@ -165,7 +164,10 @@ class StreamState:
             raise UnknownDomain(name, self.settings.domains) from None
 
     def coverage(self, domain: str | None) -> Coverage:
-        """Return what windows and cuts of `domain`, which `history` knows, may lack."""
+        """Return what is known of late rows and missing writers in windows and cuts of `domain`.
+
+        The domain must exist.
+        """
         name = self.settings.domain_or_default(domain)
         running = self.aggregator.domains[name]
         named = tuple(islice(running.not_counted_yet, WRITERS_NAMED))
@@ -176,7 +178,7 @@ class StreamState:
         return Coverage(self.missing[name], self.late[name], first, newcomers, known_from)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
-        """Return the time window of a reader's position; raises `UnknownDomain`."""
+        """Return the time window of a reader's position. Raises `UnknownDomain`."""
         return self.history(domain).window(self.aggregator.succession.normalise(position))
 
     def windows(self, position: Mapping[int, int]) -> dict[str, TimeWindow]:
@@ -187,9 +189,10 @@ class StreamState:
     def take_notes(
         self, notes: Sequence[Note], draft: Draft, most_writers: int
     ) -> list[Accepted | Refused]:
-        """Feed the notes in order; with a mark interval of 0 each may make a mark.
+        """Aggregate the notes in order, and return the outcome of each.
 
-        A new writer beyond `most_writers` is refused.
+        If the mark interval is 0, each note may cause a mark. If the stream has `most_writers`,
+        notes of new writers are refused.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
@@ -200,7 +203,7 @@ class StreamState:
         touched, results = draft.touch(self), []
         takeovers = Takeovers(self.aggregator)
         repeats, latecomers = self.aggregator.repeats, self.aggregator.domains.latecomers
-        counted = {each.writer for each in notes if each.late is not None and repeats(each)}
+        repeating = {each.writer for each in notes if each.late is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
             if crowded and self._is_full_for(each.writer, most_writers):
@@ -216,7 +219,7 @@ class StreamState:
                 if each.log is not None and not self.record.logs:
                     self.rewrite(draft, logs=(each.log,))
                 if each.late is not None or latecomers:
-                    self._report_late(each, draft, again=each.writer in counted)
+                    self._report_late(each, draft, again=each.writer in repeating)
                 if every_advance and self._advance_all(draft):
                     result = self.aggregator.answer(each)
             elif isinstance(result, Refused) and isinstance(result.last, Session):
@@ -226,20 +229,19 @@ class StreamState:
         return results
 
     def _report_late(self, note: Note, draft: Draft, *, again: bool) -> None:
-        """Keep what an accepted note reports of late rows, and may have left unreported."""
         for domain, each in self.aggregator.report_late(note, draft.moment.wall, again=again):
             changed = self.late[domain].add(each, max(1, MOST_REPORTS // len(self.late)))
             draft.keep_late(self.id, domain, changed)
         self.keep_known_from(draft)
 
     def keep_known_from(self, draft: Draft) -> None:
-        """Write from which time on all missing writers and late rows are known, if that changed."""
+        """Write the times from which missing writers and late rows are known, if they changed."""
         ledger_from, late_from = _collect_known_from(self.missing), _collect_known_from(self.late)
         if (ledger_from, late_from) != (self.record.ledger_from, self.record.late_from):
             self.rewrite(draft, ledger_from=ledger_from, late_from=late_from)
 
     def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
-        """Exclude the members that were silent for their timeout; returns their names."""
+        """Exclude the members that timed out, and return their names."""
         names = self.aggregator.expire(self.begin(draft))
         if names:
             self.excluded += len(names)
@@ -247,25 +249,25 @@ class StreamState:
         return names
 
     def keep_unbounded(self, draft: Draft) -> None:
-        """Write in which domains no later upper is a bound, if that changed."""
+        """Write the domains whose later uppers are not bounds, if they changed."""
         unbounded = self.aggregator.unbounded
         if unbounded != self.record.unbounded:
             self.rewrite(draft, unbounded=unbounded)
 
     def keep_forgotten(self, draft: Draft) -> None:
-        """Write what later marks and answers need of members that were forgotten."""
+        """Write the facts about forgotten members on which later marks and answers depend."""
         self.keep_unbounded(draft)
         lowers = self.aggregator.forgotten_lowers
         if lowers != self.record.forgotten_lowers:
             self.rewrite(draft, forgotten_lowers=lowers)
 
     def rewrite(self, draft: Draft, **changes: Any) -> None:  # noqa: ANN401 - fields of the record
-        """Change the record of the stream and have it written."""
+        """Change fields of the stream's record, and write it."""
         self.record = replace(self.record, **changes)
         draft.batch.streams.append(self.record)
 
     def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
-        """Take settings that the aggregator has taken; a domain that is new is declared now."""
+        """Apply settings that the aggregator has already applied. New domains are declared now."""
         now = self.service_ms(draft.moment)
         added = {domain: now for domain in settings.domains if domain not in self.histories}
         declared_at = {**self.record.declared_at, **added}
@@ -276,10 +278,10 @@ class StreamState:
         self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
-        """Mark every domain that may advance and whose mark interval is over.
+        """Append a mark to each domain that may advance and whose mark interval is over.
 
-        Returns in how many ms the next domain is due, at once if one is not settled yet, `None` if
-        none waits.
+        Return the ms until the next domain is due, or `None` if no domain waits. It is 0 if members
+        of a domain are not settled yet.
         """
         moment = draft.moment
         waits: list[int] = []
@@ -298,28 +300,28 @@ class StreamState:
         return min(waits, default=None)
 
     def publish(self, appended: AppendedMark) -> None:
-        """Show a mark that is durable now."""
+        """Show a mark that has become durable."""
         self.histories[appended.domain].append(appended.mark)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        """Stop showing the marks up to that seq, which are forgotten now."""
+        """Stop showing the marks up to the seq `through`, which have been deleted."""
         self.histories[domain].forget_through(through)
         self.settle()
 
     def settle(self) -> None:
-        """Stop counting the sealed segments that lie below the first marks kept."""
+        """Stop counting sealed segments that end below the first kept marks."""
         firsts = (history.first for history in self.histories.values())
         self.aggregator.settle([mark.cut.offsets if mark else {} for mark in firsts])
 
     def publish_seal(self, seal: Seal | None) -> None:
-        """Show where the stream ends, once its seal is durable."""
+        """Show the end of the stream once its seal is durable."""
         if seal is not None:
             for history in self.histories.values():
                 history.seal(seal.final_cut)
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """Where the stream ends, once that is durable; `None` while it is not sealed."""
+        """The end of the stream, or `None` until a seal is durable."""
         return next(iter(self.histories.values())).final_cut
 
     def _is_own_log(self, given: str) -> bool:
@@ -329,15 +331,15 @@ class StreamState:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
     def _largest_time(self, moment: Moment) -> int:
-        """Return the largest time that may be noted now."""
+        """Return the largest time that a note may have now."""
         ahead = self.settings.max_time_ahead_ms
         return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
 
     def _find_due_time(self, domain: str, moment: Moment) -> int:
-        """Return when (steady clock) the interval since the last mark is over.
+        """Return when the interval since the last mark is over (steady clock).
 
-        The steady clock restarts with each process, so for a mark of the one before the wall clock
-        is read; it may have stepped back, and then the wait is one interval.
+        The steady clock restarts with each process. After a restart, the wall clock is used.
+        Because it may have stepped back, the wait is one interval at most.
         """
         due = self._next_mark_at.get(domain)
         if due is None:
@@ -362,7 +364,7 @@ class StreamState:
     def append(
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        """Write a mark, and in the ledger which writers it excludes; `by` is who caused it."""
+        """Write a mark and, if it excludes or returns writers, a ledger entry caused by `by`."""
         appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
         draft.batch.marks.append(appended)
         if before is None:
@@ -388,5 +390,5 @@ class StreamState:
 
 
 def _collect_known_from(found: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
-    reaches = {domain: each.known_from for domain, each in found.items()}
-    return {domain: time for domain, time in reaches.items() if time != MIN_INT64}
+    times = {domain: each.known_from for domain, each in found.items()}
+    return {domain: time for domain, time in times.items() if time != MIN_INT64}

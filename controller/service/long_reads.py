@@ -179,12 +179,11 @@ class Views:
 
 async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
     """Return who vouches at each of several marks, given by seq and time in rising order."""
-    if not marks:
-        return []
-    tally = roster.tally(marks)
-    async for member in iterate_in_slices(roster.members):
-        roster.add(tally, member)
-    return roster.results(tally, marks[0][1])
+    results: list[VouchedBy] = []
+    if marks:
+        async for found in iterate_in_slices(roster.tally(marks)):
+            results = found
+    return results
 
 
 async def iterate_in_slices(things: Iterable[T]) -> AsyncIterator[T]:

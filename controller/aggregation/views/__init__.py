@@ -1,1 +1,1 @@
-"""What is shown of a stream: decisions in sentences, members, segments, figures."""
+"""Views of a stream: explained decisions, members, segments and figures."""

@@ -1,7 +1,7 @@
-"""What the watermark does not wait for, although no writer is excluded.
+"""Describes writers for which the watermark does not wait although they are not excluded.
 
-A writer that is idle may be silent for as long as it likes. An observer that is idle notes so every
-few seconds: the last of these notes tells whether its process still runs.
+An idle writer may stay silent. An idle observer still notes every few seconds, so its last note
+shows whether its process still runs.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from noted_time.rules import Member
 from noted_time.values import format_seconds
 
 IDLE_EXAMINED = 100
-"""Maximum number of writers that are examined, those that joined first, and of their segments."""
+"""Maximum number of writers, the first to join, and of their segments that are examined."""
 
 
 def describe_idleness(
     stream: StreamState, domain: str, now: Moment, last: Mark | None
 ) -> Iterator[str]:
-    """Yield what observers found in the log, which segments have no new rows, and who is idle.
+    """Yield sentences about observers' findings, segments without new rows, and idle writers.
 
     `last` is the domain's last mark.
     """
@@ -67,7 +67,7 @@ def _describe_quiet_segments(
 ) -> Iterator[str]:
     """Yield the segments of live observers that had no new rows for the stream's writer timeout.
 
-    A writer that is no observer writes to each segment when it likes, by the keys of its records.
+    Other writers are skipped, because they choose segments by the keys of their records.
     """
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
@@ -85,10 +85,10 @@ def _describe_quiet_segments(
 
 
 def _describe_idle_writer(stream: StreamState, member: Member, now: Moment) -> str:
-    """Return a writer, its segment if it has only one, and for how long it has been idle."""
-    of = f"segment {next(iter(member.position))}, " if len(member.position) == 1 else ""
+    """Return a writer, its segment if it has only one, and how long it has been idle."""
+    place = f"segment {next(iter(member.position))}, " if len(member.position) == 1 else ""
     since = format_seconds(stream.service_ms(now) - member.since)
-    return f"{member.writer} ({of}for {since}, {_describe_heard(member, now)})"
+    return f"{member.writer} ({place}for {since}, {_describe_heard(member, now)})"
 
 
 def _describe_heard(member: Member, now: Moment) -> str:
@@ -96,6 +96,5 @@ def _describe_heard(member: Member, now: Moment) -> str:
 
 
 def _is_heard(stream: StreamState, member: Member, now: Moment) -> bool:
-    """Whether a member has not been silent for its timeout."""
     timeout_ms = member.terms.timeout_ms or stream.settings.writer_timeout_ms
     return stream.service_ms(now) - member.noted_at < timeout_ms

@@ -1,4 +1,4 @@
-"""What is shown of a stream in memory: its decision, its members, and its figures for a scrape."""
+"""Views of a stream in memory: its decision, its members, and its figures for metrics."""
 
 from __future__ import annotations
 
@@ -41,31 +41,22 @@ from noted_time.values import (
 HOLDERS_EXAMINED = 100
 """Maximum number of holders of a domain that are examined.
 
-Holders are kept in the order in which they began, so the longest are among them.
+Holders are kept in the order in which they began to hold, so these are the longest.
 """
 
 MEMBERS_SORTED = 20_000
-"""Maximum number of members that are listed by their times, which takes 10 ms."""
+"""Maximum number of members that are sorted by their times, which takes 10 ms."""
 
 HOLDERS_SCRAPED = 5
-"""Maximum number of holders of a domain that are named."""
+"""Maximum number of holders of a domain in metrics."""
 
 EXCLUDED_NAMED = 10
-"""Maximum number of excluded writers of a stream that are named, of those the last ones."""
+"""Maximum number of excluded writers of a stream in metrics, the last ones excluded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The decision now; `waiting_for` names some of the `holders`, the longest first.
-
-    `lower_without` is the lower that the stream would have without each of them; `by_itself` is
-    when (Unix ms) and where the watermark moves if none of them notes, null if it does not or too
-    many writers would be excluded by then. `hints` name ten
-    writers whose notes look wrong. `silence` is what the silence of the stream costs, null if it is
-    not silent. `vouched` says by whom the stream is complete to the lower, null if there are too
-    many members to look at. `reader` is what a reader at the position asked for waits for.
-    `sentences` put it in words: first what was decided, last the result of the dry run.
-    """
+    """The current decision of a domain, with its reasons. Moments are in Unix ms."""
 
     now: int
     decision: DecisionName
@@ -73,22 +64,36 @@ class Explanation:
     written_at: int | None
     next_lower: int | None
     waiting_for: Sequence[Waiting]
+    """Some of the holders, the longest first."""
     holders: int
+    """The number of all holders."""
     lower_without: Mapping[str, int | None]
+    """By writer in `waiting_for`: the lower that the stream would have without this writer."""
     by_itself: Forecast | None
+    """When, and to what time, the watermark advances if no holder notes.
+
+    Null if it does not advance, or if too many writers would have to be excluded first.
+    """
     would: Would | None
+    """The result of the dry run."""
     hints: Sequence[Hint]
+    """Up to ten writers whose notes look wrong."""
     silence: Silence | None
+    """The consequence of the stream's silence, null if the stream is not silent."""
     vouched: VouchedBy | None
+    """The writers that vouch for the lower, null if there are too many members to examine."""
     reader: ReaderPlace | None
+    """The marks and segments that a reader at the requested position waits for."""
     sentences: Sequence[str]
+    """The explanation in words: the decision first, the result of the dry run last."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedPeriod:
-    """Marks from `from_seq` on have all rows of a writer below `until`; null while it lasts.
+    """A period in which the marks of a domain count a writer.
 
-    Then each has all its rows below the lower of the mark.
+    Marks from `from_seq` on contain all rows of the writer below `until`. While the period lasts,
+    `until` is null, and each mark contains all the writer's rows below its lower.
     """
 
     from_seq: int
@@ -97,82 +102,101 @@ class CountedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class WriterRow:
-    """A member: every moment in Unix ms; `timeout_ms` and `domains` are what it declared itself.
+    """A member. All moments are in Unix ms.
 
-    For a member that never noted (`is_expected`), `noted_at` is since when it has been expected.
-    Until `held_until` an operator keeps it from timing out: `held_by` and `held_for` say who, and
-    why. `silent_ms` is how long a live one has noted nothing while a controller served;
-    `is_silent`: that is half its timeout, or more. At `out_at` it is excluded if it is silent until
-    then and holds the watermark by then; null if it is ahead and no other noted a later time.
-    `session` is the process that has its name, and `held` why it lives and does not note.
-    `observes` is whether its last note says so, and `because` what it found in the log; false and
-    empty until it notes after the controller took the stream over. `vouching` has, by domain, the
-    last two periods in which marks count it. `times_out_in_ms` and `lower_without`, the lower that
-    there would be without it, are those of a holder of the domain asked for.
+    A moment on the service clock is converted when it is shown, so time without a controller does
+    not count. The moments in `noted_at` and `excluded`, and `holding_since` of an expected writer,
+    do not change.
     """
 
-    # moments on the service clock are computed from now, so time without a controller does not
-    # count; `noted_at`, the `since` of `excluded`, and that of an expected writer never change
     writer: str
     state: MemberState
     times: Mapping[str, int]
     position: Mapping[int, int]
     noted_at: int
+    """When the member last noted, or since when it is expected if it never noted."""
     is_expected: bool
+    """Whether the member is expected and has never noted."""
     holding_since: int | None
     excluded: ExcludedSince | None
     timeout_ms: int | None
+    """The timeout that the member declared."""
     domains: Sequence[str] | None
+    """The domains that the member declared."""
     held_until: int | None
+    """Until when an operator keeps the member from timing out."""
     held_by: str | None
+    """The operator."""
     held_for: str | None
+    """The operator's reason."""
     silent_ms: int | None
+    """How long a live member has not noted while a controller served."""
     is_silent: bool
+    """Whether the member has been silent for at least half its timeout."""
     out_at: int | None
+    """When the member is excluded if it stays silent and holds the watermark by then.
+
+    Null if the member is ahead and no other member noted a later time.
+    """
     late: Mapping[str, LateRows]
     session: HeldName | None
+    """The process that has the member's name."""
     held: str | None
+    """Why the member is alive but does not note."""
     observes: bool
+    """Whether the last note declared the member an observer.
+
+    Like `because`, this is unknown (false) until the member notes to this controller.
+    """
     because: Sequence[LogFact]
+    """The facts that the observer found in the log."""
     times_out_in_ms: int | None
+    """How long until a holder of the requested domain times out."""
     lower_without: int | None
+    """The lower of the requested domain without this holder."""
     vouching: Mapping[str, Sequence[CountedPeriod]]
+    """By domain: the last two periods in which marks count the member."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritersPage:
-    """A page of members, the longest holder first, then by time; `next` is the next `start`.
-
-    `total` counts the members that match, `states` all members of the stream.
-    """
+    """A page of members. Holders come first, the longest before the others."""
 
     now: int
     total: int
+    """The number of members that match."""
     writers: Sequence[WriterRow]
     states: Mapping[MemberState, int]
+    """The number of all members by state."""
     next: int | None
+    """The `start` of the next page."""
 
 
 class WriterQuery(NamedTuple):
-    """Which members to show, `limit` from the `start`-th on: those with `search` in their names.
+    """A query for a page of members.
 
-    The holders of `domain` come first, the longest before the others, then the other live ones by
-    their times. Without a domain, holders of all domains come first, and each row shows the default
-    one.
+    Holders come first, the longest before the others. Live members follow by their times.
     """
 
     start: int
     limit: int
     domain: str | None = None
+    """The domain whose holders come first. If `None`, these are the holders of all domains.
+
+    Rows then show the default domain.
+    """
     search: str = ""
+    """A part of the names."""
 
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What to suppose: these writers removed, and another writer timeout of the stream."""
+    """The assumptions of a dry run."""
 
     exclude: Sequence[str] = ()
+    """Writers that are assumed to be removed."""
     writer_timeout_ms: int | None = None
+    """An assumed writer timeout of the stream."""
 
     def __bool__(self) -> bool:
         return bool(self.exclude) or self.writer_timeout_ms is not None
@@ -181,7 +205,7 @@ class DryRun:
 NO_DRY_RUN = DryRun()
 
 
-def explain(  # noqa: PLR0913 - what may be asked of it
+def explain(  # noqa: PLR0913 - the parts of a request
     stream: StreamState,
     domain: str | None,
     now: Moment,
@@ -192,7 +216,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
 ) -> Explanation:
     """Explain the decision of `domain`, and what a reader at `position` waits for.
 
-    At most `limit` holders and `limit` segments are named. Raises `UnknownDomain` and
+    At most `limit` holders and `limit` segments are included. Raises `UnknownDomain` and
     `UnknownWriter`.
     """
     name = stream.settings.domain_or_default(domain)
@@ -214,7 +238,7 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         reader = replace(reader, waiting_for=tuple(named))
     silence = classify_silence(stream, now.wall)
     by = None if last is None else Roster(stream, domain).find_vouching(last)
-    said = sentences(
+    described = sentences(
         stream,
         name,
         decision,
@@ -247,19 +271,19 @@ def explain(  # noqa: PLR0913 - what may be asked of it
         silence=silence,
         vouched=by,
         reader=reader,
-        sentences=tuple(said),
+        sentences=tuple(described),
     )
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
-    """Return the members that match; raises `UnknownDomain`.
+    """Return the members that match. Raises `UnknownDomain`.
 
     A search scans all members, in C.
     """
     names, total = _list_holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
-        is_meant = methodcaller("__contains__", query.search)
-        names, total = filter(is_meant, names), sum(map(is_meant, stream.aggregator.writers()))
+        matches = methodcaller("__contains__", query.search)
+        names, total = filter(matches, names), sum(map(matches, stream.aggregator.writers()))
     end = query.start + query.limit
     return WritersPage(
         now=now.wall,
@@ -274,12 +298,10 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
 
 
 def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
-    """Return all members, holders first: the domain held longest, then the next, then the rest.
+    """Return all members: first the holders of the domain that is held longest, then other holders.
 
-    If a domain is named, its holders come first and then the rest.
-
-    Holders of a domain are kept in the order in which they began, and the rest is sorted only if
-    it is small; what comes before a page is skipped in C: a million members in some 50 ms.
+    If `domain` is given, only its holders come first. The members before a page are skipped in C,
+    which takes some 50 ms for a million members.
     """
     aggregator = stream.aggregator
     if domain is not None:
@@ -298,7 +320,7 @@ def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str
 
 
 def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
-    """Return all members: live ones by their times, then the others; of many, as they joined."""
+    """Return the live members by their times, then the others. Very many are not sorted."""
     members = stream.aggregator.domains.members
     if len(members) > MEMBERS_SORTED:
         return members
@@ -312,7 +334,7 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
 def build_writer_row(
     stream: StreamState, writer: str, domain: str | None, now: Moment
 ) -> WriterRow:
-    """Return one member, and how it holds `domain`; raises `UnknownWriter`."""
+    """Return one member as a holder of `domain`. Raises `UnknownWriter`."""
     shift, running = stream.unix_shift(now), stream.aggregator.domains
     record, member = stream.aggregator.record(writer), running.members[writer]
     terms, session = record.terms, record.session
@@ -370,47 +392,48 @@ def find_timeout_ms(stream: StreamState, track: Track, now: Moment) -> int:
 
 
 class Holding(NamedTuple):
-    """A writer that holds time back: for how long, and how long until it times out if it is silent.
-
-    Both in ms on the service clock.
-    """
+    """A holder. Durations are in ms on the service clock."""
 
     writer: str
     ms: int
+    """How long the writer has held the watermark."""
     left_ms: int
+    """How long until the writer times out if it stays silent."""
 
 
 class DomainReading(NamedTuple):
-    """One domain: its last durable mark, how many hold it, and some of the longest.
-
-    `late_rows` is how many rows below the lower were reported since the stream was loaded.
-    """
+    """The figures of one domain."""
 
     domain: str
     last: Mark | None
+    """The last durable mark."""
     holders: int
+    """The number of holders."""
     longest: tuple[Holding, ...]
+    """Some of the longest holders."""
     late_rows: int
+    """The number of late rows reported since the stream was loaded."""
 
 
 class StreamReading(NamedTuple):
-    """One stream: its members by state, how often one was excluded, its domains and lost marks.
-
-    `out` has since when (Unix ms) writers are excluded that a mark advanced without, by name.
-    `fenced` counts the notes that were refused as another process had the writer's name.
-    """
+    """The figures of one stream."""
 
     name: str
     members: Mapping[MemberState, int]
+    """The number of members by state."""
     excluded: int
+    """The number of exclusions since the stream was loaded."""
     out: Mapping[str, int]
+    """By excluded writer: since when a mark has advanced without it (Unix ms)."""
     fenced: int
+    """The number of fenced notes."""
     lost_marks: int
+    """The number of marks that were shown and that the database lost."""
     domains: tuple[DomainReading, ...]
 
 
 def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
-    """Read what a scrape shows; later changes of the stream do not change it."""
+    """Return the figures of a stream for metrics, as a snapshot."""
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),
@@ -423,7 +446,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
 
 
 def _find_excluded(stream: StreamState) -> dict[str, int]:
-    # the ledger's missing writers, not the members: those are many
+    # read the ledger's missing writers, because scanning all members takes long
     newest = (
         islice(reversed(each.open.values()), EXCLUDED_NAMED) for each in stream.missing.values()
     )
@@ -437,7 +460,7 @@ def _find_excluded(stream: StreamState) -> dict[str, int]:
 
 
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
-    # not `decide`, which looks at all holders: 20 ms if 100,000 writers note in step
+    # `decide` would examine all holders, which takes 20 ms for 100,000 writers
     holders = stream.aggregator.domains[domain].holders
     timeout_ms = stream.settings.writer_timeout_ms
     first = [

@@ -1,4 +1,4 @@
-"""The streams at a glance, those in trouble first: one row each."""
+"""The overview of streams: one row each, streams with problems first."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from noted_time.values import DecisionName
 Sort = Literal["trouble", "name"]
 
 Rank = tuple[bool, int, int, str]
-"""The place of a stream among the others: a lower one comes first."""
+"""A sort key. Streams with lower keys come first."""
 
 Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"]
-"""How a stream is: silent, or a writer has held it for ten seconds or more, …"""
+"""The condition of a stream. It is `held` if a writer has held it for ten seconds or more."""
 
 STEP_MS = 10_000
-"""Times of holding are compared in steps of this, or rows would move all the time."""
+"""The step in which holding times are compared. Finer steps would reorder rows all the time."""
 
 LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
@@ -33,12 +33,7 @@ LAG_EVERY_MS = 2 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class DomainRow:
-    """A domain: its last mark, the decision, and its longest holder.
-
-    `lag` has by how much the watermark was behind the wall clock at 30 moments of the last hour,
-    the oldest first and the last of them now; null before the first mark, and if the lower is not
-    in Unix ms. What only the owner of the stream knows is null if it was not asked.
-    """
+    """A domain. Values that only the stream's owner knows are null if the owner was not asked."""
 
     domain: str
     lower: int | None
@@ -47,14 +42,20 @@ class DomainRow:
     decision: DecisionName | None
     holders: int | None
     held_by: str | None
+    """The longest holder."""
     held_for_ms: int | None
     times_out_in_ms: int | None
     lag: tuple[int | None, ...]
+    """How far the watermark was behind the wall clock at 30 moments of the last hour.
+
+    The oldest comes first, and the last one is now. Null before the first mark, and if the lower is
+    not in Unix ms.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """How many members are in each state."""
+    """The number of members in each state."""
 
     live: int
     idle: int
@@ -64,21 +65,20 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream; one that is not `answered` by its owner is as the database knows it.
-
-    `silence` is null if the stream is not silent.
-    """
+    """A stream."""
 
     name: str
     id: str
     answered: bool
+    """Whether the row comes from the stream's owner, not from the database."""
     writers: Members | None
     domains: tuple[DomainRow, ...]
     silence: Silence | None = None
+    """The consequence of the stream's silence, null if the stream is not silent."""
 
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
-    """Return the place of a stream in memory, and how it is, in a few microseconds."""
+    """Return the sort key and condition of a stream in memory, in a few microseconds."""
     began = [
         track.began for each in stream.histories if (track := _find_longest_holder(stream, each))
     ]
@@ -100,12 +100,12 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
 
 
 def rank_by_name(name: str) -> Rank:
-    """Return the place of a stream by its name."""
+    """Return a sort key that sorts streams by name."""
     return False, 0, 0, name
 
 
 def _rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
-    """Put a silent stream first if a writer is missing, and last if nothing is late for a day."""
+    """Put streams with missing writers first, and streams that ended without late rows last."""
     group = 2 if silence == "ended" else 0 if excluded else 1
     return silence != "missing", -(held_ms // STEP_MS), group, name
 
@@ -121,7 +121,7 @@ def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
 
 
 def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
-    """Return the row of a stream that only the database knows: it has its last marks."""
+    """Return the row of another controller's stream, from its last marks in the database."""
     record = summary.record
     lasts = {domain: summary.last_marks.get(domain) for domain in record.settings.domains}
     domains = (
@@ -134,7 +134,6 @@ def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
 
 
 def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> DomainRow:
-    """Return the row of a domain as its marks show it."""
     last = history.last
     return DomainRow(
         domain=domain,
@@ -171,7 +170,7 @@ def _build_live_domain_row(stream: StreamState, domain: str, now: Moment) -> Dom
 
 
 def _find_longest_holder(stream: StreamState, domain: str) -> Track | None:
-    """Return the member that holds the domain longest, which `explain` names first."""
+    """Return the longest holder of a domain, which `explain` lists first."""
     first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
     return min(first, key=lambda track: (track.began, track.member.writer), default=None)
 

@@ -1,4 +1,4 @@
-"""How far readers are behind in time: a position by its segments, a group, each of its readers."""
+"""How far readers are behind in time, by segment, reader and reader group."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from noted_time import ReaderGroup, SegmentTimes, TimeWindow
 from noted_time.progress import find_largest_lag
 
 GROUPS_SHOWN = 1000
-"""Maximum number of reader groups of all streams that a scrape measures."""
+"""Maximum number of reader groups of all streams that are measured for metrics."""
 
 SEGMENTS_READ = 50_000
-"""Maximum number of segments that a scrape examines, which takes some 20 ms."""
+"""Maximum number of segments that are examined for metrics, which takes some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderLag:
-    """How far a reader of a group is behind the last mark, and how much it should hand over.
-
-    `behind` is the largest of its segments, `None` if one is before all marks. `rank` is how
-    many segments it holds that are still to be read, times its own share of the largest `behind` in
-    the group: the greatest has most to hand over. A `behind` that is not known counts as largest.
-    """
+    """How far a reader of a group is behind the last mark."""
 
     behind: int | None
+    """The largest lag of its segments, or `None` if a segment is before all marks."""
     rank: float
+    """Sort key for moving segments to other readers. The greatest rank has most to hand over.
+
+    The rank is the number of the reader's unfinished segments, times its `behind` as a share of the
+    group's largest. An unknown `behind` counts as the largest.
+    """
 
 
 class GroupReading(NamedTuple):
@@ -40,7 +41,7 @@ class GroupReading(NamedTuple):
 
 
 class GroupReadings(NamedTuple):
-    """How far reader groups are behind, and how many were left out."""
+    """How far reader groups are behind, and how many groups were not measured."""
 
     shown: list[GroupReading]
     not_shown: int
@@ -49,12 +50,12 @@ class GroupReadings(NamedTuple):
 def locate_position(
     stream: StreamState, position: Mapping[int, int], domain: str | None
 ) -> SegmentTimes:
-    """Return where a position stands in each segment; raises `UnknownDomain`."""
+    """Return the times of a position in each segment. Raises `UnknownDomain`."""
     return SegmentTimes(stream.history(domain), stream.aggregator.succession, position)
 
 
 def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
-    """Return how far each window's lower is behind the watermark, `None` if one is unknown."""
+    """Return how far each window's lower is behind the watermark. Unknown lags are `None`."""
     lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
     return {
         domain: last.lower - lower if last is not None and lower is not None else None
@@ -63,7 +64,7 @@ def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[st
 
 
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
-    """Return how far the readers of a group that are online are behind in one domain."""
+    """Return how far the online readers of a group are behind in one domain."""
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
     is_read, held = stream.aggregator.succession.is_read, group.segments_by_reader()
@@ -73,7 +74,7 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
     }
     own = {reader: find_largest_lag(segments) for reader, segments in left.items()}
     largest = max((each for each in own.values() if each is not None), default=0)
-    if None in own.values():  # a reader before all marks is farther behind than any other can be
+    if None in own.values():  # a reader before all marks has the largest lag
         last = stream.history(domain).last
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0
@@ -84,7 +85,7 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
 
 
 def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
-    """Measure reader groups in the order of their streams; an unknown lag is not shown."""
+    """Measure the reader groups, stream by stream. Unknown lags are omitted."""
     shown: list[GroupReading] = []
     groups = segments = not_shown = 0
     for stream in streams:

@@ -1,4 +1,4 @@
-"""What is known of the segments of a stream: state, extent, and which writers wrote there."""
+"""The segments of a stream: their states, offsets and writers."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 
 SEGMENT_WRITERS = 10
-"""Maximum number of writers of a segment that are named."""
+"""Maximum number of writers of a segment that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A segment, with offset and lower of the first and of the last mark that has some of it.
-
-    `last_offset` is the final one if it is sealed, by itself or with the stream. `truncated`: it is
-    sealed, and the marks that are kept begin where all of it was written. Of at most 10,000
-    members, `writers_total` have a position that names it; `writers` names 10 of them.
-    """
+    """A segment, with offsets and lowers of the first and last marks that contain its rows."""
 
     segment: int
     state: Literal["open", "sealed", "truncated"]
+    """A segment is `truncated` if it is sealed and the first kept mark covers all its rows."""
     predecessors: Sequence[int]
     successors: Sequence[int]
     first_offset: int | None
     last_offset: int | None
+    """The final offset if the segment or the stream is sealed."""
     first_lower: int | None
     last_lower: int | None
     writers: Sequence[str]
+    """Up to 10 of the members whose positions contain the segment."""
     writers_total: int
+    """The number of these members, among the first 10,000."""
 
 
 class Segments:
-    """The segments of one stream, according to the marks of one domain."""
+    """The segments of one stream, with the marks of one domain."""
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
-        """Start with those of marks and scale events; raises `UnknownDomain`."""
+        """Collect the segments of marks and scale events. Raises `UnknownDomain`."""
         self._stream = stream
         self._history = stream.history(domain)
         history = self._history
@@ -65,15 +64,15 @@ class Segments:
         return [(name, aggregator.member(name).position) for name in names]
 
     def add(self, position: Mapping[int, int]) -> None:
-        """Add the segments that a position names, which no mark may have yet."""
+        """Add the segments of a position, which may not be in a mark yet."""
         self._known |= position.keys()
 
     def page(self, start: int, limit: int) -> list[int]:
-        """Return at most `limit` segments from the `start`-th on, by their numbers."""
+        """Return at most `limit` segments by number, from the `start`-th on."""
         return sorted(self._known)[start : start + limit]
 
     def count(self, writer: str, segments: Iterable[int]) -> None:
-        """Count a member that names these segments, and remember the first of them."""
+        """Count a writer for each of these segments."""
         for segment in segments:
             self._counts[segment] = self._counts.get(segment, 0) + 1
             named = self._writers.setdefault(segment, [])
@@ -81,7 +80,7 @@ class Segments:
                 named.append(writer)
 
     def row(self, segment: int) -> SegmentRow:
-        """Return one segment, with the members counted so far."""
+        """Return one segment, with the writers counted so far."""
         stretch = self._history.stretch(segment)
         final = self._find_end(segment)
         return SegmentRow(
@@ -111,7 +110,7 @@ class Segments:
 
 
 def select_named(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
-    """Return those of the wanted segments that a position names, at the cost of the smaller set."""
+    """Return the wanted segments that a position contains, by scanning the smaller collection."""
     if len(position) < len(wanted):
         return [segment for segment in position if segment in wanted]
     return [segment for segment in wanted if segment in position]

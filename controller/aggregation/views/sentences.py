@@ -1,6 +1,6 @@
-"""What the decision of a domain means, in the sentences that an operator would say.
+"""Describes the decision of a domain in sentences for operators.
 
-Moments are spelled in UTC, as `2013-01-01T10:00:00Z`: a page may show each in the reader's zone.
+Moments are written in UTC, as `2013-01-01T10:00:00Z`. A page may show them in the reader's zone.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ REASON_WORDS = {
 """Why the watermark advanced without a writer."""
 
 NAMES_PER_SENTENCE = 5
-"""Maximum number of writers or segments named in a sentence."""
+"""Maximum number of writers or segments listed in a sentence."""
 
 HEARD_MS = 60_000
-"""A writer that said so within this time is alive: the producer repeats it every ten seconds."""
+"""A writer whose last report is at most this old is alive. Producers report every ten seconds."""
 
 HOLDERS_SUPPOSED = 100
-"""Maximum number of holders that a dry run leaves out together."""
+"""Maximum number of holders that a dry run excludes together."""
 
 
-def sentences(  # noqa: PLR0913 - what an explanation is made of
+def sentences(  # noqa: PLR0913 - the parts of an explanation
     stream: StreamState,
     domain: str,
     decision: Decision,
@@ -67,9 +67,9 @@ def sentences(  # noqa: PLR0913 - what an explanation is made of
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
-    """Yield first what was decided, then why and until when, last the result of a dry run.
+    """Yield the decision first, then its reasons and its end, and last the result of a dry run.
 
-    If a reader was asked about, what it waits for comes second.
+    If `reader` is given, the second sentence describes what the reader waits for.
     """
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _count_states(stream, decision)
@@ -121,7 +121,6 @@ def _describe_decision(
 
 
 def _describe_reader(reader: ReaderPlace, decision: Decision) -> str:
-    """Return what a reader waits for: segments, if there is a mark that it does not reach."""
     if reader.next_lower is None:
         waits = "" if isinstance(decision, Sealed) else ": it waits for the next one"
         return f"A reader at this position has reached all marks{waits}."
@@ -141,7 +140,8 @@ def _describe_reader(reader: ReaderPlace, decision: Decision) -> str:
 def _count_states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
     """Return the number of writers in each state, counting holders as live.
 
-    One that was excluded and came back is called excluded until it has caught up.
+    A writer that returned after its exclusion is otherwise counted as excluded until it has caught
+    up.
     """
     states, member = dict(stream.aggregator.domains.census.members), stream.aggregator.member
     waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
@@ -152,32 +152,31 @@ def _count_states(stream: StreamState, decision: Decision) -> dict[MemberState, 
 def _describe_longest_holder(
     stream: StreamState, decision: Hold, now: Moment, lower: int | None
 ) -> str:
-    """Return who has held the watermark longest, since when, and what was heard of it."""
     first = decision.waiting_for[0]
-    held, said = format_seconds(first.held_for_ms), _describe_noted(first, lower)
+    held, state = format_seconds(first.held_for_ms), _describe_noted(first, lower)
     heard_at = stream.aggregator.member(first.writer).heard_at
     if heard_at is not None:
-        said += f", and was last heard {format_seconds(now.wall - heard_at)} ago"
+        state += f", and was last heard {format_seconds(now.wall - heard_at)} ago"
     if decision.holders == 1:
-        return f"{first.writer} has held it for {held}: it {said}."
+        return f"{first.writer} has held it for {held}: it {state}."
     names = join_names(
         [each.writer for each in decision.waiting_for[:NAMES_PER_SENTENCE]], decision.holders
     )
-    return f"They are {names}. {first.writer} has held it longest, for {held}: it {said}."
+    return f"They are {names}. {first.writer} has held it longest, for {held}: it {state}."
 
 
 def _describe_held_notes(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
-    """Yield why writers that hold the watermark do not note, as they said themselves."""
+    """Yield why writers that hold the watermark do not note, in the writers' words."""
     for waiting in decision.waiting_for[:NAMES_PER_SENTENCE]:
         member = stream.aggregator.member(waiting.writer)
         if member.held is not None:
             is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
-            said = "is alive, but" if is_heard else "reported before it fell silent:"
-            yield f"{member.writer} {said} {member.held}."
+            verb = "is alive, but" if is_heard else "reported before it fell silent:"
+            yield f"{member.writer} {verb} {member.held}."
 
 
 def describe_fact(fact: LogFact) -> tuple[str, str]:
-    """Return what an observer found in the log, and the remedy.
+    """Return a fact that an observer found in the log, and the remedy.
 
     >>> describe_fact(LogFact("moved_by", 3, 7, 1357034220000, by="d07"))[0]
     'segment 3 is ahead by the record at offset 7 (key d07), of 2013-01-01T09:57:00Z'
@@ -204,7 +203,7 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
 def _describe_others(
     states: Mapping[MemberState, int], decision: Decision, domain: str | None
 ) -> Iterator[str]:
-    """Yield why the writers that do not hold the watermark do not matter to it now."""
+    """Yield why the watermark does not wait for the other writers."""
     holders = decision.holders if isinstance(decision, Hold) else 0
     ahead = max(0, states["live"] - holders)
     if ahead:
@@ -222,7 +221,7 @@ def _describe_others(
 def _describe_next_advance(
     stream: StreamState, domain: str, decision: Hold, foreseen: Forecast | None, now: Moment
 ) -> str:
-    """Return when a watermark that is held advances, and without whom if it does so by itself."""
+    """Return when a held watermark advances, and which writers are excluded if it is automatic."""
     waits, running = decision.waiting_for, stream.aggregator.domains[domain]
     is_one = decision.holders == 1
     who = waits[0].writer if is_one else "each of them"
@@ -242,7 +241,7 @@ def _describe_next_advance(
 
 
 def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
-    """Yield which of the longest holders an operator keeps from timing out, and until when."""
+    """Yield the longest holders that an operator keeps from timing out, and until when."""
     shift, named = stream.unix_shift(now), 0
     for each in decision.waiting_for[:MEMBERS_EXAMINED]:
         terms = stream.aggregator.member(each.writer).terms
@@ -259,7 +258,7 @@ def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -
 def _describe_without_holders(
     stream: StreamState, domain: str, decision: Hold, now: Moment, lower: int | None
 ) -> str:
-    """Return where the watermark would be without those that hold it."""
+    """Return where the watermark would be without its holders."""
     names = [each.writer for each in decision.waiting_for]
     if decision.holders == 1:
         then = lower_without(stream.aggregator.domains[domain], names[0])
@@ -284,7 +283,7 @@ def _describe_without(who: str, what: str, lower: int | None, then: int | None) 
 
 
 def _describe_excluded(stream: StreamState, now: int) -> str:
-    """Return who is excluded, of the members that joined first, and why."""
+    """Return some excluded writers, and why they are excluded."""
     number = stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."
@@ -316,13 +315,13 @@ def _format_lower(lower: int | None) -> str:
 
 
 def _format_gain(lower: int | None, then: int) -> str:
-    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # as of seconds to ms
+    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # one may be in seconds
         return ""
     return f", {format_gap(lower, then)} later"
 
 
 def join_names(names: Sequence[str], number: int) -> str:
-    """Return names as in a sentence, and how many more there are of `number` in all.
+    """Return a list of names for a sentence. `number` is the number of all names.
 
     >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
     ('a and b', 'a, b and 7 more')

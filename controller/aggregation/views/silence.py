@@ -1,4 +1,4 @@
-"""Silent streams: every writer that has not finished is out, so nothing advances the watermark."""
+"""Silent streams: all writers have finished or are excluded, so the watermark does not advance."""
 
 from __future__ import annotations
 
@@ -12,42 +12,46 @@ from noted_time.rules import Member
 from noted_time.values import DAY_MS, format_time
 
 Silence = Literal["missing", "silent", "ended"]
-"""What the silence of a stream costs: the watermark went on without a writer, or an expected one
-never came (`missing`); nothing is late (`silent`), and so for a day or longer (`ended`)."""
+"""The consequence of a stream's silence.
+
+- `missing`: the watermark advanced without a writer, or an expected writer never noted
+- `silent`: nothing is late
+- `ended`: nothing is late, and the stream has been silent for a day or longer
+"""
 
 NOTHING_LATE = "No later time was noted, so nothing is late."
 
 
 def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
-    """Return what the silence of a stream costs, `None` if it is not silent.
+    """Return the consequence of a stream's silence, or `None` if the stream is not silent.
 
-    Of a stream with very many writers only those that joined first are examined.
+    If there are very many writers, only the first to join are examined.
     """
     counts, domains = stream.aggregator.domains.census.members, stream.aggregator.domains
     if not counts["excluded"] or counts["live"] or counts["idle"] or stream.final_cut is not None:
         return None
     if not all(domain.is_quiet for domain in domains):
         return None
-    out = [*find_excluded(stream)]
-    if any(domain.absences.missing for domain in domains) or any(map(has_never_noted, out)):
+    excluded = [*find_excluded(stream)]
+    if any(domain.absences.missing for domain in domains) or any(map(has_never_noted, excluded)):
         return "missing"
-    since = max((each.exclusion.since for each in out if each.exclusion), default=wall_ms)
+    since = max((each.exclusion.since for each in excluded if each.exclusion), default=wall_ms)
     return "silent" if wall_ms - since < DAY_MS else "ended"
 
 
 def find_excluded(stream: StreamState) -> Iterator[Member]:
-    """Yield the excluded members among those that joined first."""
+    """Yield the excluded members among the first to join."""
     examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), MEMBERS_EXAMINED))
     return (each for each in examined if each.counted_as == "excluded")
 
 
 def has_never_noted(member: Member) -> bool:
-    """Whether the stream expects the writer, and it never noted."""
+    """Return whether the writer is expected and has never noted."""
     return member.heard_at is None and member.expected_at is not None
 
 
 def name_all(number: int) -> str:
-    """Return what several are called together.
+    """Return "both" or "all" with the number.
 
     >>> name_all(2), name_all(3)
     ('both', 'all 3')
@@ -56,7 +60,7 @@ def name_all(number: int) -> str:
 
 
 def describe_silence(stream: StreamState) -> str:
-    """Return who is silent and since when, of a stream that is: what follows where it stands."""
+    """Return who is silent and since when, as the end of a sentence about a silent stream."""
     census, out = stream.aggregator.domains.census.members, [*find_excluded(stream)]
     number, heard = census["excluded"], [each.heard_at for each in out if each.heard_at is not None]
     are_silent = all(map(_has_timed_out, out))
@@ -71,7 +75,7 @@ def describe_silence(stream: StreamState) -> str:
 
 
 def list_remedies(stream: StreamState, silence: Silence) -> Iterator[str]:
-    """Yield that nothing is late, if so, and what advances a silent stream."""
+    """Yield whether nothing is late, and what advances a silent stream."""
     if silence != "missing" and all(map(_has_timed_out, find_excluded(stream))):
         yield NOTHING_LATE
     is_one = stream.aggregator.domains.census.members["excluded"] == 1

@@ -1,4 +1,4 @@
-"""What looks wrong in the notes of a stream: two processes, times in seconds, no position."""
+"""Finds notes that look wrong: two processes, times in seconds, missing positions, late rows."""
 
 from __future__ import annotations
 
@@ -19,31 +19,33 @@ HINTS_SHOWN = 10
 """Maximum number of hints of one stream."""
 
 LATELY_MS = 10 * 60_000
-"""How long after its last late rows a writer is named."""
+"""How long after its last late rows a writer is reported."""
 
 NO_POSITION = "never named a position: no cut covers what it writes."
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A writer whose notes look wrong; `detail` says how, worded to follow the writer's name.
-
-    `taken_over`: its name was taken over three times or more in the last minute. `fenced`: two
-    processes noted under it within the hour. `seconds`: its time is probably in seconds.
-    `no_position`: it noted times and never named a position, which others of the stream did.
-    `late`: it wrote rows below the watermark within the last ten minutes.
-    """
+    """A writer whose notes look wrong."""
 
     writer: str
     hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
+    """The kind of problem.
+
+    - `taken_over`: its name was taken over at least three times in the last minute
+    - `fenced`: two processes noted under its name within the hour
+    - `seconds`: its time is probably in seconds
+    - `no_position`: it noted times but never a position, although other writers did
+    - `late`: it wrote rows below the watermark within the last ten minutes
+    """
     detail: str
+    """The rest of a sentence that starts with the writer's name."""
 
 
 def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
-    """Return what looks wrong in `domain`, of the members that joined first.
+    """Return the problems in `domain` of the first members to join.
 
-    The names for which two processes fight come first, then those under which two noted within the
-    hour.
+    Takeovers come first, then fenced notes.
     """
     fights = (
         Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now.wall)
@@ -56,7 +58,7 @@ def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
-    """Yield the writers with late rows, of those that reported some lately."""
+    """Yield the writers that reported late rows recently."""
     recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
     for each in sum_by_writer(recent):
         span = format_seconds(max(LATELY_MS, now - each.first_seen))

@@ -1,8 +1,8 @@
-"""Who vouches for the time of a mark, of the members of a stream in memory."""
+"""Finds the members of a stream in memory that vouch for the time of a mark."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from controller.aggregation.stream import StreamState
 from noted_time import Mark
@@ -11,7 +11,7 @@ from noted_time.rules import Member
 from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
 COUNTED_AT_ONCE = 2000
-"""Maximum number of members that are looked at without a break, which takes some 5 ms."""
+"""Maximum number of members that are examined without a break, which takes some 5 ms."""
 
 
 class Roster:
@@ -33,7 +33,7 @@ class Roster:
 
     @property
     def members(self) -> list[Member]:
-        """The members of now, in the order in which they joined."""
+        """The current members in the order in which they joined."""
         return list(self._stream.aggregator.domains.members.values())
 
     @property
@@ -43,29 +43,27 @@ class Roster:
         names = self._stream.settings.expected_writers
         return [n for n in names if n not in members or members[n].vouches_for(self._domain)]
 
-    def tally(self, marks: Sequence[tuple[int, int]]) -> VouchingTally:
-        """Return a tally of marks, given by seq and time, to which members are to be added."""
-        return VouchingTally(marks, self.expected)
-
-    def add(self, tally: VouchingTally, member: Member) -> None:
-        """Add a member to a tally, unless it was forgotten meanwhile."""
-        if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
-            tally.add(member.writer, *self._find_standing(member))
-
     def find_vouching(self, mark: Mark) -> VouchedBy | None:
-        """Return who vouches for the lower of a mark, `None` if there are very many members."""
-        members = self.members
-        if len(members) > COUNTED_AT_ONCE:
+        """Return who vouches for the lower of a mark, or `None` if there are very many members."""
+        if len(self.members) > COUNTED_AT_ONCE:
             return None
-        tally = self.tally([(mark.seq, mark.lower)])
-        for member in members:
-            self.add(tally, member)
-        return self.results(tally, mark.lower)[0]
+        *_, results = self.tally([(mark.seq, mark.lower)])
+        return results[0]
 
-    def results(self, tally: VouchingTally, lower: int) -> list[VouchedBy]:
-        """Return what a tally found, the first mark of which has that lower, or a higher one."""
+    def tally(self, marks: Sequence[tuple[int, int]]) -> Iterator[list[VouchedBy]]:
+        """Yield who vouches at each of several marks, given by seq and time in rising order.
+
+        The results come last. An empty list is yielded after each member, so the caller can pause.
+        """
+        tally = VouchingTally(marks, self.expected)
+        for member in self.members:
+            # the member may have been forgotten during a pause
+            if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
+                tally.add(member.writer, *self._find_standing(member))
+            yield []
         forgotten_lower = self._stream.aggregator.domains[self._domain].forgotten_lower
-        return tally.results(names_known=forgotten_lower is None or lower > forgotten_lower)
+        are_names_known = forgotten_lower is None or marks[0][1] > forgotten_lower
+        yield tally.results(names_known=are_names_known)
 
     def _find_standing(self, member: Member) -> tuple[tuple[VouchingPeriod, ...], WriterStanding]:
         standing: WriterStanding = "excluded" if member.exclusion else member.state
@@ -74,9 +72,10 @@ class Roster:
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
     ) -> tuple[int, list[NotVouching]]:
-        """Return the first mark from `first` on that has what is required, and what none has.
+        """Return the first mark that meets the requirements, and writers that no mark can meet.
 
-        `every`: all expected writers vouch and nobody is missing; `known`: nobody is missing.
+        The mark is `first` or later. `writers` must vouch. If `every`, all expected writers must
+        vouch and no writer may be missing. If `known`, no writer may be missing.
         """
         members = self._stream.aggregator.domains.members
         required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
