@@ -1,4 +1,4 @@
-"""`python -m controller` is `noted-time`, which serves if no command is named."""
+"""Run `noted-time` as `python -m controller`. The default command is `serve`."""
 
 import sys
 

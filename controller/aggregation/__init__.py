@@ -1,1 +1,1 @@
-"""The streams in memory: what notes do to them, and what of it must be written."""
+"""The streams in memory, and the changes that must be written."""

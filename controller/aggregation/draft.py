@@ -42,13 +42,13 @@ class DraftedStream(Protocol):
 class Draft:
     """The changes of one group commit, made in memory but not durable yet.
 
-    A writer that notes ten times is written once, in its final state.
+    Each record is written once, in its final state. Deleting a record also drops it from the draft.
     """
 
     moment: Moment
     batch: Transaction
     keep_clock: bool = False
-    """Whether to commit the service clocks even if nothing else has changed."""
+    """Whether to commit the service clocks even if nothing else changed."""
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
     _backlogs: dict[GroupKey, BacklogRecord | None] = field(default_factory=dict)
@@ -66,41 +66,33 @@ class Draft:
         return entry[1]
 
     def stream_ids(self) -> Iterable[str]:
-        """Return the ids of the touched streams. These streams may advance."""
         return self._touched.keys()
 
     def forget(self, stream: DraftedStream, writers: Iterable[str]) -> None:
-        """Delete the records of `writers`, including records drafted in this commit."""
         forgotten = set(writers)
         self.touch(stream).difference_update(forgotten)
         self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(forgotten)]
 
     def report(self, readers: Iterable[ReaderRecord]) -> None:
-        """Write the records of readers. They replace records drafted earlier."""
         self._readers.update((_key(reader), reader) for reader in readers)
 
     def forget_readers(self, readers: Iterable[ReaderKey]) -> None:
-        """Delete the records of readers, including records drafted in this commit."""
         self._readers.update(dict.fromkeys(readers))
 
     def keep_backlog(self, record: BacklogRecord) -> None:
-        """Write the record of a group's backlog. It replaces a record drafted earlier."""
         self._backlogs[record.stream_id, record.group] = record
 
     def forget_backlog(self, stream_id: str, group: str) -> None:
-        """Delete the record of a group's backlog, including a record drafted in this commit."""
         self._backlogs[stream_id, group] = None
 
     def keep_late(
         self, stream_id: str, domain: str, changed: Mapping[LatePlace, LateReport | None]
     ) -> None:
-        """Write the changed reports of late rows. They replace reports drafted earlier."""
         for place, report in changed.items():
             record = LateRecord(stream_id, domain, report) if report else None
             self._late[stream_id, domain, *place] = record
 
     def drop(self, stream: DraftedStream) -> None:
-        """Delete the stream and all its records, including records drafted in this commit."""
         self._touched.pop(stream.id, None)
         self._readers = {key: each for key, each in self._readers.items() if key[0] != stream.id}
         self._backlogs = {key: each for key, each in self._backlogs.items() if key[0] != stream.id}

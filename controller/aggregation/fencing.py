@@ -22,13 +22,13 @@ FENCED_SHOWN = 100
 """Maximum number of writers whose fenced notes are shown."""
 
 MOST_RECORDED = 100
-"""Maximum number of takeovers of a stream that are recorded within an hour."""
+"""Maximum number of takeovers of a stream that are recorded in an hour."""
 
 FIGHT_MS = 60_000
 """How long a takeover is counted."""
 
 FIGHT_TAKEOVERS = 3
-"""Minimum number of takeovers of one name within `FIGHT_MS` that is reported.
+"""Minimum number of takeovers within `FIGHT_MS` that is reported.
 
 A rolling deployment takes a name over once, or twice if the new process restarts.
 """
@@ -38,17 +38,16 @@ TAKEOVERS_WATCHED = 1000
 
 
 class FencedProcess(NamedTuple):
-    """The last fenced note of a writer. All moments are in Unix ms."""
+    """A fenced note, with the labels of two processes. Moments are in Unix ms."""
 
     writer: str
     label: str
-    """The label of the process that sent the note."""
+    """The process that sent the note."""
     by: str
-    """The label of the process that has the writer's name."""
+    """The process that has the writer's name."""
     since: int
     """When that process took over the name."""
     at: int
-    """When the fenced note was received."""
 
     @property
     def detail(self) -> str:
@@ -81,11 +80,10 @@ class Fences:
             del self._last[next(iter(self._last))]
 
     def list_recent(self, now: int) -> list[FencedProcess]:
-        """Return the last fenced note of each writer within the hour, the latest first."""
         return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
 
     def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
-        """Yield the names taken over repeatedly in the last minute, each with an explanation."""
+        """Yield the names taken over repeatedly in the last minute, with explanations."""
         taken = Counter(writer for writer, at in self._taken if now - at < FIGHT_MS)
         for writer, times in taken.most_common():
             if times < FIGHT_TAKEOVERS:
@@ -122,7 +120,6 @@ class Takeovers:
                 self._before.setdefault(note.writer, member.session)
 
     def list_changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:
-        """Return the changes to record, one for each name that now belongs to another process."""
         pairs = (
             (writer, before, self._aggregator.member(writer).session)
             for writer, before in self._before.items()

@@ -1,7 +1,4 @@
-"""Decides whether the reader groups of a stream have a backlog.
-
-A group has a backlog by its policy, or because one of its readers reports a backlog.
-"""
+"""Decides whether reader groups have a backlog, by their policy or by reports of their readers."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The cause of a backlog: the lag in a domain, or the report of a reader."""
+    """The lag in a domain, or the report of a reader."""
 
     reason: Reason
     domain: str | None = None
@@ -26,10 +23,9 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """Whether a group has a backlog, with its causes."""
+    """Whether a group has a backlog. `record` is the record to store, if any."""
 
     record: BacklogRecord | None = None
-    """The record to store, or `None` if there is nothing to store."""
     because: tuple[Cause, ...] = ()
 
     @property
@@ -70,13 +66,13 @@ def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
 
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
-    """Return the groups with a backlog record, each with whether it has a backlog now."""
+    """Return the groups with a backlog record, and whether each has a backlog now."""
     found = ((group, assess(stream, group, moment)) for group in stream.groups)
     return [(group, each.backlog) for group, each in found if each.record is not None]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
-    """Assess a group's backlog and store the result if it has changed. Raises `UnknownReader`."""
+    """Assess a group's backlog and store a changed result. Raises `UnknownReader`."""
     found = assess(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
         stream.groups.keep_backlog(found.record, draft)

@@ -21,17 +21,14 @@ REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-gr
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The limits of one stream's reader groups."""
+    """Maximum numbers of groups, of readers of one group, and of segments of all groups.
+
+    A single group is limited to `SEGMENTS_PER_POSITION` segments.
+    """
 
     groups: int = 100
-    """Maximum number of groups."""
     readers: int = 1000
-    """Maximum number of readers of a group."""
     segments: int = 100_000
-    """Maximum number of segments of all groups together.
-
-    A single group is limited to `SEGMENTS_PER_POSITION`.
-    """
 
 
 DEFAULT_LIMITS = GroupLimits()
@@ -39,25 +36,23 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A reader group as a row of a list."""
+    """A row of a list. `reported_at` is when a reader last reported, in Unix ms."""
 
     group: str
     readers: int
-    """The number of readers online."""
+    """Number of readers online."""
     segments: int
-    """The number of segments of its position."""
     reported_at: int | None
-    """When a reader last reported (Unix ms), or `None`."""
 
 
 class OwnBacklog(NamedTuple):
-    """A reader's report of its own backlog. `None` withdraws its previous report."""
+    """A reader's report of a backlog. `None` withdraws its previous report."""
 
     backlog: bool | None
 
 
 class Silent(NamedTuple):
-    """A reader that was taken offline because it timed out."""
+    """A reader that timed out."""
 
     group: str
     reader: str
@@ -67,11 +62,10 @@ class Silent(NamedTuple):
 class _Group:
     position: ReaderGroup = field(default_factory=ReaderGroup)
     heard: dict[str, int] = field(default_factory=dict)
-    """By reader: when it last reported (service clock)."""
+    """When each reader last reported (service clock)."""
     own: dict[str, bool] = field(default_factory=dict)
-    """By reader online: whether it reports a backlog."""
+    """Whether each online reader reports a backlog."""
     backlog: BacklogRecord | None = None
-    """The stored record of the group's backlog."""
 
     @property
     def last_heard(self) -> int:
@@ -79,15 +73,14 @@ class _Group:
 
     @property
     def is_configured(self) -> bool:
-        """Whether the group has a policy. Such a group is kept until it is removed."""
         return self.backlog is not None and self.backlog.policy is not None
 
 
 class ReaderGroups:
     """The reader groups of one stream, by name.
 
-    Arguments named `now` are the stream's service clock in ms. An offline reader is remembered
-    until other readers have taken over its segments.
+    Arguments named `now` are the stream's service clock in ms. Methods raise `UnknownReader` for an
+    unknown group. An offline reader is remembered until others have taken over its segments.
     """
 
     def __init__(self, stream_id: str) -> None:
@@ -102,7 +95,6 @@ class ReaderGroups:
         return iter(self._groups)
 
     def __getitem__(self, name: str) -> ReaderGroup:
-        """Return the position of a group. Raises `UnknownReader` if the group does not exist."""
         return self._group(name).position
 
     def restore(
@@ -131,11 +123,10 @@ class ReaderGroups:
         return latest
 
     def online(self) -> Iterator[ReaderGroup]:
-        """Yield the positions of groups with at least one reader online."""
         return (each.position for each in self._groups.values() if each.position.readers)
 
     def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
-        """Return up to `limit` groups in order of their names, starting after the name `after`.
+        """Return up to `limit` groups by name, after the name `after`.
 
         `unix_shift` plus the service clock gives Unix ms.
         """
@@ -143,19 +134,16 @@ class ReaderGroups:
         return [_build_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
     def backlog(self, name: str) -> BacklogRecord | None:
-        """Return the stored record of a group's backlog. Raises `UnknownReader`."""
         return self._group(name).backlog
 
     def behind(self, name: str) -> list[str]:
-        """Return the online readers of a group that report a backlog. Raises `UnknownReader`."""
+        """Return the online readers that report a backlog."""
         return sorted(reader for reader, backlog in self._group(name).own.items() if backlog)
 
     def ensure(self, name: str) -> BacklogRecord | None:
-        """Create the group if it does not exist. Return the stored record of its backlog."""
         return self._groups.setdefault(name, _Group()).backlog
 
     def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
-        """Store a new record of a group's backlog. Raises `UnknownReader`."""
         self._group(record.group).backlog = record
         draft.keep_backlog(record)
 
@@ -225,7 +213,7 @@ class ReaderGroups:
     def offline(
         self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
     ) -> ReaderGroup:
-        """Take a reader offline and set its segments back to `position`. Raises `UnknownReader`."""
+        """Take a reader offline and set its segments back to `position`."""
         group = self._group(name)
         if reader not in group.position.readers:
             raise UnknownReader(name, reader)
@@ -236,7 +224,6 @@ class ReaderGroups:
         return group.position
 
     def is_silence_over(self, timeout_ms: int, now: int) -> bool:
-        """Return whether a reader may have timed out."""
         return self._check_at + timeout_ms <= now
 
     def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
@@ -274,7 +261,6 @@ class ReaderGroups:
         return unused
 
     def remove(self, name: str, draft: Draft) -> None:
-        """Remove a group and its readers. Raises `UnknownReader`."""
         group = self._group(name)
         del self._groups[name]
         draft.forget_readers((self._stream_id, name, reader) for reader in group.heard)
@@ -288,7 +274,7 @@ class ReaderGroups:
             raise UnknownReader(name) from None
 
     def _draft(self, name: str, readers: Collection[str], draft: Draft) -> None:
-        """Write the records of readers. Delete readers that are offline and have no segments."""
+        """Write the readers' records. Delete offline readers without segments."""
         if not readers:
             return
         stream, group = self._stream_id, self._groups[name]

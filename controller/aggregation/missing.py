@@ -14,7 +14,6 @@ ENTRIES_AT_A_TIME = 1000
 
 
 def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
-    """Return the missing writers of each domain, as recorded in the ledger."""
     found = {}
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from.get(domain, MIN_INT64))

@@ -31,14 +31,13 @@ class Order(NamedTuple):
     """
 
     by: str | None = None
-    """The id of a token, or an address."""
+    """A token's id or an address."""
     comment: str | None = None
     label: str = ""
-    """The label of the token, or empty."""
+    """The token's label, or empty."""
 
     @property
     def who(self) -> str | None:
-        """The requester as it is recorded."""
         return f"{self.label} ({self.by})" if self.label else self.by
 
 
@@ -46,12 +45,11 @@ ANONYMOUS_ORDER = Order()
 
 
 class Truncation(NamedTuple):
-    """The effect of truncating a stream."""
+    """The effect of a truncation. `dropped` has the number of marks by domain."""
 
     beyond: bool
     """Whether the cut goes beyond the last mark of a domain."""
     dropped: Mapping[str, int]
-    """The number of dropped marks by domain."""
 
 
 def put(  # noqa: PLR0913 - the streams, the request and its limits
@@ -107,10 +105,7 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
 
 
 def preview_settings(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
-    """Return how many marks of each domain changed settings would drop now.
-
-    Changes nothing. Raises the errors of the change itself.
-    """
+    """Return how many marks of each domain changed settings would drop. Raises as the change."""
     known = stream.settings
     settings = replace(known, **changes)
     stream.aggregator.check_settings(settings)
@@ -162,7 +157,7 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
     """Seal the stream and commit its last marks together with their notes.
 
     A repeated request changes nothing. Raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed` and
-    `UnknownDomain`, and then changes nothing.
+    `UnknownDomain`.
     """
     aggregator, wall = stream.aggregator, draft.moment.wall
     if stream.record.seal is not None:
@@ -185,7 +180,6 @@ def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) 
 
 
 def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncation:
-    """Return the effect of truncating the stream at a cut. Changes nothing."""
     whole = stream.aggregator.succession.normalise(cut)
     last = (history.last for history in stream.histories.values())
     cuts = (mark.cut if mark else StreamCut({}) for mark in last)
@@ -198,9 +192,9 @@ def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncatio
 
 
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
-    """Drop all marks whose cuts the given cut reaches, except the last of these marks.
+    """Drop all marks whose cuts the given cut reaches, except the last of them.
 
-    A reader exactly at the cut takes its lower from that mark. Readers before the cut do not exist.
+    A reader exactly at the cut needs this mark. No reader can be before the cut.
     """
     found = preview_truncation(stream, cut)
     for domain, dropped in found.dropped.items():

@@ -51,41 +51,35 @@ class OwnedStreams:
         return len(self._by_name)
 
     def __contains__(self, name: str) -> bool:
-        """Return whether this controller owns the bucket of that name. No stream need exist."""
+        """Return whether this controller owns the name's bucket. The stream may not exist."""
         return name in self._by_name or self.bucket_of(name) in self.clocks
 
     def bucket_of(self, name: str) -> int:
-        """Return the bucket of a stream's name."""
         return bucket_of(name, self.buckets)
 
     def find(self, name: str) -> StreamState | None:
-        """Return a stream by its name, or `None` if it does not exist. Raises `NotOwner`."""
+        """Return a stream, or `None` if it does not exist. Raises `NotOwner`."""
         found = self._by_name.get(name)
         if found is None and name not in self:
             raise NotOwner(name)
         return found
 
     def stream(self, name: str) -> StreamState:
-        """Return a stream by its name. Raises `UnknownStream` and `NotOwner`."""
+        """Return a stream. Raises `UnknownStream` and `NotOwner`."""
         found = self.find(name)
         if found is None:
             raise UnknownStream(name)
         return found
 
     def is_owned(self, stream: StreamState) -> bool:
-        """Return whether this object is still the owned stream of its id.
-
-        It is not, once the stream was removed, recreated or released to another controller.
-        """
+        """Return whether the stream is still owned: not removed, recreated or released."""
         return self._by_id.get(stream.id) is stream
 
     def find_by_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
-        """Yield the streams in memory that have these ids."""
         found = map(self._by_id.get, stream_ids)
         return (stream for stream in found if stream is not None)
 
     def add(self, stream: StreamState) -> None:
-        """Add a stream. Its bucket must be owned."""
         stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]
         self._by_name[stream.record.name] = stream
         self._by_id[stream.id] = stream
@@ -95,7 +89,6 @@ class OwnedStreams:
         del self._by_id[stream.id]
 
     def add_buckets(self, clocks: Mapping[int, int], streams: Iterable[StreamState]) -> None:
-        """Add buckets and all their streams. `clocks` is as the attribute of that name."""
         self.clocks |= clocks
         for stream in streams:
             self.add(stream)
@@ -109,14 +102,13 @@ class OwnedStreams:
         return dropped
 
     def clocks_at(self, moment: Moment) -> dict[int, int]:
-        """Return the service clock of each owned bucket."""
         return {bucket: moment.service + ahead for bucket, ahead in self.clocks.items()}
 
     def publish(self, batch: Transaction) -> Iterator[None]:
-        """Show the changes that a commit made durable: its new marks and its deletions.
+        """Show the changes that a commit made durable.
 
-        First add the missing writers of the new marks, and yield after each slice. These writers
-        do not concern earlier marks. Then show everything else without a break.
+        First add the missing writers of new marks, and yield after each slice. Earlier marks do not
+        depend on them. Then show everything else without a break.
         """
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for entry in batch.ledger:
@@ -136,7 +128,7 @@ class OwnedStreams:
 
 
 def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
-    """Load from the store the streams of these buckets. `of` is the number of all buckets."""
+    """Load the streams of these buckets. `of` is the number of all buckets."""
     return [
         StreamState.load(record, store)
         for record in store.streams()

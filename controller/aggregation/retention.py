@@ -11,9 +11,9 @@ RECORDS_KEPT_MS = 90 * DAY_MS
 """How long entries of ledgers and changes by operators are kept."""
 
 FORGOTTEN_AT_ONCE = 5000
-"""Maximum number of writers of a stream that are deleted in one commit, which takes some 50 ms.
+"""Maximum number of writers of a stream that are deleted in one commit, which takes 50 ms.
 
-If there are more, the next ones are deleted at the next tick.
+The next ones are deleted at the next tick.
 """
 
 
@@ -29,7 +29,7 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
-    """Return the seq of the first mark to keep if marks written before `horizon` are deleted."""
+    """Return the seq of the first mark to keep. Marks written before `horizon` may be deleted."""
     history = stream.histories[domain]
     through = history.written_before(horizon)
     if through < history.first_seq:
@@ -38,7 +38,6 @@ def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
 
 
 def forget_before(stream: StreamState, domain: str, seq: int, draft: Draft) -> None:
-    """Delete the marks of a domain before `seq`, except the last one."""
     history = stream.histories[domain]
     through = min(seq, history.last_seq) - 1
     if through >= history.first_seq:
@@ -53,7 +52,6 @@ def _find_first_needed(stream: StreamState, domain: str) -> int:
 
 
 def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
-    """Delete old entries of ledgers, old changes and old reports of late rows."""
     before = draft.moment.wall - RECORDS_KEPT_MS
     for stream in streams:
         draft.batch.forgotten_changes.append((stream.id, before))
@@ -67,7 +65,7 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
-    """Delete and return the writers that departed longer ago than the stream remembers them."""
+    """Delete and return the writers whose retention after departure is over."""
     now = stream.service_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:

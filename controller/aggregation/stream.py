@@ -38,14 +38,14 @@ from noted_time.values import (
 )
 
 CLOCKS_APART_MS = 100
-"""How far the wall and the service clock may drift apart before shown moments are corrected."""
+"""How far wall and service clock may drift apart before shown moments are corrected."""
 
 
 class StreamState:
     """The running state of one stream.
 
-    While a commit is under way, the aggregator is ahead of the histories. A mark is made together
-    with the notes from which it follows, and it is shown once both are durable.
+    During a commit, the aggregator is ahead of the histories. A mark is made together with its
+    notes and shown once both are durable.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -69,7 +69,6 @@ class StreamState:
 
     @classmethod
     def load(cls, record: StreamRecord, store: Store) -> StreamState:
-        """Load the stream from the store."""
         stream = cls(record)
         succession = stream._replay_scales(store.scales(record.id))
         last: dict[str, tuple[Mark, int]] = {}
@@ -115,7 +114,6 @@ class StreamState:
         return succession
 
     def summary(self) -> StreamSummary:
-        """Return the summary that lists show."""
         last = {domain: history.last for domain, history in self.histories.items() if history.last}
         return StreamSummary(self.record, last, self.scale_events)
 
@@ -126,7 +124,6 @@ class StreamState:
 
     @property
     def settings(self) -> StreamSettings:
-        """The settings in force."""
         return self.record.settings
 
     def service_ms(self, moment: Moment) -> int:
@@ -134,10 +131,10 @@ class StreamState:
         return moment.service + self.clock_ahead
 
     def unix_shift(self, moment: Moment) -> int:
-        """Return the difference to add to the service clock to get Unix ms.
+        """Return the difference between Unix ms and the service clock.
 
-        The difference is kept while it is right within `CLOCKS_APART_MS`, so a moment is always
-        shown as the same time unless the process was paused.
+        It is kept while it is right within `CLOCKS_APART_MS`, so a moment is always shown as the
+        same time.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
@@ -145,13 +142,12 @@ class StreamState:
         return self._unix_shift
 
     def begin(self, draft: Draft) -> int:
-        """Return the service clock, and set the wall clock by which changes are dated."""
+        """Return the service clock, and set the Unix time of changes."""
         now = self.service_ms(draft.moment)
         self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
 
     def is_silence_over(self, moment: Moment) -> bool:
-        """Return whether a holder has timed out."""
         due = self.aggregator.next_timeout()
         return due is not None and due <= self.service_ms(moment)
 
@@ -164,10 +160,7 @@ class StreamState:
             raise UnknownDomain(name, self.settings.domains) from None
 
     def coverage(self, domain: str | None) -> Coverage:
-        """Return what is known of late rows and missing writers in windows and cuts of `domain`.
-
-        The domain must exist.
-        """
+        """Return the known late rows and missing writers of `domain`, which must exist."""
         name = self.settings.domain_or_default(domain)
         running = self.aggregator.domains[name]
         named = tuple(islice(running.not_counted_yet, WRITERS_NAMED))
@@ -182,7 +175,6 @@ class StreamState:
         return self.history(domain).window(self.aggregator.succession.normalise(position))
 
     def windows(self, position: Mapping[int, int]) -> dict[str, TimeWindow]:
-        """Return the time window of a reader's position in each domain."""
         whole = self.aggregator.succession.normalise(position)
         return {domain: history.window(whole) for domain, history in self.histories.items()}
 
@@ -191,8 +183,8 @@ class StreamState:
     ) -> list[Accepted | Refused]:
         """Aggregate the notes in order, and return the outcome of each.
 
-        If the mark interval is 0, each note may cause a mark. If the stream has `most_writers`,
-        notes of new writers are refused.
+        If the mark interval is 0, each note may cause a mark. At `most_writers`, new writers are
+        refused.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
@@ -235,13 +227,11 @@ class StreamState:
         self.keep_known_from(draft)
 
     def keep_known_from(self, draft: Draft) -> None:
-        """Write the times from which missing writers and late rows are known, if they changed."""
         ledger_from, late_from = _collect_known_from(self.missing), _collect_known_from(self.late)
         if (ledger_from, late_from) != (self.record.ledger_from, self.record.late_from):
             self.rewrite(draft, ledger_from=ledger_from, late_from=late_from)
 
     def exclude_silent_writers(self, draft: Draft) -> tuple[str, ...]:
-        """Exclude the members that timed out, and return their names."""
         names = self.aggregator.expire(self.begin(draft))
         if names:
             self.excluded += len(names)
@@ -249,25 +239,23 @@ class StreamState:
         return names
 
     def keep_unbounded(self, draft: Draft) -> None:
-        """Write the domains whose later uppers are not bounds, if they changed."""
         unbounded = self.aggregator.unbounded
         if unbounded != self.record.unbounded:
             self.rewrite(draft, unbounded=unbounded)
 
     def keep_forgotten(self, draft: Draft) -> None:
-        """Write the facts about forgotten members on which later marks and answers depend."""
+        """Write facts about forgotten members that affect later marks and answers."""
         self.keep_unbounded(draft)
         lowers = self.aggregator.forgotten_lowers
         if lowers != self.record.forgotten_lowers:
             self.rewrite(draft, forgotten_lowers=lowers)
 
     def rewrite(self, draft: Draft, **changes: Any) -> None:  # noqa: ANN401 - fields of the record
-        """Change fields of the stream's record, and write it."""
         self.record = replace(self.record, **changes)
         draft.batch.streams.append(self.record)
 
     def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
-        """Apply settings that the aggregator has already applied. New domains are declared now."""
+        """Store settings that the aggregator has already applied, and declare new domains."""
         now = self.service_ms(draft.moment)
         added = {domain: now for domain in settings.domains if domain not in self.histories}
         declared_at = {**self.record.declared_at, **added}
@@ -278,10 +266,9 @@ class StreamState:
         self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
-        """Append a mark to each domain that may advance and whose mark interval is over.
+        """Append due marks, and return the ms until the next mark is due.
 
-        Return the ms until the next domain is due, or `None` if no domain waits. It is 0 if members
-        of a domain are not settled yet.
+        The result is 0 if members are not settled yet, and `None` if no domain waits.
         """
         moment = draft.moment
         waits: list[int] = []
@@ -300,11 +287,9 @@ class StreamState:
         return min(waits, default=None)
 
     def publish(self, appended: AppendedMark) -> None:
-        """Show a mark that has become durable."""
         self.histories[appended.domain].append(appended.mark)
 
     def forget_marks(self, domain: str, through: int) -> None:
-        """Stop showing the marks up to the seq `through`, which have been deleted."""
         self.histories[domain].forget_through(through)
         self.settle()
 
@@ -314,14 +299,13 @@ class StreamState:
         self.aggregator.settle([mark.cut.offsets if mark else {} for mark in firsts])
 
     def publish_seal(self, seal: Seal | None) -> None:
-        """Show the end of the stream once its seal is durable."""
         if seal is not None:
             for history in self.histories.values():
                 history.seal(seal.final_cut)
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """The end of the stream, or `None` until a seal is durable."""
+        """The end of the stream once its seal is durable."""
         return next(iter(self.histories.values())).final_cut
 
     def _is_own_log(self, given: str) -> bool:
@@ -331,15 +315,14 @@ class StreamState:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
     def _largest_time(self, moment: Moment) -> int:
-        """Return the largest time that a note may have now."""
         ahead = self.settings.max_time_ahead_ms
         return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
 
     def _find_due_time(self, domain: str, moment: Moment) -> int:
         """Return when the interval since the last mark is over (steady clock).
 
-        The steady clock restarts with each process. After a restart, the wall clock is used.
-        Because it may have stepped back, the wait is one interval at most.
+        After a restart, the wall clock is used, because the steady clock starts anew. If the wall
+        clock has stepped back, the wait is one interval.
         """
         due = self._next_mark_at.get(domain)
         if due is None:
@@ -364,7 +347,7 @@ class StreamState:
     def append(
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        """Write a mark and, if it excludes or returns writers, a ledger entry caused by `by`."""
+        """Write a mark, and a ledger entry for absent or returned writers. `by` requested it."""
         appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
         draft.batch.marks.append(appended)
         if before is None:

@@ -1,1 +1,1 @@
-"""What the controller does for its callers: group commit, long polls, timeouts."""
+"""Serves the controller's callers: group commit, long polls, timeouts."""

@@ -1,4 +1,4 @@
-"""The controller's clocks and its chance: the only place where it reads time."""
+"""The clocks and the random numbers of the controller, which reads time only here."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from noted_time import ServiceClock
 
 @dataclass(slots=True)
 class Clocks:
-    """The wall clock, a steady one, and the service clock that steps with it.
+    """The wall clock, a monotonic clock, and the service clock.
 
-    Only `serve` advances the service clock. The task that takes notes calls it whenever it is about
-    to take some: several times a second, but not while it waits for the database. Each step is
-    capped. So neither a pause of the process nor a commit that hangs counts as silence of the
-    writers, whose notes could not be taken meanwhile.
+    Only `serve` advances the service clock, in capped steps. The committer calls it before it takes
+    notes, but not while it waits for the database. So a pause of the process or of a commit does
+    not count as silence of the writers.
     """
 
     service: ServiceClock = field(default_factory=ServiceClock)
@@ -28,11 +27,10 @@ class Clocks:
     _served_at: int | None = None
 
     def read(self) -> Moment:
-        """Read all three at once."""
         return Moment(self.service.now, self.wall_ms(), self.steady_ms())
 
     def serve(self) -> None:
-        """Count the time since the last call as served, at most a step."""
+        """Advance the service clock by the time since the last call, capped."""
         steady = self.steady_ms()
         if self._served_at is not None:
             self.service.serve(steady - self._served_at)

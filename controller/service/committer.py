@@ -1,20 +1,16 @@
-"""Group commit: everything that changes a stream goes through here, a batch at a time.
+"""Group commit: one task makes all changes of streams, in batches.
 
-Callers submit *work*: a function that changes the streams in memory and notes in a draft what must
-be written. One task drains the queue, runs the work in order, lets time advance, commits the draft
-in one transaction and answers the callers; meanwhile the next batch gathers. So an answer means
-durable, and there is no delay to tune: an idle controller commits at once, a busy one in larger
-batches.
+Callers submit *work*: a function that changes the streams in memory and adds records to a draft.
+One task runs the work in order, appends due marks, commits the draft in one transaction and answers
+the callers. The next batch collects meanwhile. An idle controller commits at once.
 
-Marks are committed in the transaction of the notes they follow from. So every note that was
-acknowledged before a mark is appended is in that mark's transaction or in an earlier one. The
-aggregator had it before the mark was made.
+A mark is committed together with the notes of its batch. So each note that was acknowledged before
+a mark is in the mark's transaction or an earlier one.
 
-Memory holds the streams of this controller's buckets, which only it may change. It is ahead of the
-database while a commit is under way. If the commit fails, its callers and those that wait are
-refused and memory is reloaded; a request that was written after all may be repeated without harm.
-The history that makes cuts tight is lost then, which loosens the next cut and never makes it
-unsound. The service clock goes back to where the batch began: no note could be accepted meanwhile.
+Memory is ahead of the database during a commit. If the commit fails, waiting callers are refused
+and the streams are reloaded. A request that was written nevertheless may be repeated safely. The
+reload makes the next cut looser, but still valid. The service clock returns to the start of the
+batch, because no note could be accepted meanwhile.
 """
 
 from __future__ import annotations
@@ -52,32 +48,33 @@ log = structlog.get_logger()
 Outcome = TypeVar("Outcome")
 
 BATCH_NOTES = 5000
-"""Number of notes after which a batch is committed; the rest waits for the next batch."""
+"""Number of notes after which a batch is committed."""
 
 RETRY_BACKOFF = Backoff(first_s=0.1, cap_s=4.0)
-"""Pauses after consecutive failures of the database; used without jitter, so half as long."""
+"""Pauses after failures of the database, half as long because jitter is off."""
 
 DATABASE_UNAVAILABLE = "the database does not answer; try again"
 
 CONTROLLER_FAILED = "the controller failed (see its log); restart it"
 
 PROOF_LASTS_S = 2.0
-"""For how long a commit, or a ping, proves that the database takes commits."""
+"""How long a commit or a ping proves that the database accepts commits."""
 
 
 @dataclass(slots=True)
 class Job:
-    """Work that waits for its commit, the future of its outcome, and how many notes it brings."""
+    """Work that waits for its commit."""
 
     work: Work
     answer: asyncio.Future[Any]
     notes: int = 0
+    """Number of notes in the work."""
     outcome: Any = None
 
     def run(self, streams: OwnedStreams, draft: Draft) -> Iterator[None]:
-        """Do the work, unless its caller has disconnected; yields between its slices.
+        """Do the work unless the caller has disconnected. Yield between slices.
 
-        A refusal is its outcome, anything else is a fault of the batch.
+        A refusal becomes the outcome. Any other exception fails the batch.
         """
         if self.answer.cancelled():
             return
@@ -89,7 +86,6 @@ class Job:
             self.outcome = refusal
 
     def resolve(self) -> None:
-        """Answer the caller, if it still waits."""
         if self.answer.done():
             return
         if isinstance(self.outcome, Exception):
@@ -99,7 +95,7 @@ class Job:
 
 
 class Committer:
-    """The one task that changes streams; `start` loads them."""
+    """The task that changes streams."""
 
     def __init__(
         self,
@@ -132,15 +128,14 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take a first turn and begin to commit; raises `StoreUnavailable`."""
-        self._loop = asyncio.get_running_loop()  # to look it up is a call of the system
+        """Load the streams and start the task. Raises `StoreUnavailable`."""
+        self._loop = asyncio.get_running_loop()  # each lookup is a system call
         await self._turn()
         self.ready = True
         self._task = asyncio.create_task(self._run(), name="committer")
         self._task.add_done_callback(self._handle_end)
 
     async def close(self) -> None:
-        """Commit what is waiting, then stop."""
         self._closing = True
         self._work.set()
         if self._task is not None:
@@ -151,9 +146,9 @@ class Committer:
     def submit(
         self, work: Callable[[OwnedStreams, Draft], Outcome | Slices[Outcome]], *, notes: int = 0
     ) -> asyncio.Future[Outcome]:
-        """Queue work with that many `notes`; returns a future of its outcome, durable by then.
+        """Queue work with that many `notes`. The future has the outcome once it is durable.
 
-        Raises `StoreUnavailable`, and `Overloaded` if too much waits already.
+        Raises `StoreUnavailable`, and `Overloaded` if too much work waits.
         """
         self.check()
         self._check_room(notes)
@@ -164,24 +159,22 @@ class Committer:
         return answer
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` if no work can be taken."""
         if not self.ready:
             raise StoreUnavailable(self._away)
 
     def check_alive(self) -> None:
-        """Raise `StoreUnavailable` if only restarting the process helps."""
+        """Raise `StoreUnavailable` if only a restart helps."""
         if self.failed:
             raise StoreUnavailable(self._away)
 
     def wake(self) -> None:
-        """Check for anything to do, such as a turn, and count the time as served."""
+        """Let the task look for due work, and count the time as served."""
         self._work.set()
 
     async def ping(self) -> None:
-        """Raise `StoreUnavailable` if the database takes no commits.
+        """Raise `StoreUnavailable` if the database does not accept commits.
 
-        However often it is called, the database is asked once in `PROOF_LASTS_S`, and not while it
-        takes commits anyway.
+        The database is queried at most once in `PROOF_LASTS_S`, and not while commits succeed.
         """
         if monotonic() - self._proved_at < PROOF_LASTS_S:
             return
@@ -195,13 +188,12 @@ class Committer:
 
     @property
     def depth(self) -> int:
-        """How many jobs wait for the next commit."""
         return len(self._queue)
 
     async def _run(self) -> None:
         while True:
             await self._work.wait()
-            await asyncio.sleep(0)  # let every request that is parsed already join this batch
+            await asyncio.sleep(0)  # let requests that are already parsed join this batch
             self._work.clear()
             self._clocks.serve()
             if self.ownership.is_due(self._clocks.read()):
@@ -216,7 +208,6 @@ class Committer:
                 return
 
     def _drain(self) -> list[Job]:
-        """Take the jobs of the next batch out of the queue."""
         notes = end = 0
         while end < len(self._queue) and notes < BATCH_NOTES:
             notes += self._queue[end].notes
@@ -226,7 +217,6 @@ class Committer:
         return jobs
 
     async def _commit(self, jobs: list[Job]) -> None:
-        """Run the jobs, advance time, write the changes, and answer."""
         draft = Draft.at(self._clocks.read())
         try:
             for job in jobs:
@@ -234,17 +224,16 @@ class Committer:
             self._intervals.advance(draft, self.streams)
             if not draft.is_empty:
                 await self._write(draft)
-        except Exception as fault:  # noqa: BLE001 - memory is ahead of the store, whatever it is
+        except Exception as fault:  # noqa: BLE001 - memory is ahead of the store
             await self._give_up(jobs, fault, draft.moment.service)
             return
         for job in jobs:
             job.resolve()
-        while len(draft.batch.members) > SLICE_SIZE:  # to free 50,000 records at once takes 50 ms
+        while len(draft.batch.members) > SLICE_SIZE:  # freeing 50,000 records at once takes 50 ms
             del draft.batch.members[-SLICE_SIZE:]
             await asyncio.sleep(0)
 
     async def _write(self, draft: Draft) -> None:
-        """Write the batch, then show it to readers."""
         await _run_in_turn(draft.finish())
         batch = draft.batch
         if self._store.local:
@@ -263,7 +252,7 @@ class Committer:
         log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
-        """Refuse all callers whose work may be in memory only, and reload the streams."""
+        """Refuse the callers whose work may not be durable, and reload the streams."""
         expected = isinstance(fault, StoreUnavailable | NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
@@ -274,7 +263,7 @@ class Committer:
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         taken = await self.ownership.turn(self.streams, known)
-        self._clocks.pass_over()  # notes had to wait meanwhile
+        self._clocks.pass_over()  # notes waited meanwhile
         self._intervals.begin(taken)
         if taken:
             self._work.set()
@@ -287,11 +276,10 @@ class Committer:
             await self._reload()
 
     async def _reload(self, service_ms: int | None = None) -> None:
-        """Reload the streams, however long the database stays away.
+        """Reload the streams. Retry until the database answers.
 
-        The pause grows with each failure, also if the database can be read but not written; every
-        request is refused meanwhile. The service clocks are read too, unless no other process can
-        have moved them: then they continue from `service_ms`.
+        The pause grows with each failure, even if only writes fail. If no other process can have
+        changed the service clocks, they continue from `service_ms`.
         """
         self.ready, self._away, self._proved_at = False, DATABASE_UNAVAILABLE, -inf
         self.ownership.remember(self.streams)
@@ -308,7 +296,7 @@ class Committer:
             try:
                 await self._turn(known)
             except StoreLost:
-                raise  # which ends the task: only a new start helps
+                raise  # only a restart helps, so the task ends
             except Exception as away:  # noqa: BLE001 - nothing works without this task
                 self._away = (
                     str(away) if isinstance(away, StoreUnavailable) else DATABASE_UNAVAILABLE
@@ -316,7 +304,7 @@ class Committer:
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
                 self.ready = True
-                self._notifier.notify_all()  # whether the failed batch was written is not known
+                self._notifier.notify_all()  # the failed batch may have been written
                 return
 
     def _handle_end(self, task: asyncio.Task[None]) -> None:
@@ -349,13 +337,13 @@ class Committer:
         if notes and self._queue and self._notes_waiting + notes > limits.waiting_notes:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
-    async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - passes on what it is given
-        """Call the store in its thread: one call at a time, in the order of the calls."""
+    async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any call
+        """Call the store in its thread, one call at a time and in order."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
 
 async def _run_in_turn(slices: Iterator[None]) -> None:
-    """Let other tasks run between the slices of some work; they read streams and change none."""
+    """Run the slices of some work. Between slices, other tasks may read streams."""
     for _ in slices:
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""The controller as its callers see it: changes that are durable when answered."""
+"""The controller's interface for its callers. Changes are durable when they are answered."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ Given = ParamSpec("Given")
 Outcome = TypeVar("Outcome")
 
 SEGMENTS_PER_NOTE = 32
-"""How many segments of a reader's report take about as long as a note."""
+"""Segments in a reader's report that take about as long as one note."""
 
 
 class Controller:
-    """One controller over one store."""
+    """One controller with its store. Methods that need the database raise `StoreUnavailable`."""
 
     def __init__(
         self, store: Store, clocks: Clocks | None = None, limits: Limits | None = None
@@ -69,12 +69,11 @@ class Controller:
         self._maintenance: asyncio.Task[None] | None = None
 
     def register_url(self, url: str) -> None:
-        """Register the URL by which other controllers reach this one; call it before `start`."""
+        """Register this controller's URL for other controllers. Call it before `start`."""
         self._store.register(url)
         self._url = url
 
     async def start(self) -> None:
-        """Load the streams and serve; raises `StoreUnavailable`."""
         await self._committer.start()
         try:
             if found := await self.risk():
@@ -86,7 +85,7 @@ class Controller:
         log.info("started", streams=len(self._committer.streams))
 
     def prepare_to_stop(self) -> None:
-        """Answer the long polls, and release the streams to other controllers; before `close`.
+        """Answer the long polls and release the streams to other controllers, before `close`.
 
         Waiting work is committed first. Later requests are forwarded to the new owners.
         """
@@ -102,7 +101,6 @@ class Controller:
             waited_for.add_done_callback(self._leave)
 
     async def close(self) -> None:
-        """Commit what is in flight and close the store."""
         self.prepare_to_stop()
         if self._maintenance is not None:
             self._maintenance.cancel()
@@ -112,17 +110,17 @@ class Controller:
         log.info("stopped")
 
     def owns(self, name: str) -> bool:
-        """Whether this controller aggregates the stream of that name, if there is one."""
+        """Return whether this controller owns the bucket of that name. The stream may not exist."""
         return name in self._committer.streams
 
     def check_serving(self) -> None:
-        """Raise `StoreUnavailable` if this controller has no streams in memory."""
         self._committer.check()
 
     def stream(self, name: str) -> StreamState:
-        """Return a stream to read; raises `UnknownStream`, `NotOwner` and `StoreUnavailable`.
+        """Return a stream for reading. Raises `UnknownStream` and `NotOwner`.
 
-        It is `NotOwner` also once its leases may be over: it may have been paused for as long.
+        `NotOwner` is also raised once the leases may have expired, such as after a pause of the
+        process.
         """
         self._committer.check()
         if not self.ownership.is_sure:
@@ -130,20 +128,18 @@ class Controller:
         return self._committer.streams.stream(name)
 
     async def names(self) -> list[str]:
-        """Return the names of all streams in order; raises `StoreUnavailable`."""
         self._committer.check()
         return await asyncio.to_thread(self._store.reading.names)
 
     async def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return what lists show of these streams, whoever owns them; raises as `names`."""
+        """Return summaries of these streams, including other controllers' streams."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     async def replicas_secret(self) -> bytes:
-        """Return what the controllers of the database share; raises `StoreUnavailable`."""
         return await asyncio.to_thread(self._store.reading.replicas_secret)
 
     async def replicas(self) -> list[tuple[ReplicaRecord, int]]:
-        """Return the controllers of the database, with how many buckets each of them has."""
+        """Return the database's controllers, each with its number of buckets."""
         found = await asyncio.to_thread(self._store.reading.replicas)
         alone = [ReplicaRecord(self._url, find_running_version(), SCHEMA_REVISION, None)]
         leases = self.ownership.leases
@@ -151,9 +147,9 @@ class Controller:
         return [(each, owned[each.url]) for each in found or alone]
 
     async def risk(self, *, check: bool = False) -> str | None:
-        """Return why what was acknowledged may be lost: by a power cut, or as `check` finds damage.
+        """Return why acknowledged changes may be lost, such as by a power cut.
 
-        Raises `StoreUnavailable`.
+        If `check`, also look for damage of the database.
         """
         reading = self._store.reading
         damage = await asyncio.to_thread(reading.damage) if check else None
@@ -161,19 +157,16 @@ class Controller:
 
     @property
     def now(self) -> Moment:
-        """The clocks of this controller."""
         return self._clocks.read()
 
     @property
     def now_ms(self) -> int:
-        """The wall clock of this controller, in Unix ms."""
         return self.now.wall
 
     def note(self, name: str, notes: Sequence[Note]) -> asyncio.Future[list[Accepted | Refused]]:
-        """Take notes in order; the future has the outcome of each, durable by then.
+        """Take notes in order. The future has their outcomes once they are durable.
 
-        Raises `StoreUnavailable` and `Overloaded`; the future raises `UnknownStream`, `NotOwner`
-        and `StoreUnavailable`.
+        Raises `Overloaded`. The future raises `UnknownStream` and `NotOwner`.
         """
         most_writers = self.limits.writers
         return self._committer.submit(
@@ -182,10 +175,7 @@ class Controller:
         )
 
     def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> int:
-        """Count the outcomes of the notes of one request; each comes with its number of notes.
-
-        Returns how many were refused.
-        """
+        """Count the outcomes of one request's notes, and return how many were refused."""
         refused = 0
         for result, count in results:
             status = "accepted"
@@ -202,9 +192,9 @@ class Controller:
         *,
         log: str | None = None,
     ) -> tuple[StreamState, bool]:
-        """Create the stream or change its settings, or its log; returns it and whether it is new.
+        """Create the stream or change its settings or log. Return it, and whether it is new.
 
-        Raises `LimitReached` if there are `limits.streams` already.
+        Raises `LimitReached`.
         """
         validate_name("stream", name)
         new_id, most = uuid4().hex, self.limits.streams
@@ -217,8 +207,6 @@ class Controller:
         return await self._committer.submit(put)
 
     async def drop_stream(self, name: str) -> None:
-        """Remove the stream with its marks, notes and readers; raises `UnknownStream`."""
-
         def drop(streams: OwnedStreams, draft: Draft) -> None:
             stream = streams.stream(name)
             streams.remove(stream)
@@ -234,10 +222,10 @@ class Controller:
         *given: Given.args,
         **named: Given.kwargs,
     ) -> tuple[StreamState, Outcome]:
-        """Have `work` change a stream, as `aggregation/operator.py` does.
+        """Call `work`, such as a function of `aggregation/operations.py`, to change a stream.
 
-        Returns the stream and the outcome of `work` once they are durable. Raises `UnknownStream`,
-        `NotOwner`, `StoreUnavailable` and what `work` raises, which then has changed nothing.
+        Return the stream and the outcome once they are durable. Raises `UnknownStream`, `NotOwner`
+        and the errors of `work`, which must not have changed anything then.
         """
 
         def change(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
@@ -247,13 +235,13 @@ class Controller:
         return await self._committer.submit(change)
 
     async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
-        """End a stream, as `operations.seal`; raises as `change`."""
+        """Seal a stream. Raises as `change` and `operations.seal`."""
         sealed: Seal = await self._committer.submit(
             lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
         )
         return self._committer.streams.stream(name), sealed
 
-    async def report(  # noqa: PLR0913 - who reports what
+    async def report(  # noqa: PLR0913 - the fields of a report
         self,
         name: str,
         group: str,
@@ -263,7 +251,7 @@ class Controller:
         own: OwnBacklog | None = None,
         is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
-        """Record how far a reader has read, and its own backlog; raises `LimitReached`."""
+        """Record a reader's position and backlog. Raises `LimitReached`."""
         validate_name("reader group", group)
         validate_name("reader", reader)
 
@@ -280,7 +268,7 @@ class Controller:
     async def offline(
         self, name: str, group: str, reader: str, position: Position
     ) -> tuple[StreamState, ReaderGroup]:
-        """Put a reader's segments back to `position`; raises `UnknownReader`."""
+        """Take a reader offline and set its segments back to `position`. Raises `UnknownReader`."""
 
         def offline(stream: StreamState, draft: Draft) -> ReaderGroup:
             now = stream.service_ms(draft.moment)
@@ -289,15 +277,13 @@ class Controller:
         return await self.change(name, offline)
 
     async def remove_group(self, name: str, group: str) -> None:
-        """Remove a reader group with its position; raises `UnknownReader`."""
         await self.change(name, lambda stream, draft: stream.groups.remove(group, draft))
         log.info("reader_group_removed", stream=name, group=group)
 
     async def backlog(self, name: str, group: str) -> GroupBacklog:
-        """Return whether a reader group has a backlog now; raises `UnknownReader`.
+        """Return whether a reader group has a backlog now. Raises `UnknownReader`.
 
-        If that has changed, or the group has caught up for good, it is stored before it is
-        returned, so that a restart does not take it back.
+        A changed result is stored first, so it survives a restart.
         """
         stream = self.stream(name)
         found = group_backlog.assess(stream, group, self.now)
@@ -306,16 +292,14 @@ class Controller:
         return found
 
     def check_alive(self) -> None:
-        """Raise `StoreUnavailable` if only restarting the process helps."""
         self._committer.check_alive()
 
     async def check_ready(self) -> None:
-        """Raise `StoreUnavailable` if the controller cannot serve."""
         self._committer.check()
         await self._committer.ping()
 
     def measure(self) -> Exposition:
-        """Return what the metrics show now; any thread may format it."""
+        """Return the current metrics. Any thread may format them."""
         metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
         metrics.show_state(ready=self._committer.ready, leases=self.ownership.leases)
         metrics.streams.set(len(streams))
@@ -325,7 +309,6 @@ class Controller:
         return Exposition(metrics.registry, streams, now)
 
     def _leave(self, waited_for: asyncio.Future[None]) -> None:
-        """Release all streams, whether the waiting work was written or not."""
         if not waited_for.cancelled():
             waited_for.exception()
         self.ownership.leave()

@@ -1,4 +1,4 @@
-"""When marks are due: the streams that may advance once their mark interval is over."""
+"""Schedules the marks of streams that wait for their mark interval."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from controller.aggregation.stream import StreamState
 
 
 class Intervals:
-    """The streams that wait for their interval, and one timer for all of them.
+    """The waiting streams, with one timer for all.
 
-    `wake` is called when the first interval is over, or before.
+    `wake` is called when the first interval is over, or earlier.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -23,17 +23,16 @@ class Intervals:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, streams: Iterable[StreamState]) -> None:
-        """Look at streams that were just loaded, which may advance at once."""
+        """Add streams that were just loaded. They may advance at once."""
         for stream in streams:
             self._waiting[stream.id] = stream
             self._due = 0
 
     def clear(self) -> None:
-        """Wait for none: the streams are being reloaded."""
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:
-        """Whether any interval is over; if not, set the timer for the first."""
+        """Return whether an interval is over. If not, set the timer for the first."""
         if not self._waiting:
             return False
         if now.steady < self._due:
@@ -42,7 +41,7 @@ class Intervals:
         return True
 
     def advance(self, draft: Draft, owned: OwnedStreams) -> None:
-        """Mark the streams that wait or were touched, if they are due; the rest wait."""
+        """Append due marks to waiting and touched streams. The other streams wait."""
         touched = owned.find_by_ids(draft.stream_ids())
         streams = {stream.id: stream for stream in touched} | self._waiting
         self._waiting = {}

@@ -1,4 +1,4 @@
-"""How much one controller takes on, and the error it raises when there is no room."""
+"""The limits of one controller, and the error for an overload."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from noted_time.values import ProblemKind
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds of one controller's memory, so that no caller can exhaust it.
-
-    `writers` are those of one stream that are remembered, gone ones included. `waiting_notes` and
-    `waiting_requests` are the intake between two commits; at some hundred bytes a note the default
-    is tens of megabytes, and a second's work. `readers` bounds the reader groups of one stream.
-    """
+    """The limits of one controller's memory, so that no caller can exhaust it."""
 
     streams: int = 10_000
     writers: int = 1_000_000
+    """Per stream, including excluded and finished writers."""
     waiting_notes: int = 100_000
+    """Between two commits. The default is a second's work and tens of megabytes."""
     waiting_requests: int = 20_000
     long_polls: int = 10_000
     readers: GroupLimits = DEFAULT_LIMITS
+    """Per stream."""
 
 
 class Overloaded(StoreUnavailable):
-    """Too much is waiting already; nothing was taken: try again later."""
+    """Too much work is waiting. Nothing was changed."""
 
     kind = ProblemKind("overloaded", 503)

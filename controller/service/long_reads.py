@@ -1,4 +1,4 @@
-"""Reads of streams that take long: in slices, or in a thread."""
+"""Views that take long, so they run in slices or in a thread."""
 
 from __future__ import annotations
 
@@ -36,38 +36,40 @@ SLICE_S = 0.002
 
 
 class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """How the watermark moved: one point for each slot with a mark; moments in Unix ms.
+    """The movement of the watermark: one point for each slot with a mark.
 
-    `first_at` is when the first mark that is kept was written, `before` the lower of the last mark
-    written before `from`.
+    Moments are in Unix ms.
     """
 
     now: int
     start: int
     end: int
     first_at: int | None
+    """When the first kept mark was written."""
     before: int | None
+    """The lower of the last mark written before `from`."""
     points: Sequence[Point]
 
 
 class OverviewPage(msgspec.Struct):
-    """A page of the streams that match; `next` is the `start` of the next page.
-
-    `total` counts them, `unanswered` those of other controllers, and `conditions` the others by
-    their state: `held` for ten seconds or more, `unmarked` (without a mark yet), `advancing`,
-    `quiet`, `sealed`, or silent: `missing`, `silent` or `ended`, as the `silence` of their rows.
-    """
+    """A page of the streams that match."""
 
     now: int
     total: int
     unanswered: int
+    """Streams of other controllers."""
     conditions: Mapping[str, int]
+    """This controller's streams by condition.
+
+    A stream is `held` (for ten seconds or more), `unmarked` (without a mark yet), `advancing`,
+    `quiet` or `sealed`. If silent, it has the `silence` of its row.
+    """
     streams: Sequence[StreamRow]
     next: int | None
 
 
 class Views:
-    """What is shown of the streams of one controller."""
+    """The views of one controller's streams."""
 
     def __init__(
         self,
@@ -76,7 +78,6 @@ class Views:
         clocks: Clocks,
         reading: Reading,
     ) -> None:
-        """`streams` returns all streams of now, `stream` one by its name."""
         self._streams = streams
         self._stream = stream
         self._clocks = clocks
@@ -85,10 +86,10 @@ class Views:
     async def history(
         self, name: str, domain: str | None, start: int | None, end: int | None, *, points: int
     ) -> Period:
-        """Return how the watermark moved, in at most `points` points.
+        """Return the movement of the watermark, by default since the first kept mark.
 
-        By default from the first mark that is kept until now. Raises `Rejected` if `start` is not
-        before `end`, `UnknownDomain`, and what `Controller.stream` raises.
+        Raises `UnknownDomain`, the errors of `Controller.stream`, and `Rejected` for an empty
+        period.
         """
         now, trend = self._clocks.read().wall, self._stream(name).history(domain).trend()
         end = now if end is None else end
@@ -102,7 +103,6 @@ class Views:
     async def ledger(
         self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
     ) -> list[LedgerEntry]:
-        """Return the entries of the ledger after a seq; raises as `history`."""
         stream, ledger = self._stream(name), self._reading.ledger
         stream.history(domain)
         chain = stream.id, stream.settings.domain_or_default(domain)
@@ -113,17 +113,14 @@ class Views:
     async def changes(
         self, name: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        """Return the changes of a stream below a number, each with its own, newest first."""
+        """Return changes below the number `before`, newest first, with their numbers."""
         stream, changes = self._stream(name), self._reading.changes
         return await asyncio.to_thread(changes, stream.id, before=before, limit=limit)
 
     async def segments(
         self, name: str, domain: str | None, *, start: int, limit: int
     ) -> list[SegmentRow]:
-        """Return at most `limit` segments of a stream from the `start`-th on, by their numbers.
-
-        At most 10,000 members are examined for who wrote in which segment. Raises as `history`.
-        """
+        """Return at most `limit` segments from the `start`-th on. Raises as `history`."""
         segments = Segments(self._stream(name), domain)
         positions = segments.positions()
         async for _, position in iterate_in_slices(positions):
@@ -137,10 +134,10 @@ class Views:
     async def overview(
         self, is_shown: Callable[[str], bool], sort: Sort, *, start: int, limit: int
     ) -> OverviewPage:
-        """Return a page of the streams with names that are shown, whoever owns them.
+        """Return a page of all streams whose names `is_shown`.
 
-        Those of other controllers are shown as the database knows them. While there are any, all
-        are sorted by name, so that each controller shows the same. Raises `StoreUnavailable`.
+        Other controllers' rows come from the database. If there are any, all streams are sorted by
+        name, so each controller returns the same order. Raises `StoreUnavailable`.
         """
         streams, now = self._streams(), self._clocks.read()
         others = await self._names_of_others(streams, is_shown)
@@ -161,15 +158,14 @@ class Views:
         if unknown := [name for name in names if name not in owned]:
             summaries = await asyncio.to_thread(self._reading.summaries, unknown)
             found += [build_summary_row(each, now.wall) for each in summaries]
-        rows = {row.name: row for row in found}  # those that are gone meanwhile have none
-        further = start + limit if len(ranks) > start + limit else None
-        shown = [rows[name] for name in names if name in rows]
-        return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, further)
+        rows = {row.name: row for row in found}
+        next_start = start + limit if len(ranks) > start + limit else None
+        shown = [rows[name] for name in names if name in rows]  # a stream may have been removed
+        return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, next_start)
 
     async def _names_of_others(
         self, streams: OwnedStreams, is_shown: Callable[[str], bool]
     ) -> list[str]:
-        """Return the names that are shown of streams of other controllers, or without an owner."""
         if len(streams.clocks) == streams.buckets:
             return []
         names = await asyncio.to_thread(self._reading.names)
@@ -186,11 +182,11 @@ async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> li
     return results
 
 
-async def iterate_in_slices(things: Iterable[T]) -> AsyncIterator[T]:
-    """Yield the things, and let other tasks run after every `SLICE_S`."""
+async def iterate_in_slices(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yield the items, and let other tasks run after every `SLICE_S`."""
     begun = perf_counter()
-    for thing in things:
-        yield thing
+    for item in items:
+        yield item
         if perf_counter() - begun > SLICE_S:
             await asyncio.sleep(0)
             begun = perf_counter()

@@ -1,4 +1,4 @@
-"""What is done to all streams of a controller as time passes: time-outs, retention, the clock."""
+"""Periodic work on streams: timeouts, retention and the service clock."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
 
 MOST_LOGGED = 100
-"""Maximum number of writers of a stream that have a line each when they are excluded at once."""
+"""Maximum number of a stream's writers that are logged one by one at an exclusion."""
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
-    """Submit what is due to the committer, ten times a second, until cancelled."""
+    """Submit due work ten times a second, until cancelled."""
     kept_at = forgot_at = records_forgot_at = clocks.read().steady
     is_more = False
     while True:
@@ -42,7 +42,7 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
             await _try(committer, exclude_silent_writers)
         if any(_has_silent_readers(stream, now) for stream in committer.streams):
             await _try(committer, take_silent_readers_offline)
-        # in a shared database the clocks are kept at every turn
+        # in a shared database, each turn stores the clocks
         if store.local and now.steady - kept_at >= KEEP_CLOCK_EVERY_MS:
             kept_at = now.steady
             await _try(committer, keep_clock)
@@ -65,7 +65,6 @@ async def _try(committer: Committer, work: Work) -> bool:
 
 
 def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> None:
-    """Exclude the writers whose timeout is over."""
     for stream in streams:
         writers, name = stream.exclude_silent_writers(draft), stream.record.name
         for writer in writers[:MOST_LOGGED]:
@@ -75,7 +74,6 @@ def exclude_silent_writers(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def take_silent_readers_offline(streams: OwnedStreams, draft: Draft) -> None:
-    """Take the readers offline whose timeout is over, each at its last position."""
     for stream in streams:
         if _has_silent_readers(stream, draft.moment):
             now, timeout_ms = stream.service_ms(draft.moment), stream.settings.reader_timeout_ms
@@ -91,7 +89,7 @@ def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
 
 
 def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
-    """Remove groups without readers online that were silent for as long as marks are kept."""
+    """Remove groups without online readers that were silent for as long as marks are kept."""
     for stream in streams:
         now, retention_ms = stream.service_ms(draft.moment), stream.settings.mark_retention_ms
         for group in stream.groups.forget_unused(retention_ms, draft, now=now):
@@ -99,7 +97,7 @@ def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
-    """Store the service clock if the silence of a writer or reader is measured on it."""
+    """Store the service clock if a timeout of a writer or reader depends on it."""
     draft.keep_clock = any(
         stream.aggregator.next_timeout() is not None or any(stream.groups.online())
         for stream in streams
@@ -107,10 +105,7 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> bool:
-    """Forget the writers that have been gone for longer than their stream remembers them.
-
-    Returns whether there may be more of them than are forgotten at a time.
-    """
+    """Forget departed writers. Return whether more of them may be due."""
     is_more = False
     for stream in streams:
         forgotten = retention.forget_departed(stream, draft)

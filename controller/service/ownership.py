@@ -1,13 +1,18 @@
-"""Which buckets this controller owns: how it reaches its share, and which controllers own the rest.
+"""Which buckets this controller owns, and who owns the others.
 
-Once a second, and sooner while a bucket is free or an owner does not answer, it takes a turn. It
-stores the service clocks of its buckets, and reads who owns what. It releases what is beyond its
-share, acquires free buckets up to it, and loads their streams. Turns are taken between commits, by
-the same task, so a bucket is released with nothing under way: its next owner reads all that was
+The controller takes a turn once a second, or sooner while a bucket is free or an owner does not
+answer. In a turn, it:
+
+- stores the service clocks of its buckets,
+- reads the owners of all buckets,
+- releases the buckets beyond its share,
+- acquires free buckets up to its share, and loads their streams.
+
+Turns are taken between commits, so the next owner of a bucket loads everything that was
 acknowledged.
 
-A controller that stops *leaves*: it releases everything and acquires nothing. Its further turns
-only read who owns what, as long as it has requests to forward.
+A controller that stops *leaves*: it releases all buckets. Later turns only read the owners, to
+forward requests to them.
 """
 
 from __future__ import annotations
@@ -36,25 +41,24 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TURN_MS = 1000
-"""Time between two turns."""
+"""Time between turns."""
 
 HURRY_MS = 100
-"""Time between two turns while a bucket has no owner or an owner did not answer."""
+"""Time between turns while a bucket is free or an owner did not answer."""
 
 
 class Share(NamedTuple):
-    """Which free buckets to acquire and which owned ones to release; one set is empty."""
+    """The free buckets to acquire and the owned buckets to release. One set is empty."""
 
     acquire: frozenset[int] = frozenset()
     release: frozenset[int] = frozenset()
 
 
 def find_share(leases: Leases, chance: Random) -> Share:
-    """Return what brings this controller to its share: all buckets by all controllers, rounded up.
+    """Return the buckets to acquire or release to reach this controller's share.
 
-    Each decides for itself. In the end none owns more than its share and no bucket stays free, as
-    the shares together are at least all. The free ones to acquire are chosen at random, so that two
-    controllers that acquire at once seldom try for the same.
+    The share is the number of buckets per controller, rounded up, so all buckets get an owner. Free
+    buckets are chosen at random, so two controllers seldom try to acquire the same one.
 
     >>> from controller.store.port import Leases
     >>> from random import Random
@@ -89,7 +93,7 @@ class Ownership:
         self._held: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
-        """Whether to take a turn; never if only this process writes to the database."""
+        """Return whether a turn is due. With a local database it never is."""
         if self._store.local:
             return False
         if self._is_to_leave and not self._left:
@@ -99,40 +103,38 @@ class Ownership:
 
     @property
     def is_sure(self) -> bool:
-        """Whether no other controller can have taken what this one owns: its leases still last."""
+        """Whether the leases still last."""
         silent_ms = self._clocks.steady_ms() - self._silent_since
         return self._store.local or silent_ms < LEASE_MS
 
     def extend_leases(self, moment: Moment) -> None:
-        """The leases last from `moment` on: a statement that was sent after it has succeeded."""
+        """Extend the leases. A statement sent after `moment` has succeeded."""
         self._silent_since = moment.steady
 
     def refresh_soon(self) -> None:
-        """Take the next turn soon: something may have changed."""
         self._is_urgent = True
 
     def remember(self, streams: Iterable[StreamState]) -> None:
-        """Remember the last marks of streams that are not in memory any more."""
+        """Remember the last marks of streams that leave memory."""
         for stream in streams:
             lasts = {domain: history.last for domain, history in stream.histories.items()}
             self._held[stream.id] = {d: _drop_cut(mark) for d, mark in lasts.items() if mark}
 
     def leave(self) -> None:
-        """Release all buckets at the next turn, which is due now, and acquire none again."""
+        """Release all buckets at the next turn, which is due now."""
         self._is_to_leave = True
 
     @property
     def is_last(self) -> bool:
-        """Whether free buckets stay free: this controller has left, and no other is alive."""
+        """Whether this controller has left and no other is alive."""
         return self._left and self.leases.replicas == 0
 
     def owner_url(self, name: str) -> str | None:
-        """Return the URL of the other controller that owns the stream, `None` if unknown."""
+        """Return the URL of the other controller that owns the stream, if known."""
         leases = self.leases
         return leases.others.get(bucket_of(name, leases.buckets)) or None
 
     async def wait_for_change(self, seconds: float) -> None:
-        """Wait until the leases have changed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -140,10 +142,10 @@ class Ownership:
     async def turn(
         self, owned: OwnedStreams, known: Mapping[int, int] | None = None
     ) -> list[StreamState]:
-        """Reach this controller's share; returns the streams that were loaded.
+        """Reach this controller's share, and return the streams that were loaded.
 
-        `known` has clocks that are not to be read again. Raises `StoreUnavailable`; then `owned`
-        must not be used.
+        The service clocks in `known` are not read again. Raises `StoreUnavailable`, and then
+        `owned` must not be used.
         """
         begun = self._clocks.read()
         self._turned_at, self._is_urgent = begun.steady, False
@@ -169,7 +171,6 @@ class Ownership:
         return loaded
 
     def _drop_outside(self, owned: OwnedStreams, mine: frozenset[int]) -> None:
-        """Drop all streams outside these buckets, and wake the long polls for their marks."""
         dropped = owned.clocks.keys() - mine
         streams = owned.drop_outside(mine)
         self.remember(streams)
@@ -181,17 +182,17 @@ class Ownership:
     async def _load(
         self, owned: OwnedStreams, buckets: frozenset[int], known: Mapping[int, int]
     ) -> list[StreamState]:
-        """Load the streams of buckets that are owned from now on."""
         if not buckets:
             return []
         streams: list[StreamState] = await self._in_thread(
             load, self._store, buckets, owned.buckets
         )
         clocks = await self._in_thread(self._store.clocks)
-        for stream in streams:  # what is stored with it may be later than its clock, which is
-            bucket = bucket_of(stream.record.name, owned.buckets)  # stored once a second only
+        for stream in streams:
+            # the clock is stored once a second, so the stream may have later moments
+            bucket = bucket_of(stream.record.name, owned.buckets)
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
-        await self._report_lost_marks(streams)  # last, as it forgets what was held
+        await self._report_lost_marks(streams)  # last, because it clears the remembered marks
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
@@ -200,10 +201,10 @@ class Ownership:
         return streams
 
     async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
-        """Report the streams whose last marks were shown and are not in the database any more.
+        """Report streams whose last shown marks are missing in the database.
 
-        It is a restored copy, or a standby that lacks the last commits: the next marks get seqs
-        that readers know with other content, or another controller has appended them already.
+        The database is a restored copy or a standby that lagged. Its next marks reuse seqs that
+        readers already know.
         """
         at, changes = self._clocks.read().wall, []
         known = [(each, self._held.get(each.id, {})) for each in streams]
@@ -223,8 +224,8 @@ class Ownership:
 
     @staticmethod
     def _last_kept(stream: StreamState, domain: str, held: Mark) -> int:
-        """Return the last seq up to the one that was held whose mark is not known to be lost."""
-        history = stream.histories.get(domain, MarkHistory())  # the domain itself may be lost
+        """Return the last seq, up to `held`, whose mark may still be in the database."""
+        history = stream.histories.get(domain, MarkHistory())  # the domain may be lost, too
         if history.last_seq < held.seq:
             return history.last_seq
         is_kept = held.seq >= history.first_seq
@@ -238,5 +239,5 @@ class Ownership:
 
 
 def _drop_cut(mark: Mark) -> Mark:
-    """Return what tells a mark from another of its seq, without the cut, which may be large."""
+    """Return the mark without its cut, which may be large."""
     return replace(mark, cut=StreamCut({}))

@@ -1,4 +1,4 @@
-"""What a token lets its holder do; pure."""
+"""The rights of a token. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PATTERNS = 1000
 
 
 class ForeignWriter(NotedTimeError):
-    """The token may not note for this writer; nothing of the request is taken."""
+    """The token may not note for this writer. The whole request is refused."""
 
     kind = ProblemKind("foreign_writer", 403, {"writer": ""})
 
@@ -28,7 +28,7 @@ class ForeignWriter(NotedTimeError):
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Names, in which ``*`` stands for any number of characters and all else for itself.
+    """Patterns of names. ``*`` stands for any characters.
 
     >>> flights = Patterns(("flights", "eu.*.late"))
     >>> [flights.match(name) for name in ("flights", "flights2", "eu.west.late", "eu.late")]
@@ -41,7 +41,6 @@ class Patterns:
     exact: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Separate the plain names, which are looked up; raises `Rejected`."""
         if len(self.patterns) > MOST_PATTERNS:
             raise Rejected(f"more than {MOST_PATTERNS} patterns")
         for pattern in self.patterns:
@@ -54,11 +53,9 @@ class Patterns:
 
     @property
     def match_all(self) -> bool:
-        """Whether every name matches."""
         return "*" in self.patterns
 
     def match(self, name: str) -> bool:
-        """Whether one of the patterns matches the name."""
         if name in self.exact:
             return True
         return any(fnmatchcase(name, each) for each in self.patterns if "*" in each)
@@ -68,9 +65,8 @@ class Patterns:
 class Grant:
     """The rights of one token.
 
-    Reading needs no right to write, nor the other way round: the answer to a note has the lower,
-    which is all that a writer needs. `writers` narrows the right to write to those writers. An
-    administrator may do everything; only an administrator can note a dead writer as finished.
+    A writer needs no right to read, because the answer to a note has the lower. `writers` limits
+    the right to write to these writers. Only an admin may note a dead writer as finished.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights"), carrier.find_foreign(["UA-7", "DL"])
@@ -85,36 +81,34 @@ class Grant:
     writers: Patterns = Patterns(("*",))
 
     def may_administer(self) -> bool:
-        """Whether it may create, change, scale and remove streams."""
         return self.admin
 
     def may_read(self, stream: str) -> bool:
-        """Whether it may see the stream, and report how far readers are."""
+        """Return whether the token may read the stream and report positions."""
         return self.admin or self.read.match(stream)
 
     def may_read_all(self) -> bool:
-        """Whether it may see every stream, present and future."""
         return self.admin or self.read.match_all
 
     def may_write(self, stream: str) -> bool:
-        """Whether it may note on the stream, for the writers that `find_foreign` passes."""
+        """Return whether the token may note on the stream. See `find_foreign` for its writers."""
         return self.admin or self.write.match(stream)
 
     def is_bound(self) -> bool:
-        """Whether there are writers that it may not note for on a stream that it may write."""
         return not (self.admin or self.writers.match_all)
 
     def find_foreign(self, writers: Iterable[str]) -> str | None:
-        """Return the first writer that it may not note for."""
+        """Return the first writer that the token may not note for."""
         return next((each for each in writers if not self.writers.match(each)), None)
 
     @classmethod
     def of(
         cls, scopes: Collection[str], streams: Collection[str] = (), writers: Collection[str] = ()
     ) -> Self:
-        """Return the grant of these scopes on these streams, on all if none is named.
+        """Return the grant of these scopes on these streams, or on all streams if none are given.
 
-        Raises `Rejected` for an unknown scope, and for names that would narrow nothing.
+        Raises `Rejected` for an unknown scope, and for streams or writers that would have no
+        effect.
 
         >>> Grant.of(["read"]).may_read("flights")
         True
@@ -150,7 +144,6 @@ class Grant:
         return "; ".join(part for part in (read, write + bound) if part)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plain JSON in which the grant is kept."""
         return {
             "admin": self.admin,
             "read": list(self.read.patterns),
@@ -160,7 +153,7 @@ class Grant:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the grant from its JSON; what is missing there grants nothing."""
+        """Return the grant from its JSON. Missing entries grant nothing."""
         return cls(
             admin=kept.get("admin", False) is True,
             read=Patterns(tuple(kept.get("read", ()))),

@@ -1,4 +1,4 @@
-"""Long polls: for marks, a complete time or complete windows, which the next mark may answer."""
+"""Long polls for marks, a complete time or complete windows."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from noted_time.reading import Tiling, check_time, check_windows, find_complete_
 from noted_time.values import NotCompleteYet
 
 _Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
-"""What a poll waits for, its number, and what wakes it: true if that came, false if time is up."""
+"""The awaited value, a unique number, and a future: true if a mark came, false at a timeout."""
 
 NO_POLLS: Mapping[tuple[str, str], list[_Poll]] = {}
 
 WOKEN_AT_A_TIME = 16
-"""How many polls are woken before other tasks have a turn: an answer takes some 0.2 ms."""
+"""How many polls are woken before other tasks run. An answer takes some 0.2 ms."""
 
 
 TOGETHER_S = 0.01
-"""Polls whose time is up within so long end together, by one timer."""
+"""Polls that time out within this time share one timer."""
 
 
 class AwaitedMark(NamedTuple):
-    """A mark that a poll waits for: one whose `field` is at least that value."""
+    """A mark whose `field` is at least `least`."""
 
     stream_id: str
     domain: str
@@ -42,9 +42,9 @@ class AwaitedMark(NamedTuple):
 
 
 class LongPollNotifier:
-    """Wakes the long polls of a stream that a new mark answers, and all of them at shutdown.
+    """Wakes long polls that a new mark answers, and all polls at shutdown.
 
-    The polls for a field of a domain's marks are in the order of what they wait for.
+    The polls for a field are sorted by the awaited value.
     """
 
     def __init__(self) -> None:
@@ -59,10 +59,10 @@ class LongPollNotifier:
         return self._count
 
     async def wait(self, awaited: AwaitedMark, seconds: float) -> bool:
-        """Wait for such a mark; false when `seconds` passed or after the shutdown.
+        """Wait for a mark. Return false after `seconds` or at shutdown.
 
-        No await lies between the caller's look at the marks and the entry in the list, so no
-        notification is lost.
+        The caller must not await between reading the marks and this call, or a notification may be
+        lost.
         """
         if self._shut_down:
             return False
@@ -81,7 +81,6 @@ class LongPollNotifier:
             self._forget(awaited, poll)
 
     def notify_mark(self, stream_id: str, domain: str, mark: Mark) -> None:
-        """Wake the polls that a new mark answers."""
         queues = self._waiting.get(stream_id, NO_POLLS)
         for field, value in (("seq", mark.seq), ("lower", mark.lower)):
             if queue := queues.get((domain, field)):
@@ -90,26 +89,23 @@ class LongPollNotifier:
                 del queue[:answered]
 
     def notify(self, stream_id: str) -> None:
-        """Wake all that wait for the stream, to look again."""
         for queue in self._waiting.pop(stream_id, {}).values():
             self._wake(queue)
 
     def notify_all(self) -> None:
-        """Wake all, to look again."""
         for stream_id in [*self._waiting]:
             self.notify(stream_id)
 
     def shutdown(self) -> None:
-        """Wake all for the last time."""
         self._shut_down = True
         self.notify_all()
 
     def _find_ending(
         self, loop: asyncio.AbstractEventLoop, seconds: float
     ) -> set[asyncio.Future[bool]]:
-        """Return the polls whose time is up in `seconds`, or up to `TOGETHER_S` later."""
+        """Return the polls that time out together, up to `TOGETHER_S` late."""
         at = ceil((loop.time() + seconds) / TOGETHER_S)
-        if at not in self._endings:  # a timer for each poll would take a twentieth of its time
+        if at not in self._endings:  # one timer for each poll would take 5 % of the poll's time
             self._endings[at] = set()
             loop.call_at(at * TOGETHER_S, self._end, at)
         return self._endings[at]
@@ -144,29 +140,27 @@ class LongPollNotifier:
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """What a poll for marks found: the stream, and the history that has them.
-
-    If `quiet`, the stream waits for no writer, and no mark follows until one is live again.
-    """
+    """The result of a poll for marks."""
 
     stream: StreamState
     history: MarkHistory
     quiet: bool
+    """Whether the stream waits for no writer, so no mark follows until a writer is live."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindows:
-    """What a poll for complete windows found, and its stream."""
+    """The result of a poll for complete windows."""
 
     stream: StreamState
     windows: Iterator[CompleteWindow]
 
 
 class LongPolls:
-    """Looks at a stream, and again at each of its marks, until there is an answer or time is up.
+    """Waits until a new mark answers a request, or until the timeout.
 
-    All methods raise `UnknownStream` (also when the stream is removed meanwhile), `UnknownDomain`,
-    `NotOwner`, `StoreUnavailable`, and `Overloaded` if too many wait already, unless an admin asks.
+    Methods raise `UnknownStream`, `UnknownDomain`, `NotOwner` and `StoreUnavailable`, and
+    `Overloaded` if too many polls wait, except for admins.
     """
 
     def __init__(
@@ -182,7 +176,6 @@ class LongPolls:
         self._metrics = metrics
 
     def __len__(self) -> int:
-        """How many wait."""
         return self._waiting
 
     async def marks(
@@ -190,7 +183,7 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
-        It does not wait after the last mark of a sealed stream, nor if the seq is above the last.
+        Do not wait if the seq is above the last one, or at the end of a sealed stream.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:
@@ -213,7 +206,7 @@ class LongPolls:
     ) -> Mark:
         """Return the first mark with lower >= `complete_to`, waiting up to `wait_ms` for it.
 
-        Raises `NotCompleteYet` and `ImplausibleTime` too.
+        Also raises `NotCompleteYet` and `ImplausibleTime`.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:
@@ -229,7 +222,7 @@ class LongPolls:
                 if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
                     raise
 
-    async def windows(  # noqa: PLR0913 - what is asked, and how long to wait
+    async def windows(  # noqa: PLR0913 - the parts of a request
         self,
         name: str,
         domain: str | None,
@@ -242,7 +235,7 @@ class LongPolls:
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
-        It does not wait on a sealed stream. Raises `ImplausibleTime` too.
+        Do not wait on a sealed stream. Also raises `ImplausibleTime`.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:
@@ -266,7 +259,6 @@ class LongPolls:
     async def _wait_for_mark(
         self, awaited: AwaitedMark, deadline: float, *, is_admin: bool
     ) -> bool:
-        """Wait until there is such a mark; false at the deadline or at the shutdown."""
         seconds = deadline - monotonic()
         if seconds <= 0:
             return False

@@ -1,9 +1,9 @@
-"""How tokens are created, written and checked, and which are valid now.
+"""Creates tokens and checks which tokens are valid.
 
-A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Its SHA-256 is kept. Trying 2^256
-secrets is impossible, so a deliberately slow digest, as passwords need, would add no protection.
+A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Only the secret's SHA-256 is
+stored. A slow digest, as for passwords, is not needed, because 2^256 secrets cannot be tried.
 
-The valid tokens are held in memory, and read again within a second of a change.
+Valid tokens are kept in memory, and a change is noticed within a second.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from noted_time.values import LABEL_LENGTH, format_line
 log = structlog.get_logger()
 
 REFRESH_EVERY_S = 1.0
-"""How soon every controller on the database knows a token that was created or revoked."""
+"""How soon a created or revoked token is noticed."""
 
 MOST_SPELLINGS = 10_000
-"""Maximum number of headers that are remembered; `Bearer` may be written in many ways."""
+"""Maximum number of cached headers. `Bearer` may be written in many ways."""
 
 LONGEST_HEADER = 256
-"""Maximum length of a header that is examined and remembered; `Bearer` and a token take 66."""
+"""Maximum length of a header. `Bearer` and a token take 66."""
 
 NEVER_EXPIRES = 2**63
 
@@ -45,7 +45,7 @@ UNKNOWN_DIGEST = sha256(b"").hexdigest()
 
 
 class Credential(NamedTuple):
-    """What a caller shows: the id of a token, and the digest of a secret that may be its own."""
+    """The id of a token and the digest of a secret, as sent."""
 
     token_id: str
     digest: str
@@ -54,7 +54,7 @@ class Credential(NamedTuple):
 def mint(
     grant: Grant, *, label: str, now_ms: int, lifetime_ms: int | None
 ) -> tuple[str, TokenRecord]:
-    """Return a new token, which is to be shown once, and its record, which is to be kept."""
+    """Return a new token, which is shown once, and its record."""
     token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(SECRET_BYTES)
     record = TokenRecord(
         id=token_id,
@@ -68,7 +68,7 @@ def mint(
 
 
 def parse_credential(authorization: bytes) -> Credential | None:
-    """Return what the value of an Authorization header shows, if it has the form of a token.
+    """Return the credential in an Authorization header, or `None` if it has another form.
 
     >>> parse_credential(b"Basic bm90OnlvdQ==") is None
     True
@@ -82,7 +82,7 @@ def parse_credential(authorization: bytes) -> Credential | None:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A valid token, its rights, when it expires (`until_ms`), and its label in one line."""
+    """A valid token."""
 
     token_id: str
     grant: Grant
@@ -92,9 +92,9 @@ class Holder:
 
 @dataclass(slots=True)
 class KnownTokens:
-    """The tokens as last read from the database, and the headers that were found to match one.
+    """The tokens as last read from the database, with a cache of valid headers.
 
-    A new reading starts without headers, so that none outlives its token.
+    Each reading starts with an empty cache, so no header outlives its token.
     """
 
     counts: tuple[int, int] = (0, 0)
@@ -103,10 +103,10 @@ class KnownTokens:
 
 
 class TokenCache:
-    """The tokens of one database, as its controller knows them.
+    """The tokens of one database.
 
-    While the database does not answer, the tokens known so far stay valid; no note is accepted
-    then anyway.
+    While the database does not answer, the known tokens stay valid. No note is accepted then
+    anyway.
     """
 
     def __init__(
@@ -118,15 +118,14 @@ class TokenCache:
         self._failing = False
 
     def has_any_ever(self) -> bool:
-        """Whether there ever was a token: revoking the last one must not open the controller."""
+        """Return whether a token ever existed. Revoking the last must not open the controller."""
         return self._known.counts[0] > 0
 
     def holder(self, authorization: bytes) -> Holder | None:
         """Return the holder of the token in an Authorization header, if it is valid.
 
-        Called for every request: a header that was seen costs one lookup in a dict. That reveals
-        nothing of other headers to a caller, because the dict compares bytes only if their keyed
-        hashes are the same.
+        A known header costs one lookup in a dict. Its time reveals nothing about other headers,
+        because the dict compares bytes only if their keyed hashes are equal.
         """
         if len(authorization) > LONGEST_HEADER:
             return None
@@ -139,18 +138,17 @@ class TokenCache:
         return holder
 
     def refresh(self) -> None:
-        """Read the tokens if they have changed; raises `StoreUnavailable`."""
+        """Read the tokens if they have changed. Raises `StoreUnavailable`."""
         counts = self._tokens.counts()
         if counts == self._known.counts:
             return
         records = {record.id: record for record in self._tokens.all()}
-        # Counted before they were read: a change in between is found at the next refresh.
+        # the counts are older, so the next refresh finds a change made in between
         self._known = KnownTokens(counts, records)
         log.info("tokens_read", known=counts[0], revoked=counts[1])
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Refresh the tokens every `REFRESH_EVERY_S` meanwhile, in another thread."""
         watch = asyncio.create_task(self._watch(), name="token cache")
         try:
             yield
@@ -165,7 +163,7 @@ class TokenCache:
             try:
                 await asyncio.to_thread(self.refresh)
                 self._failing = False
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next refresh may succeed
+            except Exception as error:  # noqa: BLE001 - the next refresh may succeed
                 if not self._failing:
                     log.warning("tokens_not_read", error=str(error))
                 self._failing = True
@@ -176,7 +174,7 @@ class TokenCache:
         if shown is None:
             return None
         record = known.records.get(shown.token_id)
-        # the time of the comparison does not reveal how much of it is right
+        # a comparison in constant time does not reveal a partial match
         fits = hmac.compare_digest(shown.digest, record.digest if record else UNKNOWN_DIGEST)
         if not fits or record is None or record.revoked_at is not None:
             return None

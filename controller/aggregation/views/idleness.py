@@ -1,7 +1,7 @@
-"""Describes writers for which the watermark does not wait although they are not excluded.
+"""Describes writers that are not excluded but that the watermark does not wait for.
 
-An idle writer may stay silent. An idle observer still notes every few seconds, so its last note
-shows whether its process still runs.
+An idle writer may stay silent. An idle observer notes every few seconds, so its last note shows
+whether its process runs.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from noted_time.rules import Member
 from noted_time.values import format_seconds
 
 IDLE_EXAMINED = 100
-"""Maximum number of writers, the first to join, and of their segments that are examined."""
+"""Maximum number of writers, and of segments, that are examined."""
 
 
 def describe_idleness(
     stream: StreamState, domain: str, now: Moment, last: Mark | None
 ) -> Iterator[str]:
-    """Yield sentences about observers' findings, segments without new rows, and idle writers.
-
-    `last` is the domain's last mark.
-    """
+    """Yield sentences about observers' findings, segments without new rows, and idle writers."""
     if stream.aggregator.sealed is not None:
         return
     members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]
@@ -65,9 +62,9 @@ def _describe_quiet_segments(
     members: Sequence[Member],
     now: Moment,
 ) -> Iterator[str]:
-    """Yield the segments of live observers that had no new rows for the stream's writer timeout.
+    """Yield segments of live observers without new rows for the stream's writer timeout.
 
-    Other writers are skipped, because they choose segments by the keys of their records.
+    Other writers choose segments by the keys of their records, so these are not reported.
     """
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
@@ -85,7 +82,6 @@ def _describe_quiet_segments(
 
 
 def _describe_idle_writer(stream: StreamState, member: Member, now: Moment) -> str:
-    """Return a writer, its segment if it has only one, and how long it has been idle."""
     place = f"segment {next(iter(member.position))}, " if len(member.position) == 1 else ""
     since = format_seconds(stream.service_ms(now) - member.since)
     return f"{member.writer} ({place}for {since}, {_describe_heard(member, now)})"

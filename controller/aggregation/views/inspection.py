@@ -39,24 +39,21 @@ from noted_time.values import (
 )
 
 HOLDERS_EXAMINED = 100
-"""Maximum number of holders of a domain that are examined.
-
-Holders are kept in the order in which they began to hold, so these are the longest.
-"""
+"""Maximum number of holders of a domain that are examined, the longest ones."""
 
 MEMBERS_SORTED = 20_000
-"""Maximum number of members that are sorted by their times, which takes 10 ms."""
+"""Maximum number of members that are sorted by time, which takes 10 ms."""
 
 HOLDERS_SCRAPED = 5
 """Maximum number of holders of a domain in metrics."""
 
 EXCLUDED_NAMED = 10
-"""Maximum number of excluded writers of a stream in metrics, the last ones excluded."""
+"""Maximum number of excluded writers of a stream in metrics, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The current decision of a domain, with its reasons. Moments are in Unix ms."""
+    """The current decision of a domain and its reasons. Moments are in Unix ms."""
 
     now: int
     decision: DecisionName
@@ -66,34 +63,30 @@ class Explanation:
     waiting_for: Sequence[Waiting]
     """Some of the holders, the longest first."""
     holders: int
-    """The number of all holders."""
     lower_without: Mapping[str, int | None]
-    """By writer in `waiting_for`: the lower that the stream would have without this writer."""
+    """The lower without each writer in `waiting_for`."""
     by_itself: Forecast | None
-    """When, and to what time, the watermark advances if no holder notes.
+    """When and where the watermark advances if no holder notes.
 
-    Null if it does not advance, or if too many writers would have to be excluded first.
+    Null if it does not advance, or only after too many exclusions.
     """
     would: Would | None
-    """The result of the dry run."""
     hints: Sequence[Hint]
-    """Up to ten writers whose notes look wrong."""
     silence: Silence | None
-    """The consequence of the stream's silence, null if the stream is not silent."""
     vouched: VouchedBy | None
-    """The writers that vouch for the lower, null if there are too many members to examine."""
+    """Who vouches for the lower, null if there are too many members to examine."""
     reader: ReaderPlace | None
     """The marks and segments that a reader at the requested position waits for."""
     sentences: Sequence[str]
-    """The explanation in words: the decision first, the result of the dry run last."""
+    """The decision first, the result of the dry run last."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedPeriod:
-    """A period in which the marks of a domain count a writer.
+    """A period during which a domain's marks count a writer.
 
-    Marks from `from_seq` on contain all rows of the writer below `until`. While the period lasts,
-    `until` is null, and each mark contains all the writer's rows below its lower.
+    Marks from `from_seq` on contain all its rows below `until`. While the period lasts, `until` is
+    null, and each mark contains the rows below its own lower.
     """
 
     from_seq: int
@@ -104,9 +97,9 @@ class CountedPeriod:
 class WriterRow:
     """A member. All moments are in Unix ms.
 
-    A moment on the service clock is converted when it is shown, so time without a controller does
-    not count. The moments in `noted_at` and `excluded`, and `holding_since` of an expected writer,
-    do not change.
+    Moments on the service clock are converted when shown, so time without a controller does not
+    count. The moments in `noted_at` and `excluded`, and `holding_since` of expected writers, do not
+    change.
     """
 
     writer: str
@@ -114,29 +107,28 @@ class WriterRow:
     times: Mapping[str, int]
     position: Mapping[int, int]
     noted_at: int
-    """When the member last noted, or since when it is expected if it never noted."""
+    """When the member last noted, or became expected if it never noted."""
     is_expected: bool
-    """Whether the member is expected and has never noted."""
+    """Whether the member is expected and never noted."""
     holding_since: int | None
     excluded: ExcludedSince | None
     timeout_ms: int | None
-    """The timeout that the member declared."""
+    """The member's own timeout."""
     domains: Sequence[str] | None
     """The domains that the member declared."""
     held_until: int | None
-    """Until when an operator keeps the member from timing out."""
+    """Until when an operator suspends the timeout."""
     held_by: str | None
-    """The operator."""
     held_for: str | None
     """The operator's reason."""
     silent_ms: int | None
     """How long a live member has not noted while a controller served."""
     is_silent: bool
-    """Whether the member has been silent for at least half its timeout."""
+    """Whether the member has been silent for half its timeout."""
     out_at: int | None
     """When the member is excluded if it stays silent and holds the watermark by then.
 
-    Null if the member is ahead and no other member noted a later time.
+    Null if it is ahead and no other member noted a later time.
     """
     late: Mapping[str, LateRows]
     session: HeldName | None
@@ -144,59 +136,51 @@ class WriterRow:
     held: str | None
     """Why the member is alive but does not note."""
     observes: bool
-    """Whether the last note declared the member an observer.
+    """Whether the last note came from an observer.
 
-    Like `because`, this is unknown (false) until the member notes to this controller.
+    Unknown (false) until the member notes to this controller. So is `because` (empty).
     """
     because: Sequence[LogFact]
-    """The facts that the observer found in the log."""
+    """Facts that the observer found in the log."""
     times_out_in_ms: int | None
-    """How long until a holder of the requested domain times out."""
+    """When a holder of the requested domain times out."""
     lower_without: int | None
-    """The lower of the requested domain without this holder."""
+    """The lower of that domain without this holder."""
     vouching: Mapping[str, Sequence[CountedPeriod]]
-    """By domain: the last two periods in which marks count the member."""
+    """The last two counted periods by domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritersPage:
-    """A page of members. Holders come first, the longest before the others."""
+    """A page of members."""
 
     now: int
     total: int
-    """The number of members that match."""
+    """Members that match."""
     writers: Sequence[WriterRow]
     states: Mapping[MemberState, int]
-    """The number of all members by state."""
+    """All members by state."""
     next: int | None
-    """The `start` of the next page."""
+    """The next page's `start`."""
 
 
 class WriterQuery(NamedTuple):
-    """A query for a page of members.
-
-    Holders come first, the longest before the others. Live members follow by their times.
-    """
+    """A query for members: holders first, the longest before others, then live members by time."""
 
     start: int
     limit: int
     domain: str | None = None
-    """The domain whose holders come first. If `None`, these are the holders of all domains.
-
-    Rows then show the default domain.
-    """
+    """The domain whose holders come first. If `None`, these are the holders of all domains."""
     search: str = ""
     """A part of the names."""
 
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The assumptions of a dry run."""
+    """Assumptions: removed writers, and another writer timeout of the stream."""
 
     exclude: Sequence[str] = ()
-    """Writers that are assumed to be removed."""
     writer_timeout_ms: int | None = None
-    """An assumed writer timeout of the stream."""
 
     def __bool__(self) -> bool:
         return bool(self.exclude) or self.writer_timeout_ms is not None
@@ -214,10 +198,9 @@ def explain(  # noqa: PLR0913 - the parts of a request
     position: Mapping[int, int] | None = None,
     limit: int = HOLDERS_NAMED,
 ) -> Explanation:
-    """Explain the decision of `domain`, and what a reader at `position` waits for.
+    """Explain the decision of `domain`, and why a reader at `position` waits.
 
-    At most `limit` holders and `limit` segments are included. Raises `UnknownDomain` and
-    `UnknownWriter`.
+    At most `limit` holders and segments are listed. Raises `UnknownDomain` and `UnknownWriter`.
     """
     name = stream.settings.domain_or_default(domain)
     aggregator, service_ms = stream.aggregator, stream.service_ms(now)
@@ -276,10 +259,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
-    """Return the members that match. Raises `UnknownDomain`.
-
-    A search scans all members, in C.
-    """
+    """Return the members that match. A search scans all members. Raises `UnknownDomain`."""
     names, total = _list_holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
         matches = methodcaller("__contains__", query.search)
@@ -298,10 +278,10 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
 
 
 def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
-    """Return all members: first the holders of the domain that is held longest, then other holders.
+    """Return all members, first the holders of the domain that is held longest.
 
-    If `domain` is given, only its holders come first. The members before a page are skipped in C,
-    which takes some 50 ms for a million members.
+    If `domain` is given, only its holders come first. The members before a page are skipped in C: a
+    million in 50 ms.
     """
     aggregator = stream.aggregator
     if domain is not None:
@@ -320,7 +300,7 @@ def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str
 
 
 def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
-    """Return the live members by their times, then the others. Very many are not sorted."""
+    """Return live members by time, then the others. Very many are not sorted."""
     members = stream.aggregator.domains.members
     if len(members) > MEMBERS_SORTED:
         return members
@@ -387,7 +367,6 @@ def build_writer_row(
 
 
 def find_timeout_ms(stream: StreamState, track: Track, now: Moment) -> int:
-    """Return how long until a member times out if it stays silent."""
     return max(0, track.times_out_at(stream.settings.writer_timeout_ms) - stream.service_ms(now))
 
 
@@ -396,23 +375,19 @@ class Holding(NamedTuple):
 
     writer: str
     ms: int
-    """How long the writer has held the watermark."""
     left_ms: int
-    """How long until the writer times out if it stays silent."""
+    """Time until the timeout."""
 
 
 class DomainReading(NamedTuple):
-    """The figures of one domain."""
+    """The figures of one domain. `last` is its last durable mark."""
 
     domain: str
     last: Mark | None
-    """The last durable mark."""
     holders: int
-    """The number of holders."""
     longest: tuple[Holding, ...]
-    """Some of the longest holders."""
     late_rows: int
-    """The number of late rows reported since the stream was loaded."""
+    """Late rows reported since the stream was loaded."""
 
 
 class StreamReading(NamedTuple):
@@ -420,20 +395,17 @@ class StreamReading(NamedTuple):
 
     name: str
     members: Mapping[MemberState, int]
-    """The number of members by state."""
     excluded: int
-    """The number of exclusions since the stream was loaded."""
+    """Exclusions since the stream was loaded."""
     out: Mapping[str, int]
-    """By excluded writer: since when a mark has advanced without it (Unix ms)."""
+    """Since when (Unix ms) each excluded writer is missing from marks."""
     fenced: int
-    """The number of fenced notes."""
     lost_marks: int
-    """The number of marks that were shown and that the database lost."""
     domains: tuple[DomainReading, ...]
 
 
 def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
-    """Return the figures of a stream for metrics, as a snapshot."""
+    """Return a snapshot of a stream's figures."""
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),

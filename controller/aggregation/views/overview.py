@@ -1,4 +1,4 @@
-"""The overview of streams: one row each, streams with problems first."""
+"""The overview of streams, with problems first."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Rank = tuple[bool, int, int, str]
 """A sort key. Streams with lower keys come first."""
 
 Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"]
-"""The condition of a stream. It is `held` if a writer has held it for ten seconds or more."""
+"""`held` means that a writer has held the stream for ten seconds or more."""
 
 STEP_MS = 10_000
-"""The step in which holding times are compared. Finer steps would reorder rows all the time."""
+"""Holding times are compared in these steps. Finer ones would reorder rows all the time."""
 
 LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
@@ -33,7 +33,7 @@ LAG_EVERY_MS = 2 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class DomainRow:
-    """A domain. Values that only the stream's owner knows are null if the owner was not asked."""
+    """A domain. Values that only the owner knows are null if the owner was not asked."""
 
     domain: str
     lower: int | None
@@ -46,16 +46,15 @@ class DomainRow:
     held_for_ms: int | None
     times_out_in_ms: int | None
     lag: tuple[int | None, ...]
-    """How far the watermark was behind the wall clock at 30 moments of the last hour.
+    """The watermark's lag behind the wall clock at 30 moments of the last hour, the last one now.
 
-    The oldest comes first, and the last one is now. Null before the first mark, and if the lower is
-    not in Unix ms.
+    Null before the first mark, and if the lower is not in Unix ms.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The number of members in each state."""
+    """The number of members by state."""
 
     live: int
     idle: int
@@ -70,11 +69,10 @@ class StreamRow:
     name: str
     id: str
     answered: bool
-    """Whether the row comes from the stream's owner, not from the database."""
+    """Whether the row comes from the owner, not from the database."""
     writers: Members | None
     domains: tuple[DomainRow, ...]
     silence: Silence | None = None
-    """The consequence of the stream's silence, null if the stream is not silent."""
 
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
@@ -100,18 +98,16 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
 
 
 def rank_by_name(name: str) -> Rank:
-    """Return a sort key that sorts streams by name."""
     return False, 0, 0, name
 
 
 def _rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
-    """Put streams with missing writers first, and streams that ended without late rows last."""
+    """Put streams with missing writers first, and streams that ended last."""
     group = 2 if silence == "ended" else 0 if excluded else 1
     return silence != "missing", -(held_ms // STEP_MS), group, name
 
 
 def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
-    """Return the row of a stream in memory."""
     domains = tuple(_build_live_domain_row(stream, domain, now) for domain in stream.histories)
     members = Members(**stream.aggregator.domains.census.members)
     silence, name = classify_silence(stream, now.wall), stream.record.name

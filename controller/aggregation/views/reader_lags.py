@@ -11,10 +11,10 @@ from noted_time import ReaderGroup, SegmentTimes, TimeWindow
 from noted_time.progress import find_largest_lag
 
 GROUPS_SHOWN = 1000
-"""Maximum number of reader groups of all streams that are measured for metrics."""
+"""Maximum number of reader groups that are measured."""
 
 SEGMENTS_READ = 50_000
-"""Maximum number of segments that are examined for metrics, which takes some 20 ms."""
+"""Maximum number of segments that are examined, which takes some 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class ReaderLag:
     """How far a reader of a group is behind the last mark."""
 
     behind: int | None
-    """The largest lag of its segments, or `None` if a segment is before all marks."""
+    """Its largest lag, or `None` if a segment is before all marks."""
     rank: float
-    """Sort key for moving segments to other readers. The greatest rank has most to hand over.
+    """The reader with the greatest rank should hand over segments first.
 
-    The rank is the number of the reader's unfinished segments, times its `behind` as a share of the
+    It is the number of the reader's unfinished segments, times its `behind` as a share of the
     group's largest. An unknown `behind` counts as the largest.
     """
 
@@ -41,7 +41,7 @@ class GroupReading(NamedTuple):
 
 
 class GroupReadings(NamedTuple):
-    """How far reader groups are behind, and how many groups were not measured."""
+    """The measured groups, and how many were not measured."""
 
     shown: list[GroupReading]
     not_shown: int
@@ -50,7 +50,6 @@ class GroupReadings(NamedTuple):
 def locate_position(
     stream: StreamState, position: Mapping[int, int], domain: str | None
 ) -> SegmentTimes:
-    """Return the times of a position in each segment. Raises `UnknownDomain`."""
     return SegmentTimes(stream.history(domain), stream.aggregator.succession, position)
 
 
@@ -64,7 +63,7 @@ def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[st
 
 
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
-    """Return how far the online readers of a group are behind in one domain."""
+    """Return how far the online readers of a group are behind."""
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
     is_read, held = stream.aggregator.succession.is_read, group.segments_by_reader()

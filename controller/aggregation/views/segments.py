@@ -16,11 +16,11 @@ SEGMENT_WRITERS = 10
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A segment, with offsets and lowers of the first and last marks that contain its rows."""
+    """A segment, with offsets and lowers of its first and last marks."""
 
     segment: int
     state: Literal["open", "sealed", "truncated"]
-    """A segment is `truncated` if it is sealed and the first kept mark covers all its rows."""
+    """`truncated`: sealed, and the first kept mark covers all its rows."""
     predecessors: Sequence[int]
     successors: Sequence[int]
     first_offset: int | None
@@ -29,9 +29,9 @@ class SegmentRow:
     first_lower: int | None
     last_lower: int | None
     writers: Sequence[str]
-    """Up to 10 of the members whose positions contain the segment."""
+    """Up to 10 members whose positions contain the segment."""
     writers_total: int
-    """The number of these members, among the first 10,000."""
+    """All such members, among the first 10,000."""
 
 
 class Segments:
@@ -58,7 +58,6 @@ class Segments:
                     self._successors.setdefault(each, []).append(segment)
 
     def positions(self) -> list[tuple[str, Mapping[int, int]]]:
-        """Return the names and positions of the members that are examined."""
         aggregator = self._stream.aggregator
         names = islice(aggregator.writers(), MEMBERS_EXAMINED)
         return [(name, aggregator.member(name).position) for name in names]
@@ -68,11 +67,9 @@ class Segments:
         self._known |= position.keys()
 
     def page(self, start: int, limit: int) -> list[int]:
-        """Return at most `limit` segments by number, from the `start`-th on."""
         return sorted(self._known)[start : start + limit]
 
     def count(self, writer: str, segments: Iterable[int]) -> None:
-        """Count a writer for each of these segments."""
         for segment in segments:
             self._counts[segment] = self._counts.get(segment, 0) + 1
             named = self._writers.setdefault(segment, [])
@@ -80,7 +77,6 @@ class Segments:
                 named.append(writer)
 
     def row(self, segment: int) -> SegmentRow:
-        """Return one segment, with the writers counted so far."""
         stretch = self._history.stretch(segment)
         final = self._find_end(segment)
         return SegmentRow(
@@ -110,7 +106,7 @@ class Segments:
 
 
 def select_named(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
-    """Return the wanted segments that a position contains, by scanning the smaller collection."""
+    """Return the wanted segments in a position, by scanning the smaller collection."""
     if len(position) < len(wanted):
         return [segment for segment in position if segment in wanted]
     return [segment for segment in wanted if segment in position]

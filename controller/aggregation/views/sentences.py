@@ -43,10 +43,10 @@ REASON_WORDS = {
 """Why the watermark advanced without a writer."""
 
 NAMES_PER_SENTENCE = 5
-"""Maximum number of writers or segments listed in a sentence."""
+"""Maximum number of names listed in a sentence."""
 
 HEARD_MS = 60_000
-"""A writer whose last report is at most this old is alive. Producers report every ten seconds."""
+"""How long a report proves that a writer is alive. Producers report every ten seconds."""
 
 HOLDERS_SUPPOSED = 100
 """Maximum number of holders that a dry run excludes together."""
@@ -67,9 +67,9 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
-    """Yield the decision first, then its reasons and its end, and last the result of a dry run.
+    """Yield the decision, then its reasons and end, and last the result of a dry run.
 
-    If `reader` is given, the second sentence describes what the reader waits for.
+    A sentence about `reader` comes second.
     """
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _count_states(stream, decision)
@@ -140,8 +140,7 @@ def _describe_reader(reader: ReaderPlace, decision: Decision) -> str:
 def _count_states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
     """Return the number of writers in each state, counting holders as live.
 
-    A writer that returned after its exclusion is otherwise counted as excluded until it has caught
-    up.
+    Returned writers that do not hold count as excluded until they have caught up.
     """
     states, member = dict(stream.aggregator.domains.census.members), stream.aggregator.member
     waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
@@ -166,7 +165,6 @@ def _describe_longest_holder(
 
 
 def _describe_held_notes(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
-    """Yield why writers that hold the watermark do not note, in the writers' words."""
     for waiting in decision.waiting_for[:NAMES_PER_SENTENCE]:
         member = stream.aggregator.member(waiting.writer)
         if member.held is not None:
@@ -203,7 +201,6 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
 def _describe_others(
     states: Mapping[MemberState, int], decision: Decision, domain: str | None
 ) -> Iterator[str]:
-    """Yield why the watermark does not wait for the other writers."""
     holders = decision.holders if isinstance(decision, Hold) else 0
     ahead = max(0, states["live"] - holders)
     if ahead:
@@ -221,7 +218,6 @@ def _describe_others(
 def _describe_next_advance(
     stream: StreamState, domain: str, decision: Hold, foreseen: Forecast | None, now: Moment
 ) -> str:
-    """Return when a held watermark advances, and which writers are excluded if it is automatic."""
     waits, running = decision.waiting_for, stream.aggregator.domains[domain]
     is_one = decision.holders == 1
     who = waits[0].writer if is_one else "each of them"
@@ -241,7 +237,6 @@ def _describe_next_advance(
 
 
 def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
-    """Yield the longest holders that an operator keeps from timing out, and until when."""
     shift, named = stream.unix_shift(now), 0
     for each in decision.waiting_for[:MEMBERS_EXAMINED]:
         terms = stream.aggregator.member(each.writer).terms
@@ -258,7 +253,6 @@ def _describe_operator_holds(stream: StreamState, decision: Hold, now: Moment) -
 def _describe_without_holders(
     stream: StreamState, domain: str, decision: Hold, now: Moment, lower: int | None
 ) -> str:
-    """Return where the watermark would be without its holders."""
     names = [each.writer for each in decision.waiting_for]
     if decision.holders == 1:
         then = lower_without(stream.aggregator.domains[domain], names[0])
@@ -283,7 +277,6 @@ def _describe_without(who: str, what: str, lower: int | None, then: int | None) 
 
 
 def _describe_excluded(stream: StreamState, now: int) -> str:
-    """Return some excluded writers, and why they are excluded."""
     number = stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."

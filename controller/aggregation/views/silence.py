@@ -23,9 +23,9 @@ NOTHING_LATE = "No later time was noted, so nothing is late."
 
 
 def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
-    """Return the consequence of a stream's silence, or `None` if the stream is not silent.
+    """Return the consequence of a stream's silence, or `None` if it is not silent.
 
-    If there are very many writers, only the first to join are examined.
+    Only the first writers to join are examined.
     """
     counts, domains = stream.aggregator.domains.census.members, stream.aggregator.domains
     if not counts["excluded"] or counts["live"] or counts["idle"] or stream.final_cut is not None:
@@ -46,12 +46,12 @@ def find_excluded(stream: StreamState) -> Iterator[Member]:
 
 
 def has_never_noted(member: Member) -> bool:
-    """Return whether the writer is expected and has never noted."""
+    """Return whether an expected writer has never noted."""
     return member.heard_at is None and member.expected_at is not None
 
 
 def name_all(number: int) -> str:
-    """Return "both" or "all" with the number.
+    """Return a word for all of several writers.
 
     >>> name_all(2), name_all(3)
     ('both', 'all 3')
@@ -60,7 +60,7 @@ def name_all(number: int) -> str:
 
 
 def describe_silence(stream: StreamState) -> str:
-    """Return who is silent and since when, as the end of a sentence about a silent stream."""
+    """Return who is silent and since when, to follow where the stream stands."""
     census, out = stream.aggregator.domains.census.members, [*find_excluded(stream)]
     number, heard = census["excluded"], [each.heard_at for each in out if each.heard_at is not None]
     are_silent = all(map(_has_timed_out, out))

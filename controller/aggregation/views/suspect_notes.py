@@ -1,4 +1,4 @@
-"""Finds notes that look wrong: two processes, times in seconds, missing positions, late rows."""
+"""Finds notes that look wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ MEMBERS_EXAMINED = 10_000
 """Maximum number of members that are examined, which takes 2 ms."""
 
 HINTS_SHOWN = 10
-"""Maximum number of hints of one stream."""
 
 LATELY_MS = 10 * 60_000
 """How long after its last late rows a writer is reported."""
@@ -32,21 +31,18 @@ class Hint:
     hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
     """The kind of problem.
 
-    - `taken_over`: its name was taken over at least three times in the last minute
+    - `taken_over`: three or more takeovers of its name in the last minute
     - `fenced`: two processes noted under its name within the hour
     - `seconds`: its time is probably in seconds
-    - `no_position`: it noted times but never a position, although other writers did
-    - `late`: it wrote rows below the watermark within the last ten minutes
+    - `no_position`: it noted times but no position, unlike other writers
+    - `late`: late rows within the last ten minutes
     """
     detail: str
-    """The rest of a sentence that starts with the writer's name."""
+    """Follows the writer's name."""
 
 
 def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
-    """Return the problems in `domain` of the first members to join.
-
-    Takeovers come first, then fenced notes.
-    """
+    """Return problems in `domain`: takeovers first, then fenced notes."""
     fights = (
         Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now.wall)
     )
@@ -58,7 +54,6 @@ def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
 
 
 def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[Hint]:
-    """Yield the writers that reported late rows recently."""
     recent = (each for each in stream.late[domain] if each.last_seen > now - LATELY_MS)
     for each in sum_by_writer(recent):
         span = format_seconds(max(LATELY_MS, now - each.first_seen))

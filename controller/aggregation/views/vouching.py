@@ -11,7 +11,7 @@ from noted_time.rules import Member
 from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
 COUNTED_AT_ONCE = 2000
-"""Maximum number of members that are examined without a break, which takes some 5 ms."""
+"""Maximum number of members that are examined at once, which takes some 5 ms."""
 
 
 class Roster:
@@ -27,24 +27,21 @@ class Roster:
         self._number = stream.aggregator.domains.numbers[self._domain]
 
     def check_expects(self) -> None:
-        """Raise `OpenStream` if no writer is expected."""
         if not self.expected:
             raise OpenStream(self._stream.record.name)
 
     @property
     def members(self) -> list[Member]:
-        """The current members in the order in which they joined."""
         return list(self._stream.aggregator.domains.members.values())
 
     @property
     def expected(self) -> list[str]:
-        """The writers that are expected to vouch for the domain."""
         members = self._stream.aggregator.domains.members
         names = self._stream.settings.expected_writers
         return [n for n in names if n not in members or members[n].vouches_for(self._domain)]
 
     def find_vouching(self, mark: Mark) -> VouchedBy | None:
-        """Return who vouches for the lower of a mark, or `None` if there are very many members."""
+        """Return who vouches for a mark's lower, or `None` if there are very many members."""
         if len(self.members) > COUNTED_AT_ONCE:
             return None
         *_, results = self.tally([(mark.seq, mark.lower)])

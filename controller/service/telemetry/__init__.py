@@ -1,1 +1,1 @@
-"""What operators see of a controller: metrics, spans and its log."""
+"""Metrics, spans and the log of a controller."""

@@ -1,4 +1,4 @@
-"""How the controller writes its log: structured, to standard error."""
+"""Configures the controller's structured log, which goes to standard error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from controller.store.port import Transaction
 log = structlog.get_logger()
 
 WARNING_ACTIONS = frozenset(("removed", "sealed"))
-"""The changes of streams that are logged as warnings."""
+"""Changes of streams that are logged as warnings."""
 
 Format = Literal["auto", "console", "json"]
 
 
 def configure(level: str, form: Format = "auto") -> None:
-    """Log at `level` and above; `auto` is for people on a terminal and JSON elsewhere."""
+    """Log at `level` and above. `auto` is readable text on a terminal and JSON elsewhere."""
     pretty = form == "console" or (form == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -29,7 +29,7 @@ def configure(level: str, form: Format = "auto") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if pretty:
-        # not rich's traceback: it prints every local, and a batch has thousands of them
+        # rich's traceback would print all locals, and a batch has thousands
         plain = structlog.dev.plain_traceback
         renderer = structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=plain
@@ -51,12 +51,12 @@ def configure(level: str, form: Format = "auto") -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    for name in ("uvicorn.error", "asyncio"):  # strangers can cause their warnings at will
+    for name in ("uvicorn.error", "asyncio"):  # any caller can cause their warnings
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
 
 
 def log_changes(streams: OwnedStreams, batch: Transaction) -> None:
-    """Log the changes of streams that are durable now, and who made them."""
+    """Log durable changes of streams, and who made them."""
     for change in batch.changes:
         for stream in streams.find_by_ids((change.stream_id,)):
             facts = {"action": change.action, "writer": change.writer, "by": change.by}

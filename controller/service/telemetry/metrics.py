@@ -1,6 +1,6 @@
-"""Metrics for Prometheus: what the process counts, and the state of its streams.
+"""Prometheus metrics of the process and its streams.
 
-The number of streams and holders shown is bounded, so that a scrape stays small.
+The numbers of streams and holders are limited, so that a scrape stays small.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ if TYPE_CHECKING:
 STREAMS_SHOWN = 1000
 
 NAMES_SHOWN = 1000
-"""Maximum number of holders named in all streams together, the longest first.
+"""Maximum number of holders with a series, the longest first.
 
-As many excluded writers are named, the last ones first.
+The same limit applies to excluded writers, the latest first.
 """
 
 NAMED_AFTER_MS = 5000
-"""Writers that hold for less are not named.
+"""Writers that hold for less time get no series.
 
-At each mark some writers hold until their next note, and a name seen once is a series forever.
+At each mark some writers hold until their next note, and a series is kept forever.
 """
 
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
-# they would add a useless second series for each counter
+# a second series for each counter would be useless
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 refused_calls = Counter(
     "noted_time_refused_calls", "Calls without the right, by outcome", ["outcome"], registry=None
 )
-"""Counted for the process, however many gates it has."""
+"""Counts refused calls of the whole process."""
 
 
 class Metrics:
-    """The counters of one process, and its gauges as they were last set."""
+    """The counters and gauges of one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -76,7 +76,7 @@ class Metrics:
             registry=self.registry,
         )
         self.notes = cache(notes.labels)
-        self.notes("accepted")  # shown from the start
+        self.notes("accepted")  # the series exists from the start
         self.commit_seconds = Histogram(
             "noted_time_commit_seconds",
             "Time of one group commit",
@@ -116,10 +116,7 @@ class Metrics:
         )
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
-        """Show whether the controller serves, and how many buckets each owner has.
-
-        A bucket that is locked by a session of no known controller counts as not owned.
-        """
+        """Set the gauges of readiness and ownership."""
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
         this, other = len(leases.mine), sum(map(bool, leases.others.values()))
@@ -128,12 +125,11 @@ class Metrics:
             self._buckets.labels(owner).set(count)
 
     def overload(self, message: str) -> Overloaded:
-        """Count a request that is refused; returns what to raise."""
+        """Count a refused request. Return the error to raise."""
         self._overloaded.inc()
         return Overloaded(message)
 
     def count_commit(self, batch: Transaction, took_s: float) -> None:
-        """Count one commit, and the writers that it made durable."""
         self.commit_seconds.observe(took_s)
         self.commit_members.observe(batch.records)
 
@@ -142,7 +138,7 @@ class Metrics:
 
 
 class NamedHolder(NamedTuple):
-    """A holder that may be named."""
+    """A holder with a series."""
 
     ms: int
     stream: str
@@ -152,13 +148,13 @@ class NamedHolder(NamedTuple):
 
 
 class Exposition(Collector):
-    """What one scrape shows, once it is read; any thread may format it.
+    """The metrics of one scrape. Any thread may format them.
 
-    The streams shown are the first, in the order in which they were loaded or created.
+    Only the first `STREAMS_SHOWN` streams are shown.
     """
 
     def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
-        """Read the streams, in the event loop: a thousand with many holders take 20 ms."""
+        """Read the streams in the event loop. A thousand streams with many holders take 20 ms."""
         self._registry = registry
         self._now = now
         self._streams = [
@@ -173,7 +169,6 @@ class Exposition(Collector):
         self._groups = read_groups(islice(streams, STREAMS_SHOWN))
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families of the process and of the streams."""
         yield from self._registry.collect()
         yield _build_family(
             "streams_not_shown", "Streams without series, beyond 1000", [([], self._not_shown)]
@@ -212,7 +207,7 @@ class Exposition(Collector):
 
     def _collect_domains(self) -> Iterator[Metric]:
         each, counter = self._build_domain_family, CounterMetricFamily
-        # The last seq is the number of marks ever appended, over all restarts and owners.
+        # the last seq counts all marks, across restarts and owners
         sentence = "Marks appended since the stream was created"
         yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
         sentence = "Rows that writers reported to have written below the lower"

@@ -1,7 +1,7 @@
-"""OpenTelemetry spans of group commits; those of calls are the framework's own.
+"""OpenTelemetry spans of group commits.
 
-Notes are answered in front of the framework, and many share one commit, so the span to look at is
-the commit: how long it took and how much it wrote. Without the extra `otel` there are no spans.
+Notes share commits and bypass the web framework's tracing, so the commit's span is the one to read.
+Without the extra `otel`, nothing is exported.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ _tracer = trace.get_tracer("noted-time")
 
 
 def is_exporter_installed() -> bool:
-    """Whether the packages of the extra `otel` are installed; the environment has the destination.
+    """Return whether the packages of the extra `otel` are installed.
 
-    Sets the service name, and a short time-out for a collector that is away when this process ends,
-    unless the environment does.
+    Also set a service name and a short export timeout, unless the environment sets them.
     """
     os.environ.setdefault("OTEL_SERVICE_NAME", "noted-time")
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
@@ -32,14 +31,14 @@ def is_exporter_installed() -> bool:
 
 @cache
 def is_configured() -> bool:
-    """Whether anything was configured to take spans, which is so before the first request."""
+    """Return whether a span exporter is configured. This must happen before the first request."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 @contextmanager
 def commit(batch: Transaction) -> Iterator[None]:
     """Trace a commit, which may fail."""
-    if not is_configured():  # a span for nobody takes 50 µs
+    if not is_configured():  # even an unused span takes 50 µs
         yield
         return
     with _tracer.start_as_current_span("commit") as span:
