@@ -1,4 +1,4 @@
-// The controller's API, with the token that the reader gave for this tab.
+// Calls of the controller's API, with the token that the user entered in this tab.
 
 import { h } from "./elements.js";
 import { input, labelled, open } from "./parts.js";
@@ -10,7 +10,7 @@ const FOREIGN = "The server at this address is not a noted-time controller.";
 
 export const base = new URL(".", location.href.split("#")[0]);
 
-/** An answer other than the one asked for; its status is null if a controller did not give it. */
+/** An unsuccessful answer. Its status is null if the server is not a controller. */
 export class Problem extends Error {
   constructor(status, { detail, code }) {
     super(detail ?? `HTTP ${status}`);
@@ -18,7 +18,7 @@ export class Problem extends Error {
   }
 }
 
-/** What the token allows; null until the controller has said. */
+/** The rights of the token, null until they are loaded. */
 export let access = null;
 export const loadAccess = async () => { access ??= await call("GET", "v1/access"); };
 export function forgetToken() {
@@ -28,7 +28,7 @@ export function forgetToken() {
 
 let askingForToken = null;
 
-/** Return the answer's body; asks for a token if one is needed, then calls again. */
+/** Return the answer's body. If a token is needed, ask the user for one and call again. */
 export async function call(method, path, { query = {}, body, within = ANSWER_MS } = {}) {
   const url = new URL(path, base);
   for (const [name, value] of Object.entries(query)) {
@@ -47,7 +47,7 @@ export async function call(method, path, { query = {}, body, within = ANSWER_MS 
   return call(method, path, { query, body, within });
 }
 
-/** Ask for a token; resolves once one is given, rejects if the reader cancels. */
+/** Ask for a token. Rejects if the user cancels. */
 function askForToken(isRefused) {
   return new Promise((resolve, reject) => {
     const field = input("secret", { type: "password" });

@@ -1,6 +1,6 @@
-// The dashboard: which writer holds the watermark back, since when, and what if it advanced without it.
+// The dashboard shows which writer holds the watermark, since when, and what a removal would change.
 //
-// Each view is built from the API's answers whenever they come, and patched into the page.
+// Each round of answers from the API builds a new view, which is patched into the page.
 
 import { access, forgetToken, Problem } from "./api.js";
 import { askForSettings, askToEndHold, askToHold, askToRemove, askToSeal, askToTruncate, say } from "./dialogs.js";
@@ -15,11 +15,11 @@ import { lasting, parsed } from "./values.js";
 function render() {
   renderFault();
   const { fault, data } = state;
-  if (fault?.code === "unknown_writer") chosen.picked = []; // one of them was forgotten meanwhile
+  if (fault?.code === "unknown_writer") chosen.picked = []; // a picked writer was forgotten
   if (isMissing(fault)) show($("#main"), h("main", missingView(fault)));
   else if (data.overview) show($("#main"), h("main", streamsView(data)));
   else if (data.explain) show($("#main"), h("main", streamView(data)));
-  else $("#main").replaceChildren(); // the alert says why
+  else $("#main").replaceChildren(); // the alert explains the fault
   if (state.isNew && $("h1")) {
     state.isNew = false;
     $("h1").focus();
@@ -29,20 +29,20 @@ function render() {
 
 // --- Faults
 
-/** Whether there is no such stream or domain, or the name cannot be one. */
+/** Return whether the stream or domain does not exist, or its name is not valid. */
 const isMissing = (fault) =>
   /unknown_(stream|domain)/.test(fault?.code) || (!state.data.explain && [404, 422].includes(fault?.status));
 
 function renderFault() {
   const { fault, at } = state;
   const pulse = $("#pulse");
-  const isLive = !fault || isMissing(fault); // that there is none is an answer
+  const isLive = !fault || isMissing(fault); // the controller has answered
   pulse.className = `pulse ${isLive ? "live" : "gone"}`;
   pulse.textContent = isLive ? "live" : "not live";
   const alert = $("#alert");
   if (isLive) return alert.replaceChildren();
   const age = at && h("span", { "aria-live": "off" }, lasting(Date.now() - at));
-  const asOf = at && [" What is shown is ", age, " old, as of ", when(at), "; trying again."];
+  const asOf = at && [" This page is ", age, " old, as of ", when(at), "; trying again."];
   show(alert, h("div", ...faultText(fault), asOf ?? ""));
 }
 
@@ -60,9 +60,9 @@ function missingView({ code }) {
   return [h("div.head", heading(`There is no stream ${state.name}${domain}`)), h("a", { href: "#/" }, "All streams")];
 }
 
-// --- What the reader does
+// --- Actions of the user
 
-/** What buttons do, with their data. */
+/** The actions of buttons, which pass their data. */
 const ACTS = {
   choose: ({ choice }) => choose(parsed(choice)),
   pick: ({ writer }) => {

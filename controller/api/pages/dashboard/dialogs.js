@@ -1,4 +1,4 @@
-// Operator actions: each shows its dry run first, asks why, and can be undone if that is possible.
+// Dialogs for operators. Each shows a dry run and asks for a reason. Some changes can be undone.
 
 import { call, Problem } from "./api.js";
 import { $, h } from "./elements.js";
@@ -7,7 +7,7 @@ import { change, get, poll, state } from "./state.js";
 import { settingName, settingsOf, settingText } from "./stream.js";
 import { durationMs, lasting, listed, many, narrowed, written } from "./values.js";
 
-/** Ask in a dialog. `dryRun` returns what would follow, or throws a 422; `act` does it, and says what happened. */
+/** Open a dialog. `dryRun` returns the consequences or throws a 422. `act` makes the change and reports it. */
 function ask({ title, verb, fields = [], isHarmful = true, dryRun, act }) {
   const dry = h("div.dry", { "data-role": "dry-run", "aria-live": "polite" }, "…");
   const why = input("why", { maxlength: 500 });
@@ -58,7 +58,7 @@ export function say(text, undo) {
   saying = setTimeout(() => $("#status").replaceChildren(), undo ? 30_000 : 8000);
 }
 
-/** What each domain does, and what it would do, in the words of the controller. */
+/** Return, for each domain, the controller's sentences about its decision and the dry run. */
 async function wouldText(query) {
   const ask = (name) => get(["explain"], { ...query, domain: name, limit: 1 });
   const found = await Promise.all(state.data.stream.domains.map(ask));
@@ -72,7 +72,7 @@ export function askToRemove({ writer: name }) {
     dryRun: async () => {
       seen = (await get(["writers", name])).noted_at;
       const lines = await wouldText({ exclude: name });
-      return [...lines, `This cannot be undone: time never goes back. With its next note ${name} is a member again.`];
+      return [...lines, `This cannot be undone: time never goes back. Its next note makes ${name} a member again.`];
     },
     act: async (_, comment) => {
       try {
@@ -148,7 +148,7 @@ export function askToTruncate() {
       const { dropped, beyond: isBeyond } =
         await change("POST", ["truncate"], null, { cut: cut() }, { dry_run: true });
       return [`${marksOf(dropped)} would be dropped, for good. A reader before the cut gets no lower bound.`,
-        isBeyond && "The cut goes beyond the last mark: not all before it is complete."];
+        isBeyond && "The cut goes beyond the last mark: rows before the cut may still be written."];
     },
     act: async (_, comment) => {
       await change("POST", ["truncate"], comment, { cut: cut() });
@@ -162,7 +162,7 @@ export function askToSeal() {
   ask({
     title: `Seal ${state.name}`, verb: "Seal",
     dryRun: async () => [
-      "Each domain gets its last mark, at the end of what was noted, and no later note counts. This cannot be undone.",
+      "Each domain gets its last mark, and later notes are refused. This cannot be undone.",
       live > 0 && `This finishes ${many(live, "live writer")}.`,
     ],
     act: async (_, comment) => {
@@ -174,7 +174,7 @@ export function askToSeal() {
 
 // --- Settings
 
-/** A field of the form, with what the API's document says of its effect. */
+/** A field of the form, with the setting's description from the API's document. */
 function settingField(name, value, { description }) {
   const options = ["hold", "exclude"].map((each) => h("option", { selected: each === value }, each));
   const field = name === "returning_writer" ? h("select", { id: name, name }, options)
@@ -182,7 +182,7 @@ function settingField(name, value, { description }) {
   return labelled(settingName(name), field, description);
 }
 
-/** Return the value of a setting that was typed, like `was`; NaN if it cannot be read. */
+/** Return the typed value of a setting, with the type of `was`, or NaN if it is not valid. */
 function settingValue(name, text, was) {
   if (Array.isArray(was)) return text ? text.split(/[\s,]+/) : [];
   if (text === "none" && /^max_(time|offset)/.test(name)) return null;
@@ -192,7 +192,7 @@ function settingValue(name, text, was) {
   return /^\d+$/.test(digits) ? narrowed(BigInt(digits)) : NaN;
 }
 
-/** Return the settings of a form that are not as they were; throws if one cannot be read. */
+/** Return the changed settings of a form. Throws if a value is not valid. */
 function changedSettings(form, was) {
   const changed = {};
   for (const name of settingsOf(was)) {
@@ -206,8 +206,8 @@ function changedSettings(form, was) {
   return changed;
 }
 
-/** Return the marks that a shorter retention would drop, in words; "" if it drops none. */
-async function droppedBy(changed) {
+/** Return a text about the marks that a shorter retention would drop, or "". */
+async function droppedMarksText(changed) {
   if (!("mark_retention_ms" in changed)) return "";
   const { dropped } = await change("PUT", [], null, changed, { dry_run: true });
   return marksOf(Object.fromEntries(Object.entries(dropped).filter(([, count]) => count)));
@@ -225,14 +225,14 @@ export async function askForSettings() {
         [h("strong", settingName(name)), ` from ${settingText(name, was[name])} to ${settingText(name, value)}.`]);
       const timeout = changed.writer_timeout_ms;
       const would = timeout ? await wouldText({ writer_timeout_ms: timeout }) : [];
-      const gone = await droppedBy(changed);
-      if (gone) would.push(`${gone} would be dropped, for good.`);
+      const dropped = await droppedMarksText(changed);
+      if (dropped) would.push(`${dropped} would be dropped, for good.`);
       return lines.length ? [...lines, ...would] : ["Nothing has changed yet."];
     },
     act: async (form, comment) => {
       const changed = changedSettings(form, was);
       const before = Object.fromEntries(Object.keys(changed).map((name) => [name, was[name]]));
-      const isForGood = "domains" in changed || await droppedBy(changed);
+      const isForGood = "domains" in changed || await droppedMarksText(changed);
       await change("PUT", [], comment, changed);
       say("The settings are saved.", !isForGood && (() => change("PUT", [], "undone", before)));
     },

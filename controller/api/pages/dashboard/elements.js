@@ -1,7 +1,7 @@
-// Elements are made of values and never of markup, so that no name can become markup. `show` patches
-// them into the page, which keeps its focus, its selection and what was typed.
+// Makes elements from values and never from markup, so a name cannot become markup. `show` patches
+// the elements into the page, which keeps its focus, its selection and typed text.
 
-/** Make an element of "tag.class.class" with attributes, children, lists of both; null adds nothing. */
+/** Make an element for "tag.class.class" with attributes and children. Lists are flattened, null is skipped. */
 function make(space, kind, ...parts) {
   const [tag, ...classes] = kind.split(".");
   const element = document.createElementNS(space, tag);
@@ -19,7 +19,7 @@ export const h = make.bind(null, "http://www.w3.org/1999/xhtml");
 export const svg = make.bind(null, "http://www.w3.org/2000/svg");
 export const $ = (selector, within = document) => within.querySelector(selector);
 
-/** Make the children of `old` those of `fresh`; one with the same data-key stays the same element. */
+/** Replace the children of `old` by the children of `fresh`. Keep elements with the same data-key. */
 function patch(old, fresh) {
   const keyed = new Map();
   for (const child of old.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
@@ -46,7 +46,7 @@ function patch(old, fresh) {
 
 function patchAttributes(old, fresh) {
   for (const { name } of [...old.attributes]) {
-    // the fresh element has no attribute for whether details are open, nor for where a bar lies
+    // a new element lacks the state of details and the position of a bar
     if (!fresh.hasAttribute(name) && name !== "open" && name !== "style") old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
@@ -54,7 +54,7 @@ function patchAttributes(old, fresh) {
   }
 }
 
-/** Patch, keep the focus, and place the bars, which the content policy forbids markup to do. */
+/** Patch, keep the focus, and set the positions of bars, because the content policy forbids inline styles. */
 export function show(old, fresh) {
   const focused = document.activeElement;
   patch(old, fresh);

@@ -1,4 +1,4 @@
-// How the watermark moved: lower, upper and lag over wall time.
+// The history of the watermark: lower, upper and lag over wall time.
 
 import { $, h, show, svg } from "./elements.js";
 import { cell, chooser, section, table, when } from "./parts.js";
@@ -7,7 +7,7 @@ import { greatest, HOUR, isUnix, lasting, least, listed, localText, minus, narro
 
 const RANGES = { "15 min": HOUR / 4, "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * HOUR, "7 d": 168 * HOUR, All: null };
 const PLOT = { left: 142, right: 12, top: 16, height: 130 };
-const PHONE = 480; // narrower than this, values stand in the frame, above their lines
+const PHONE = 480; // on a narrower page, values are inside the frame, above their lines
 
 export function historySection(history) {
   const { points, before } = history;
@@ -20,7 +20,7 @@ export function historySection(history) {
   const asTable = rows.length > 0
     && h("details", { "data-key": "table" }, h("summary", "As a table"), table("History", rows));
   return section("History", h("span.counts", ranges),
-    points.length || before != null ? [charts(history), asTable] : h("p.empty", "There is no mark in this time."));
+    points.length || before != null ? [charts(history), asTable] : h("p.empty", "No mark was made in this time."));
 }
 
 function charts({ from, to, before: start, points: all }) {
@@ -34,7 +34,7 @@ function charts({ from, to, before: start, points: all }) {
   const lowest = before ?? points[0].lower;
   const highest = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
   const flags = all.filter((point) => point.excluded_marks);
-  const isLevel = lowest === highest; // then it is a line in the middle of the frame
+  const isLevel = lowest === highest; // drawn as a line in the middle of the frame
   const [low, high] = isLevel ? [minus(lowest, 1), minus(highest, -1)] : [lowest, highest];
   const clock = [greatest([from, low]), least([to, high])].map((at) => [at, at]);
   const values = isLevel ? [lowest] : ticks(low, high, 5, isTime);
@@ -54,7 +54,7 @@ function charts({ from, to, before: start, points: all }) {
     frame.cursor && tip(frame));
 }
 
-/** The marks without those by which a young stream caught up at once, whose lag would set the scale. */
+/** Return the marks without the first ones of a young stream, whose large lags would dominate the scale. */
 function settled(from, to, before, points) {
   const place = points.findLastIndex(({ at }) => at - from < (to - from) / 100);
   if (before != null || place < 0) return { before, points };
@@ -72,7 +72,7 @@ const leftIn = (width) => (width < PHONE ? 4 : PLOT.left);
 const across = ({ from, to, width, left }) => (at) =>
   left + ((at - from) / Math.max(1, to - from)) * (width - left - PLOT.right);
 
-/** A frame with wall time across and values up; `draw` gets what places a moment, and a line. */
+/** A plot of values over wall time. `draw` gets functions for the position of a moment and for a line. */
 function plot(label, frame, { values, name }, [low, high], draw) {
   const { from, to, width, left, cursor } = frame;
   const named = left < PLOT.left ? { x: left, dy: -4 } : { x: left - 8, dy: 4, "text-anchor": "end" };
@@ -91,7 +91,7 @@ function plot(label, frame, { values, name }, [low, high], draw) {
       svg("text", { x: Math.min(x(at), width - 3.5 * text.length), y: height - 4, "text-anchor": "middle" }, text)));
 }
 
-/** The corners of a line that stays level from each mark to the next, and to the end. */
+/** Return the corners of a line that is level between marks. */
 function stepped(points, name, before, from, to) {
   let value = before;
   const corners = before == null ? [] : [[from, before]];
@@ -103,7 +103,7 @@ function stepped(points, name, before, from, to) {
   return value == null ? [] : [...corners, [to, value]];
 }
 
-/** The lag just before and just after each mark, from the first to the last moment shown. */
+/** Return the lags just before and just after each mark. */
 function lagLine(points, before, from, to) {
   const start = before == null ? [] : [[from, minus(from, before)]];
   const marks = points.flatMap(({ at, lower, lag_ms: lag }) => {
@@ -123,10 +123,10 @@ const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) =
 const DAY = 24 * HOUR;
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 
-/** The beginning of a day is that day. */
+/** Omit the time at the beginning of a day. */
 const shortened = (text) => text.replace(/ 00:00(:00)?$/, "");
 
-/** The smallest of 1, 2, 5, 10, 20, … that is at least `size`. */
+/** Return the smallest of 1, 2, 5, 10, 20, … that is at least `size`. */
 function roundStep(size) {
   const ten = 10 ** Math.floor(Math.log10(Math.max(1, size)));
   return [ten, 2 * ten, 5 * ten].find((each) => each >= size) ?? 10 * ten;
@@ -134,7 +134,7 @@ function roundStep(size) {
 
 const timeStep = (size) => TIME_STEPS.find((each) => each >= size) ?? roundStep(size / DAY) * DAY;
 
-/** The first moments of months, in the reader's zone. */
+/** Return the first moments of months, in the user's zone. */
 function months(low, high, size) {
   const step = MONTHS.find((each) => each * 30 * DAY >= size);
   const start = new Date(low).getFullYear();
@@ -146,7 +146,7 @@ function months(low, high, size) {
   return found;
 }
 
-/** Round values from `low` to `high`: at most `most` steps, and at least `most` / 2.5. */
+/** Return round values from `low` to `high`, with `most` / 2.5 to `most` steps. */
 function ticks(low, high, most, isTime) {
   const size = Number(minus(high, low)) / most;
   if (isTime && size > 7 * DAY && isUnix(low) && isUnix(high)) return months(low, high, size);
@@ -178,7 +178,7 @@ function moveCursor(pick) {
   show($("section[aria-label=History]"), historySection(state.data.history));
 }
 
-/** Read the mark under the pointer, and none once it has left the chart. */
+/** Show the mark under the pointer, until the pointer leaves the chart. */
 export function pointAt({ target, clientX }) {
   const chart = target.closest?.(".chart");
   if (!chart) return chosen.cursor != null && !document.activeElement.closest(".chart") && moveCursor(null);
@@ -189,7 +189,7 @@ export function pointAt({ target, clientX }) {
   moveCursor((points) => points.findLastIndex((point) => point.at <= at));
 }
 
-/** Read the mark before or after by the arrow keys. */
+/** Show the previous or next mark at an arrow key. */
 export function stepTo(event) {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (!step || !event.target.classList.contains("chart")) return;

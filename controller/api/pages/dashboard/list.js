@@ -1,4 +1,4 @@
-// The list of streams, by trouble.
+// The list of streams, with problems first.
 
 import { access, base } from "./api.js";
 import { h, svg } from "./elements.js";
@@ -27,7 +27,7 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
 
 const WORDS = { missing: "silent, writers missing", unmarked: "without a mark yet", ended: "silent for a day" };
 
-/** "3 held, 39 advancing": the worst first. */
+/** Return the counts of streams, such as "3 held, 39 advancing", the worst first. */
 const streamCounts = (counts) => h("span.counts", { "data-role": "conditions" },
   Object.keys(CONDITIONS).filter((name) => counts[name])
     .map((name) => pill([`${counted(counts[name])} ${WORDS[name] ?? name}`, CONDITIONS[name]])));
@@ -52,7 +52,7 @@ function spark(lag) {
   if (known.length < 2) return null;
   const most = greatest([1, ...known.map(([, value]) => value)]);
   const shares = known.map(([place, value]) => [place, share(value, 0, most)]);
-  const high = 1 + least(shares.map(([, each]) => each)); // a steady lag is a line in the middle
+  const high = 1 + least(shares.map(([, each]) => each)); // a constant lag is a line in the middle
   const points = shares.map(([place, each]) =>
     `${(place / (lag.length - 1)) * 92},${(21 - (each / high) * 19).toFixed(1)}`);
   const label = `lag, at most ${lasting(most)}`;
@@ -62,9 +62,9 @@ function spark(lag) {
 
 export const useAnother = () => button("Use another token", "token");
 
-/** What a list without a stream says; a token that may not read all of them does not know that there are none. */
+/** Return the text of an empty list. A token with limited rights may not see all streams. */
 const emptyList = () => (access?.read_all === false
-  ? h("p.empty", "This token does not give the right to read any of the streams. ", useAnother())
+  ? h("p.empty", "This token does not give the right to read any stream. ", useAnother())
   : firstSteps());
 
 function firstSteps() {
@@ -72,7 +72,7 @@ function firstSteps() {
   const note = '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}';
   const steps = [
     ["See a stream move, with one writer that stalls", `noted-time demo-stream --url ${url}`],
-    ["Create a stream of your own", `noted-time stream create orders --url ${url}`],
+    ["Create your own stream", `noted-time stream create orders --url ${url}`],
     ["Note time, from any program that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '${note}'`],
   ];
   return section("First steps", soft("There are no streams yet."), steps.map(([label, text]) => [

@@ -1,4 +1,4 @@
-// The parts that views are made of: times, states, buttons, forms, tables.
+// The parts of views: times, states, buttons, forms and tables.
 
 import { h } from "./elements.js";
 import { apart, counted, isUnix, lasting, localText, many, minus, written } from "./values.js";
@@ -7,7 +7,7 @@ import { apart, counted, isUnix, lasting, localText, many, minus, written } from
 
 export const soft = (...parts) => h("span.soft", parts);
 
-/** Return a time of an application or a moment: in the reader's zone, with UTC on hover. */
+/** Return a time in the user's zone, with UTC on hover. */
 export function when(time) {
   if (time == null) return soft("–");
   if (!isUnix(time)) return h("span.n", String(time));
@@ -16,11 +16,11 @@ export function when(time) {
 }
 
 const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
-/** Return a sentence of the controller with its moments in the reader's zone. */
+/** Return a sentence of the controller, with its moments in the user's zone. */
 export const said = (sentence) =>
   sentence.split(MOMENT).map((part, place) => (place % 2 ? when(Date.parse(part)) : part));
 
-/** Return a time, and how far it is beyond another: "10:30 (+65m)". */
+/** Return a time and its distance from another: "10:30 (+65m)". */
 export function whenBeyond(time, from) {
   if (time == null || from == null || time === from) return when(time);
   const text = time > from ? `+${apart(minus(time, from), time)}` : `−${apart(minus(from, time), time)}`;
@@ -33,10 +33,10 @@ export const pill = ([text, kind = KINDS[text] ?? ""]) => h("span", { class: `pi
 // --- Buttons and forms
 
 const dataOf = (data) => Object.entries(data).map(([name, value]) => ({ [`data-${name}`]: value }));
-/** A button for one of the acts of dashboard.js, which gets `data`. */
+/** A button for an action of dashboard.js, with its `data`. */
 export const button = (label, act, data = {}, given) =>
   h("button", { type: "button", "data-act": act, ...given }, dataOf(data), label);
-/** A button that chooses what is shown; with `isChosen` it is one of several, of which one is pressed. */
+/** A button that changes the view. If `isChosen` is set, it is one of several alternatives. */
 export const chooser = (label, choice, isChosen, given) =>
   button(label, "choose", { choice: written(choice) },
     { "aria-pressed": isChosen == null ? null : String(isChosen), ...given });
@@ -47,7 +47,7 @@ export const input = (id, given) => h("input", { id, name: id, required: true, a
 export const labelled = (label, field, hint) =>
   [h("label", { for: field.id }, label), field, hint && h("p.hint", hint)];
 
-/** Open a dialog with a form; `submitted` may keep it open by `event.preventDefault()`. */
+/** Open a dialog with a form. `submitted` may keep it open with `event.preventDefault()`. */
 export function open(title, parts, verb, submitted) {
   const buttons = h("div.buttons", button("Cancel", "cancel"), verb);
   const dialog = h("dialog", { "aria-label": title }, h("form", { method: "dialog" }, h("h2", title), parts, buttons));
@@ -60,24 +60,24 @@ export function open(title, parts, verb, submitted) {
 
 // --- Sections and tables
 
-/** The heading of a view, which gets the focus first. */
+/** The heading of a view. A new view gives it the focus. */
 export const heading = (text) => h("h1", { tabindex: -1 }, text);
 
 export const jumps = (sections) => h("nav.jumps", { "aria-label": "Sections" },
   sections.filter(Boolean).map(({ ariaLabel: label }) =>
     button(label, "jump", { section: label }, { class: "quiet" })));
 
-/** A part of the page, with its name and `beside` on top, unless that is null. */
-export const section = (label, beside, ...children) =>
-  h("section", { "aria-label": label, tabindex: -1 }, beside && h("div.title", h("h2", label), beside), children);
+/** A section of the page. If `extras` is not null, its title shows the label and the extras. */
+export const section = (label, extras, ...children) =>
+  h("section", { "aria-label": label, tabindex: -1 }, extras && h("div.title", h("h2", label), extras), children);
 export const tr = (key, ...cells) => h("tr", { "data-key": key }, cells);
-/** A cell of "Column.class.class"; a narrow page shows the column's name before it, unless it is bare. */
+/** A cell for "Column.class.class". A narrow page shows the column's name, unless the class is `bare`. */
 export const cell = (kind, ...children) => {
   const [label, ...classes] = kind.split(".");
   return h(["td", ...classes].join("."), { "data-label": label }, children);
 };
 
-/** A table whose columns are named by the cells of its first row, or by `heads`; a sentence if there are no rows. */
+/** A table, or the sentence `none` if it has no rows. Columns get their names from `heads` or the first row. */
 export const table = (label, rows, none, heads = {}) => {
   if (!rows.length) return h("p.empty", none);
   const named = [...rows[0].cells].map(({ dataset, classList }) =>
@@ -86,7 +86,7 @@ export const table = (label, rows, none, heads = {}) => {
   return h("div.wide", h("table.stack", { "aria-label": label }, parts));
 };
 
-/** Buttons to the page before and after; `name` is where the choice of a page is kept. */
+/** Buttons to the previous and next page. `name` is the key of the page in `chosen`. */
 export function pages(name, { start = 0, shown, total, next, size }) {
   if (!start && next == null) return null;
   const range = `${start + 1}–${start + shown}${total == null ? "" : ` of ${counted(total)}`}`;
@@ -97,17 +97,17 @@ export function pages(name, { start = 0, shown, total, next, size }) {
 
 // --- States
 
-export const HELD_MS = 10_000; // a writer that holds for less is merely the next one to note
+export const HELD_MS = 10_000; // a writer that holds for less time is probably just about to note
 
 export const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" && held >= HELD_MS;
 export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
 
-/** How a stream is, the worst first: silent with a writer missing, without, or for a day. */
+/** The conditions of streams with their colours, the worst first. */
 export const CONDITIONS = {
   missing: "bad", held: "warn", silent: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
 };
 
-/** How a domain is, in a word. */
+/** Return the condition of a domain and its colour. */
 export function condition(row, silence) {
   const { decision, lower, held_for_ms: held, times_out_in_ms: left } = row;
   if (decision == null) return ["no answer", "bad"];

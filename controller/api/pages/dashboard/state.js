@@ -1,6 +1,6 @@
-// What is shown: the place in the address, the last answers, and what the reader chose.
+// The state of the page: the view in its address, the last answers, and the user's choices.
 //
-// `poll` asks for what is due; then the document gets the event "answers".
+// `poll` loads the feeds that are due. Then the document gets the event "answers".
 
 import { access, call, loadAccess } from "./api.js";
 import { $, h } from "./elements.js";
@@ -17,7 +17,7 @@ let timer = 0;
 
 const streamPath = (...below) => ["v1", "streams", state.name, ...below].map(encodeURIComponent).join("/");
 export const get = (below, query) => call("GET", streamPath(...below), { query });
-/** Make a change of an operator, with the reason. */
+/** Make an operator's change, with its reason. */
 export const change = (method, below, comment, body, query) =>
   call(method, streamPath(...below), { query: { comment, ...query }, body });
 export const may = () => access?.administer;
@@ -27,7 +27,7 @@ export const address = (name, domain) =>
 
 export function goTo() {
   let [, name = "", query] = /^#\/streams\/([^?]+)\??(.*)/.exec(location.hash) ?? [];
-  try { name = decodeURIComponent(name); } catch { /* is shown as it was typed */ }
+  try { name = decodeURIComponent(name); } catch { /* show the name as it was typed */ }
   const wasShown = state.view !== "";
   const isSame = wasShown && name === state.name;
   const domain = new URLSearchParams(query).get("domain");
@@ -45,13 +45,13 @@ export function domain() {
   return state.domain ?? (declared.includes("default") ? "default" : declared[0]);
 }
 
-/** Return the row as the stream's owner has it; as last stored if that does not answer within a second. */
+/** Return the row of the stream's owner, or the stored row if the owner does not answer within a second. */
 const rowOfOwner = (row) => (row.answered ? row
   : call("GET", `v1/streams/${encodeURIComponent(row.name)}/overview`, { within: 1000 }).catch(() => row));
 
 const ofDomain = (below, query) => get(below, { domain: domain(), ...query });
 
-/** What a view asks for, and how: first the number of rounds from one time to the next. */
+/** The feeds of each view: how often each is loaded, in rounds, and the function that loads it. */
 const FEEDS = {
   streams: {
     overview: [1, async () => {
@@ -74,24 +74,24 @@ const FEEDS = {
   },
 };
 
-/** Load the last complete hours, if times are Unix ms. */
+/** Load the last complete hours, if times are in Unix ms. */
 async function loadWindows() {
   const lower = state.data.stream.marks[domain()]?.lower;
   return isUnix(lower) ? ofDomain(["windows"], { after: lower - 13 * HOUR, limit: 13 }) : { windows: [] };
 }
 
-/** Load the marks of the range; at first those of the last hour, or all marks if none was made in it. */
+/** Load the marks of the range. By default it is the last hour, or everything if the hour has no mark. */
 async function loadHistory() {
   if (chosen.range === undefined) {
     const { now, first_at: first, points } = await ofDomain(["history"], { points: 1 });
     Object.assign(chosen, { first, range: points.length && now - points[0].at > HOUR ? null : HOUR });
   }
-  // a young stream fills the width
+  // start at the first mark, so that a young stream fills the width
   const from = Math.max(chosen.first, chosen.range && Math.round(Date.now() + state.skew - chosen.range));
   return ofDomain(["history"], { from: from || null, points: 600 });
 }
 
-/** Ask for what is due, for all of it with `all`. */
+/** Load the feeds that are due, or all feeds. */
 export async function poll(all = false) {
   clearTimeout(timer);
   const mine = ++epoch;

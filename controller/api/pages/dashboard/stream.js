@@ -1,4 +1,4 @@
-// One stream: why its watermark is where it is, and all that is known of it.
+// The view of one stream: its watermark, the reason for it, and all details.
 
 import { h } from "./elements.js";
 import { historySection } from "./history.js";
@@ -33,7 +33,7 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
 function whySection({ explain, writers: { states } }) {
   const { lower, now, sentences, would, vouched, waiting_for: [first] } = explain;
   const row = { ...explain, ...first };
-  const isNext = lower != null && explain.decision === "hold" && !isHeld(row); // in the words of the first sentence
+  const isNext = lower != null && explain.decision === "hold" && !isHeld(row); // as in the first sentence
   const lines = sentences.map(said);
   if (would) lines.push(["What if without ", h("strong", listed(chosen.picked)), "? ", lines.pop()]);
   return section("Why", null, h("div.why",
@@ -45,7 +45,7 @@ function whySection({ explain, writers: { states } }) {
         isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
 }
 
-/** By how many writers the stream is complete. */
+/** Return how many writers vouch for the lower. */
 const vouchedText = ({ count, expected, expected_vouching: vouching }) =>
   expected ? `by ${counted(vouching)} of ${many(expected, "expected writer")}`
     : `by ${many(count, "writer")}, none expected`;
@@ -57,8 +57,8 @@ function windowsSection({ windows }) {
   const rows = shown.map((window) =>
     tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
       cell("Missing", missingText(window)), cell("Late rows", lateText(window))));
-  const beside = [soft("the writers without which the watermark passed them, and rows written below it")];
-  return rows.length > 0 && section("Complete hours", beside, table("Complete hours", rows));
+  const extras = [soft("writers that the watermark did not wait for, and rows written below it")];
+  return rows.length > 0 && section("Complete hours", extras, table("Complete hours", rows));
 }
 
 const missingText = ({ missing, missing_count: count, missing_is_known: isKnown }) =>
@@ -72,7 +72,7 @@ const lateText = ({ late, late_count: count, late_is_known: isKnown }) => {
 function writersText(texts, count, isKnown) {
   const shown = texts.slice(0, 5);
   if (count > shown.length) shown.push(`${counted(count - shown.length)} more`);
-  return [...shown, !isKnown && "others are not known any more"].filter(Boolean).join(", ") || "–";
+  return [...shown, !isKnown && "others are no longer known"].filter(Boolean).join(", ") || "–";
 }
 
 // --- Segments

@@ -1,4 +1,4 @@
-// Writers and readers on one axis: from the watermark to the latest time that was noted.
+// Writers and readers on one axis, from the watermark to the latest noted time.
 
 import { h } from "./elements.js";
 import {
@@ -8,7 +8,7 @@ import { chosen, domain, may, PAGE, state } from "./state.js";
 import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minus, share, shownPosition }
   from "./values.js";
 
-/** Return the axis: from the watermark to the latest time, and a little below for writers that are late. */
+/** Return the axis, which extends a little below the watermark to show late writers. */
 export function scaleOf({ explain: { lower }, writers, groups }) {
   const name = domain();
   const known = (times) => times.filter((time) => time != null);
@@ -29,7 +29,7 @@ function bar(kind, scale, from, to) {
 }
 const watermarkLine = (scale) => scale.lower != null && h("b", { "data-left": scale.at(scale.lower).toFixed(2) });
 const track = (scale, shown) => scale && h("div.track", shown, watermarkLine(scale));
-/** What heads the bars: both ends, and one if they read alike, as of a single writer. */
+/** Return the ends of the axis, or one end if both have the same text. */
 function axis({ low, high }) {
   const ends = [when(low), when(high)];
   if (ends[0].textContent === ends[1].textContent) ends.pop();
@@ -40,7 +40,7 @@ function axis({ low, high }) {
 
 export function writersSection({ writers, explain }, scale) {
   const { writers: rows, total, next, now } = writers;
-  const none = chosen.search ? "No writer has that in its name." : "No writer has noted yet.";
+  const none = chosen.search ? "No writer has this in its name." : "No writer has noted yet.";
   return section("Writers", [h("span.soft.n", counted(total)), searchBox("Search writers")],
     table("Writers", rows.map((row) => writerRow(row, explain.lower, scale, now)), none,
       { "Noted time": scale && axis(scale) }),
@@ -118,7 +118,7 @@ function groupRow({ group, windows, behind, readers }, isOpen, lower, scale) {
     cell("Readers.num.n", readers));
 }
 
-/** Each reader of a group, its segments and how far it is behind; and the group's backlog. */
+/** A row with a group's readers, their segments and lags, and with the group's backlog. */
 function detailsRow({ group, backlog, because, readers, lags }, lower) {
   const causes = backlog && listed(because.map(({ reason, reader }) => reader ?? inWords(reason)));
   return tr(`${group}/`, cell("Readers of it.bare", { colspan: 5 },

@@ -1,11 +1,11 @@
-// Integers, times and durations: as the API writes them, and as people read them.
+// Reads and writes integers, times and durations, for the API and for people.
 
 export const HOUR = 3_600_000;
 
-/** Return the number of a BigInt, or itself beyond 2^53, where numbers have gaps. */
+/** Return a BigInt as a number if that is exact, or else unchanged. */
 export const narrowed = (big) => (Number.isSafeInteger(Number(big)) ? Number(big) : big);
 
-/** Read JSON; its objects inherit nothing, so no name means what all objects have, such as `toString`. */
+/** Parse JSON. Its objects inherit nothing, so a name such as `toString` is only found if it is in the JSON. */
 export const parsed = (json) =>
   JSON.parse(json, (_, value, context) => {
     if (value instanceof Object && !Array.isArray(value)) return Object.setPrototypeOf(value, null);
@@ -20,21 +20,21 @@ export const minus = (one, other) => narrowed(BigInt(one) - BigInt(other));
 export const least = (values) => values.reduce((one, other) => (other < one ? other : one));
 export const greatest = (values) => values.reduce((one, other) => (other > one ? other : one));
 
-/** Return where a value lies from `low`, 0, to `high`, 1. */
+/** Return the position of a value between `low` (0) and `high` (1). */
 export const share = (value, low, high) => Number(minus(value, low)) / Math.max(1, Number(minus(high, low)));
 
 export const isUnix = (time) => time >= 31_536_000_000 && time < 7_258_118_400_000;
 
-/** Return a moment in the reader's zone, without its day if that is today. */
+/** Return a moment in the user's zone. Omit the day if it is today. */
 export function localText(ms) {
-  const swedish = (date) => date.toLocaleString("sv-SE").split(" "); // which writes as ISO 8601 does
+  const swedish = (date) => date.toLocaleString("sv-SE").split(" "); // this locale writes ISO 8601
   const [day, time] = swedish(new Date(ms));
   return day === swedish(new Date())[0] ? time : `${day} ${time}`;
 }
 
 const UNITS = { d: 86_400_000, h: HOUR, m: 60_000, s: 1000, ms: 1 };
 
-/** Return a duration by its `parts` largest units, as the command line writes it: "1h 5m"; below 0 it is "0s". */
+/** Return a duration in its `parts` largest units, as the command line does: "1h 5m". Below 0, return "0s". */
 export function lasting(ms, parts = 2) {
   const units = Object.entries(UNITS).slice(0, parts === 2 && ms >= 1000 ? 4 : 5);
   const first = units.findIndex(([, size]) => ms >= size);
@@ -47,10 +47,10 @@ export function lasting(ms, parts = 2) {
   return counts.slice(first, first + parts).filter(Boolean).join(" ") || "0s";
 }
 
-/** Return how far apart two times are that are like `time`. */
+/** Return a difference between times like `time`, as a duration if they are Unix ms. */
 export const apart = (ms, time) => (isUnix(time) ? lasting(ms) : ms);
 
-/** Read "1h 30m"; returns ms, NaN if it is not a duration. */
+/** Return the ms of a duration such as "1h 30m", or NaN if it is not valid. */
 export function durationMs(text) {
   const parts = text.trim().split(/\s+/).map((part) => /^(\d+)(ms|[smhd])$/.exec(part));
   return parts.reduce((sum, part) => (part ? sum + part[1] * UNITS[part[2]] : NaN), 0);
