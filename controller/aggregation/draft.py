@@ -59,7 +59,7 @@ class Draft:
         return cls(moment, Transaction())
 
     def touch(self, stream: DraftedStream) -> set[str]:
-        """Return the writers of `stream` whose records are written; add names to this set."""
+        """Return the set of writers whose records are written. Add writers to it."""
         entry = self._touched.get(stream.id)
         if entry is None:
             entry = self._touched[stream.id] = (stream.aggregator, set())

@@ -38,7 +38,7 @@ TAKEOVERS_WATCHED = 1000
 
 
 class FencedProcess(NamedTuple):
-    """A fenced note, with the labels of two processes. Moments are in Unix ms."""
+    """The last fenced note of a writer. Processes are given by label, moments in Unix ms."""
 
     writer: str
     label: str

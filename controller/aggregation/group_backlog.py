@@ -43,10 +43,7 @@ class GroupBacklog:
 
 
 def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
-    """Return whether the group has a backlog now in any domain.
-
-    Raises `UnknownReader`.
-    """
+    """Return whether the group has a backlog now in any domain. Raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
     reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not reported:

@@ -65,7 +65,7 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
-    """Delete and return the writers whose retention after departure is over."""
+    """Delete and return the writers that departed long enough ago."""
     now = stream.service_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:

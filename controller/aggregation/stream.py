@@ -133,8 +133,8 @@ class StreamState:
     def unix_shift(self, moment: Moment) -> int:
         """Return the difference between Unix ms and the service clock.
 
-        It is kept while it is right within `CLOCKS_APART_MS`, so a moment is always shown as the
-        same time.
+        The difference is kept while it is right within `CLOCKS_APART_MS`, so a moment
+        is always shown as the same time.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:

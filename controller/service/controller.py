@@ -85,7 +85,7 @@ class Controller:
         log.info("started", streams=len(self._committer.streams))
 
     def prepare_to_stop(self) -> None:
-        """Answer the long polls and release the streams to other controllers, before `close`.
+        """Answer the long polls and release the streams. Call it before `close`.
 
         Waiting work is committed first. Later requests are forwarded to the new owners.
         """

@@ -15,13 +15,13 @@ class Limits:
 
     streams: int = 10_000
     writers: int = 1_000_000
-    """Per stream, including excluded and finished writers."""
+    """Limit for each stream. Excluded and finished writers count, too."""
     waiting_notes: int = 100_000
-    """Between two commits. The default is a second's work and tens of megabytes."""
+    """Limit between two commits. The default takes a second and tens of megabytes."""
     waiting_requests: int = 20_000
     long_polls: int = 10_000
     readers: GroupLimits = DEFAULT_LIMITS
-    """Per stream."""
+    """Limits for each stream."""
 
 
 class Overloaded(StoreUnavailable):

@@ -93,7 +93,7 @@ class Ownership:
         self._held: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
-        """Return whether a turn is due. With a local database it never is."""
+        """Return whether a turn is due. A local database needs no turns."""
         if self._store.local:
             return False
         if self._is_to_leave and not self._left:
@@ -108,7 +108,7 @@ class Ownership:
         return self._store.local or silent_ms < LEASE_MS
 
     def extend_leases(self, moment: Moment) -> None:
-        """Extend the leases. A statement sent after `moment` has succeeded."""
+        """Extend the leases, which last from `moment` on because a later statement succeeded."""
         self._silent_since = moment.steady
 
     def refresh_soon(self) -> None:

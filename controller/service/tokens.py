@@ -34,7 +34,7 @@ MOST_SPELLINGS = 10_000
 """Maximum number of cached headers. `Bearer` may be written in many ways."""
 
 LONGEST_HEADER = 256
-"""Maximum length of a header. `Bearer` and a token take 66."""
+"""Maximum length of a header. `Bearer` and a token take 66 characters."""
 
 NEVER_EXPIRES = 2**63
 
@@ -124,8 +124,8 @@ class TokenCache:
     def holder(self, authorization: bytes) -> Holder | None:
         """Return the holder of the token in an Authorization header, if it is valid.
 
-        A known header costs one lookup in a dict. Its time reveals nothing about other headers,
-        because the dict compares bytes only if their keyed hashes are equal.
+        A known header costs one lookup in a dict. The lookup's time reveals nothing about other
+        headers, because the dict compares bytes only if their keyed hashes are equal.
         """
         if len(authorization) > LONGEST_HEADER:
             return None

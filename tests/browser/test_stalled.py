@@ -152,7 +152,7 @@ def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Calls) -> 
     expect(why).to_contain_text(
         f"berlin noted {now // 1000}, which is January 1970: are these seconds?"
     )
-    expect(why).to_contain_text("lima never named a position: no cut covers what it writes")
+    expect(why).to_contain_text("lima never noted a position, so no cut covers its rows")
 
 
 def test_complete_hours_name_the_writers_that_are_missing(visit: Visit, seed: Calls) -> None:

@@ -51,7 +51,7 @@ def describe_idleness(
         yield (
             "Idle, with a process that fell silent: "
             f"{join_names(ended[:NAMES_PER_SENTENCE], len(ended))}. Start it "
-            "again: what is written there meanwhile is not waited for."
+            "again: the watermark does not wait for rows written meanwhile."
         )
 
 

@@ -64,9 +64,9 @@ class Explanation:
     """Some of the holders, the longest first."""
     holders: int
     lower_without: Mapping[str, int | None]
-    """The lower without each writer in `waiting_for`."""
+    """The lower that the stream would have without each writer in `waiting_for`."""
     by_itself: Forecast | None
-    """When and where the watermark advances if no holder notes.
+    """When the watermark advances, and how far, if no holder notes.
 
     Null if it does not advance, or only after too many exclusions.
     """
@@ -124,7 +124,7 @@ class WriterRow:
     silent_ms: int | None
     """How long a live member has not noted while a controller served."""
     is_silent: bool
-    """Whether the member has been silent for half its timeout."""
+    """Whether the member has been silent for at least half its timeout."""
     out_at: int | None
     """When the member is excluded if it stays silent and holds the watermark by then.
 
@@ -138,16 +138,16 @@ class WriterRow:
     observes: bool
     """Whether the last note came from an observer.
 
-    Unknown (false) until the member notes to this controller. So is `because` (empty).
+    Until the member notes to this controller, this is false and `because` is empty.
     """
     because: Sequence[LogFact]
     """Facts that the observer found in the log."""
     times_out_in_ms: int | None
-    """When a holder of the requested domain times out."""
+    """How long until a holder of the requested domain times out."""
     lower_without: int | None
     """The lower of that domain without this holder."""
     vouching: Mapping[str, Sequence[CountedPeriod]]
-    """The last two counted periods by domain."""
+    """By domain: the last two periods during which marks count the member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +156,10 @@ class WritersPage:
 
     now: int
     total: int
-    """Members that match."""
+    """Number of members that match."""
     writers: Sequence[WriterRow]
     states: Mapping[MemberState, int]
-    """All members by state."""
+    """Number of all members by state."""
     next: int | None
     """The next page's `start`."""
 
@@ -280,8 +280,8 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
 def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
     """Return all members, first the holders of the domain that is held longest.
 
-    If `domain` is given, only its holders come first. The members before a page are skipped in C: a
-    million in 50 ms.
+    If `domain` is given, only its holders come first. The members before a page are skipped in C,
+    which takes 50 ms for a million.
     """
     aggregator = stream.aggregator
     if domain is not None:
@@ -300,7 +300,7 @@ def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str
 
 
 def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
-    """Return live members by time, then the others. Very many are not sorted."""
+    """Return live members by time, then the others. More than `MEMBERS_SORTED` are not sorted."""
     members = stream.aggregator.domains.members
     if len(members) > MEMBERS_SORTED:
         return members

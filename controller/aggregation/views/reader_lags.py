@@ -26,7 +26,7 @@ class ReaderLag:
     rank: float
     """The reader with the greatest rank should hand over segments first.
 
-    It is the number of the reader's unfinished segments, times its `behind` as a share of the
+    The rank is the number of the reader's unfinished segments, times its `behind` as a share of the
     group's largest. An unknown `behind` counts as the largest.
     """
 

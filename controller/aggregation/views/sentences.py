@@ -67,9 +67,9 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
-    """Yield the decision, then its reasons and end, and last the result of a dry run.
+    """Yield the decision, its reasons, when it ends, and last the result of a dry run.
 
-    A sentence about `reader` comes second.
+    If `reader` is given, the sentence about it comes second.
     """
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _count_states(stream, decision)

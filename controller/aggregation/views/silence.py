@@ -51,7 +51,7 @@ def has_never_noted(member: Member) -> bool:
 
 
 def name_all(number: int) -> str:
-    """Return a word for all of several writers.
+    """Return a phrase for all of `number` writers.
 
     >>> name_all(2), name_all(3)
     ('both', 'all 3')
@@ -60,7 +60,7 @@ def name_all(number: int) -> str:
 
 
 def describe_silence(stream: StreamState) -> str:
-    """Return who is silent and since when, to follow where the stream stands."""
+    """Return who is silent and since when, as the end of a sentence about the stream."""
     census, out = stream.aggregator.domains.census.members, [*find_excluded(stream)]
     number, heard = census["excluded"], [each.heard_at for each in out if each.heard_at is not None]
     are_silent = all(map(_has_timed_out, out))
@@ -75,7 +75,7 @@ def describe_silence(stream: StreamState) -> str:
 
 
 def list_remedies(stream: StreamState, silence: Silence) -> Iterator[str]:
-    """Yield whether nothing is late, and what advances a silent stream."""
+    """Yield whether nothing is late, and which note advances a silent stream."""
     if silence != "missing" and all(map(_has_timed_out, find_excluded(stream))):
         yield NOTHING_LATE
     is_one = stream.aggregator.domains.census.members["excluded"] == 1

@@ -20,7 +20,7 @@ HINTS_SHOWN = 10
 LATELY_MS = 10 * 60_000
 """How long after its last late rows a writer is reported."""
 
-NO_POSITION = "never named a position: no cut covers what it writes."
+NO_POSITION = "never noted a position, so no cut covers its rows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Hint:
     - `late`: late rows within the last ten minutes
     """
     detail: str
-    """Follows the writer's name."""
+    """The rest of a sentence that starts with the writer's name."""
 
 
 def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:

@@ -69,7 +69,7 @@ class Roster:
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
     ) -> tuple[int, list[NotVouching]]:
-        """Return the first mark that meets the requirements, and writers that no mark can meet.
+        """Return the first mark that meets the requirements, and writers that vouch at no mark.
 
         The mark is `first` or later. `writers` must vouch. If `every`, all expected writers must
         vouch and no writer may be missing. If `known`, no writer may be missing.

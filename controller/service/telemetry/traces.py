@@ -1,6 +1,6 @@
 """OpenTelemetry spans of group commits.
 
-Notes share commits and bypass the web framework's tracing, so the commit's span is the one to read.
+Notes bypass the web framework's tracing and share commits, so the commit's span shows their time.
 Without the extra `otel`, nothing is exported.
 """
 
@@ -31,7 +31,7 @@ def is_exporter_installed() -> bool:
 
 @cache
 def is_configured() -> bool:
-    """Return whether a span exporter is configured. This must happen before the first request."""
+    """Return whether spans are exported. This must be configured before the first request."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 

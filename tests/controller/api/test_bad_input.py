@@ -338,7 +338,7 @@ async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None
         await call.note(note)
         found.append((await call.get(f"{S}/explain")).json()["hints"])
 
-    detail = "never named a position: no cut covers what it writes."
+    detail = "never noted a position, so no cut covers its rows."
     assert found == [[], [{"writer": "berlin", "hint": "no_position", "detail": detail}], []]
 
 

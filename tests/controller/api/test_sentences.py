@@ -369,7 +369,7 @@ async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_t
         "Idle, with a live process: observer-2 (segment 2, for 4m, heard 1s ago).",
         (
             "Idle, with a process that fell silent: observer-1 (segment 1, for 4m, heard 3m 50s "
-            "ago). Start it again: what is written there meanwhile is not waited for."
+            "ago). Start it again: the watermark does not wait for rows written meanwhile."
         ),
         "Excluded at present: observer-3 (removed by an operator 1s ago).",
     ]
