@@ -67,7 +67,7 @@ class Fences:
         """The number of fenced notes since the stream was loaded."""
         self._last: dict[str, FencedProcess] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
-        self._taken = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
+        self._takeovers = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
 
     def refuse(self, note: Note, held: Session, at: int) -> None:
         """Remember a fenced note. Only the latest `FENCED_SHOWN` writers are kept."""
@@ -84,21 +84,21 @@ class Fences:
 
     def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
         """Yield the names taken over repeatedly in the last minute, with explanations."""
-        taken = Counter(writer for writer, at in self._taken if now - at < FIGHT_MS)
-        for writer, times in taken.most_common():
+        counts = Counter(writer for writer, at in self._takeovers if now - at < FIGHT_MS)
+        for writer, times in counts.most_common():
             if times < FIGHT_TAKEOVERS:
                 return
             fenced = self._last.get(writer)
             is_proof = fenced is not None and now - fenced.at < FIGHT_MS
-            or_one = "" if is_proof else "its process restarts again and again, or "
+            cause = "" if is_proof else "its process restarts again and again, or "
             yield (
                 writer,
-                f"was taken over {times} times in a minute: {or_one}two processes use this name.",
+                f"was taken over {times} times in a minute: {cause}two processes use this name.",
             )
 
     def take_over(self, writer: str, at: int) -> bool:
         """Remember that a live process lost its name. Return whether to record the change."""
-        self._taken.append((writer, at))
+        self._takeovers.append((writer, at))
         if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
             return False
         self._recorded.append(at)

@@ -61,15 +61,15 @@ class Silent(NamedTuple):
 @dataclass(slots=True)
 class _Group:
     position: ReaderGroup = field(default_factory=ReaderGroup)
-    heard: dict[str, int] = field(default_factory=dict)
+    reports: dict[str, int] = field(default_factory=dict)
     """When each reader last reported (service clock)."""
     own: dict[str, bool] = field(default_factory=dict)
     """Whether each online reader reports a backlog."""
     backlog: BacklogRecord | None = None
 
     @property
-    def last_heard(self) -> int:
-        return max(self.heard.values(), default=DUE_AT_ONCE)
+    def last_report(self) -> int:
+        return max(self.reports.values(), default=DUE_AT_ONCE)
 
     @property
     def is_configured(self) -> bool:
@@ -110,7 +110,7 @@ class ReaderGroups:
         for record in records:
             group = self._groups.setdefault(record.group, _Group())
             group.position.report(record.reader, record.position)
-            group.heard[record.reader] = record.reported_at or UNDATED_REPORT
+            group.reports[record.reader] = record.reported_at or UNDATED_REPORT
             if record.backlog is not None:
                 group.own[record.reader] = record.backlog
             if not record.online:
@@ -165,7 +165,8 @@ class ReaderGroups:
         if group is None and len(self._groups) >= limits.groups and not is_admin:
             raise LimitReached("reader groups of a stream", limits.groups, REMOVE_GROUP_REMEDY)
         group = group or _Group()
-        if reader is not None and reader not in group.heard and len(group.heard) >= limits.readers:
+        known = group.reports
+        if reader is not None and reader not in known and len(known) >= limits.readers:
             remedy = (
                 "let readers report under the same names after a restart, or " + REMOVE_GROUP_REMEDY
             )
@@ -178,8 +179,8 @@ class ReaderGroups:
             raise LimitReached(
                 "segments of a reader group", SEGMENTS_PER_POSITION, REMOVE_GROUP_REMEDY
             )
-        known = sum(len(each.position.offsets) for each in self._groups.values())
-        if known + added > limits.segments:
+        total = sum(len(each.position.offsets) for each in self._groups.values())
+        if total + added > limits.segments:
             raise LimitReached(
                 "segments of a stream's reader groups", limits.segments, REMOVE_GROUP_REMEDY
             )
@@ -203,7 +204,7 @@ class ReaderGroups:
         offsets = group.position.offsets
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
-        group.heard[reader] = now
+        group.reports[reader] = now
         if own is not None:
             _remember(group, reader, own)
         self._check_at = min(self._check_at, now)
@@ -219,7 +220,7 @@ class ReaderGroups:
             raise UnknownReader(name, reader)
         group.position.offline(reader, position)
         group.own.pop(reader, None)
-        group.heard[reader] = now
+        group.reports[reader] = now
         self._draft(name, {reader}, draft)
         return group.position
 
@@ -231,16 +232,16 @@ class ReaderGroups:
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
-            undated = {each for each, heard in group.heard.items() if heard == UNDATED_REPORT}
-            group.heard.update(dict.fromkeys(undated, now))
+            undated = {each for each, at in group.reports.items() if at == UNDATED_REPORT}
+            group.reports.update(dict.fromkeys(undated, now))
             silent = {
-                each for each in group.position.readers if group.heard[each] + timeout_ms <= now
+                each for each in group.position.readers if group.reports[each] + timeout_ms <= now
             }
             for reader in silent:
                 group.position.offline(reader, {})
                 group.own.pop(reader, None)
             online = group.position.readers
-            self._check_at = min([self._check_at, *(group.heard[each] for each in online)])
+            self._check_at = min([self._check_at, *(group.reports[each] for each in online)])
             self._draft(name, undated | silent, draft)
             timed_out += [Silent(name, reader) for reader in sorted(silent)]
         return timed_out
@@ -254,7 +255,7 @@ class ReaderGroups:
             name
             for name, group in self._groups.items()
             if not (group.position.readers or group.is_configured)
-            and group.last_heard + retention_ms <= now
+            and group.last_report + retention_ms <= now
         ]
         for name in unused:
             self.remove(name, draft)
@@ -263,7 +264,7 @@ class ReaderGroups:
     def remove(self, name: str, draft: Draft) -> None:
         group = self._group(name)
         del self._groups[name]
-        draft.forget_readers((self._stream_id, name, reader) for reader in group.heard)
+        draft.forget_readers((self._stream_id, name, reader) for reader in group.reports)
         if group.backlog is not None:
             draft.forget_backlog(self._stream_id, name)
 
@@ -287,14 +288,14 @@ class ReaderGroups:
                 each,
                 each in online,
                 segments.get(each, {}),
-                group.heard[each],
+                group.reports[each],
                 group.own.get(each),
             )
             for each in kept
         )
         forgotten = [each for each in readers if each not in online and each not in segments]
         for reader in forgotten:
-            del group.heard[reader]
+            del group.reports[reader]
         draft.forget_readers((stream, name, reader) for reader in forgotten)
 
 
@@ -306,5 +307,6 @@ def _remember(group: _Group, reader: str, own: OwnBacklog) -> None:
 
 
 def _build_row(name: str, group: _Group, unix_shift: int) -> GroupRow:
-    position, reported_at = group.position, group.last_heard + unix_shift if group.heard else None
+    reported_at = group.last_report + unix_shift if group.reports else None
+    position = group.position
     return GroupRow(name, len(position.readers), len(position.offsets), reported_at)

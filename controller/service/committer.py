@@ -122,7 +122,7 @@ class Committer:
         self._intervals = Intervals(self.wake)
         self._closing = False
         self._failures = 0
-        self._away = DATABASE_UNAVAILABLE
+        self._refusal = DATABASE_UNAVAILABLE
         self._proved_at = -inf
         self._pinging: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -160,12 +160,12 @@ class Committer:
 
     def check(self) -> None:
         if not self.ready:
-            raise StoreUnavailable(self._away)
+            raise StoreUnavailable(self._refusal)
 
     def check_alive(self) -> None:
         """Raise `StoreUnavailable` if only a restart helps."""
         if self.failed:
-            raise StoreUnavailable(self._away)
+            raise StoreUnavailable(self._refusal)
 
     def wake(self) -> None:
         """Let the task look for due work, and count the time as served."""
@@ -281,7 +281,7 @@ class Committer:
         The pause grows with each failure, even if only writes fail. If no other process can have
         changed the service clocks, they continue from `service_ms`.
         """
-        self.ready, self._away, self._proved_at = False, DATABASE_UNAVAILABLE, -inf
+        self.ready, self._refusal, self._proved_at = False, DATABASE_UNAVAILABLE, -inf
         self.ownership.remember(self.streams)
         self._refuse_waiting(StoreUnavailable(DATABASE_UNAVAILABLE))
         known: dict[int, int] = {}
@@ -298,7 +298,7 @@ class Committer:
             except StoreLost:
                 raise  # only a restart helps, so the task ends
             except Exception as away:  # noqa: BLE001 - nothing works without this task
-                self._away = (
+                self._refusal = (
                     str(away) if isinstance(away, StoreUnavailable) else DATABASE_UNAVAILABLE
                 )
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
@@ -317,10 +317,10 @@ class Committer:
             return
         self.ready, self.failed = False, True
         if isinstance(fault, StoreLost):
-            self._away = str(fault)
+            self._refusal = str(fault)
             log.critical("store_lost", error=str(fault))
         else:
-            self._away = CONTROLLER_FAILED
+            self._refusal = CONTROLLER_FAILED
             log.critical("committer_failed", exc_info=fault)
         failed = StoreUnavailable("the controller failed; try again")
         _refuse(self._running, failed)

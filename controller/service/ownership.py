@@ -87,29 +87,29 @@ class Ownership:
         self._notifier = notifier
         self._in_thread = in_thread
         self._changed = asyncio.Event()
-        self._turned_at = self._silent_since = 0
-        self._some_are_free = self._is_urgent = True
-        self._is_to_leave = self._left = False
-        self._held: dict[str, dict[str, Mark]] = {}
+        self._turned_at = self._extended_at = 0
+        self._has_free_buckets = self._is_urgent = True
+        self._is_leaving = self._has_left = False
+        self._last_marks: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
         """Return whether a turn is due. A local database needs no turns."""
         if self._store.local:
             return False
-        if self._is_to_leave and not self._left:
+        if self._is_leaving and not self._has_left:
             return True
-        every = HURRY_MS if self._is_urgent or self._some_are_free else TURN_MS
+        every = HURRY_MS if self._is_urgent or self._has_free_buckets else TURN_MS
         return now.steady - self._turned_at >= every
 
     @property
     def is_sure(self) -> bool:
         """Whether the leases still last."""
-        silent_ms = self._clocks.steady_ms() - self._silent_since
+        silent_ms = self._clocks.steady_ms() - self._extended_at
         return self._store.local or silent_ms < LEASE_MS
 
     def extend_leases(self, moment: Moment) -> None:
         """Extend the leases, which last from `moment` on because a later statement succeeded."""
-        self._silent_since = moment.steady
+        self._extended_at = moment.steady
 
     def refresh_soon(self) -> None:
         self._is_urgent = True
@@ -118,16 +118,16 @@ class Ownership:
         """Remember the last marks of streams that leave memory."""
         for stream in streams:
             lasts = {domain: history.last for domain, history in stream.histories.items()}
-            self._held[stream.id] = {d: _drop_cut(mark) for d, mark in lasts.items() if mark}
+            self._last_marks[stream.id] = {d: _drop_cut(mark) for d, mark in lasts.items() if mark}
 
     def leave(self) -> None:
         """Release all buckets at the next turn, which is due now."""
-        self._is_to_leave = True
+        self._is_leaving = True
 
     @property
     def is_last(self) -> bool:
         """Whether this controller has left and no other is alive."""
-        return self._left and self.leases.replicas == 0
+        return self._has_left and self.leases.replicas == 0
 
     def owner_url(self, name: str) -> str | None:
         """Return the URL of the other controller that owns the stream, if known."""
@@ -152,14 +152,14 @@ class Ownership:
         if owned.clocks and not self._store.local:
             clocks = owned.clocks_at(begun)
             await self._in_thread(self._store.commit, Transaction(clocks))
-        if self._is_to_leave and not self._left:
+        if self._is_leaving and not self._has_left:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)
-            self._left = True
+            self._has_left = True
         leases = await self._in_thread(self._store.heartbeat)
         self.extend_leases(begun)
         owned.buckets = leases.buckets
-        todo = Share() if self._left else find_share(leases, self._clocks.chance)
+        todo = Share() if self._has_left else find_share(leases, self._clocks.chance)
         mine = leases.mine - todo.release
         self._drop_outside(owned, mine)
         if todo.release:
@@ -207,7 +207,7 @@ class Ownership:
         readers already know.
         """
         at, changes = self._clocks.read().wall, []
-        known = [(each, self._held.get(each.id, {})) for each in streams]
+        known = [(each, self._last_marks.get(each.id, {})) for each in streams]
         for stream, lasts in known:
             for domain, last in lasts.items():
                 held, found = last.seq, self._last_kept(stream, domain, last)
@@ -220,7 +220,7 @@ class Ownership:
         if changes:
             await self._in_thread(self._store.commit, Transaction(changes=changes))
         for stream, _ in known:
-            self._held.pop(stream.id, None)
+            self._last_marks.pop(stream.id, None)
 
     @staticmethod
     def _last_kept(stream: StreamState, domain: str, held: Mark) -> int:
@@ -233,7 +233,7 @@ class Ownership:
 
     def _set(self, leases: Leases) -> None:
         if leases != self.leases:
-            self.leases, self._some_are_free = leases, bool(leases.free)
+            self.leases, self._has_free_buckets = leases, bool(leases.free)
             self._changed.set()
             self._changed = asyncio.Event()
 

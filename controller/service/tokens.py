@@ -75,8 +75,8 @@ def parse_credential(authorization: bytes) -> Credential | None:
     >>> parse_credential(b"Bearer nt_0123456789ab_" + 43 * b"s").token_id
     '0123456789ab'
     """
-    shown = BEARER_PATTERN.fullmatch(authorization)
-    parts = TOKEN_PATTERN.fullmatch(shown[1]) if shown else None
+    bearer = BEARER_PATTERN.fullmatch(authorization)
+    parts = TOKEN_PATTERN.fullmatch(bearer[1]) if bearer else None
     return Credential(parts[1].decode(), sha256(parts[2]).hexdigest()) if parts else None
 
 
@@ -170,13 +170,13 @@ class TokenCache:
 
     @staticmethod
     def _holder(known: KnownTokens, authorization: bytes) -> Holder | None:
-        shown = parse_credential(authorization)
-        if shown is None:
+        sent = parse_credential(authorization)
+        if sent is None:
             return None
-        record = known.records.get(shown.token_id)
+        record = known.records.get(sent.token_id)
         # a comparison in constant time does not reveal a partial match
-        fits = hmac.compare_digest(shown.digest, record.digest if record else UNKNOWN_DIGEST)
-        if not fits or record is None or record.revoked_at is not None:
+        matches = hmac.compare_digest(sent.digest, record.digest if record else UNKNOWN_DIGEST)
+        if not matches or record is None or record.revoked_at is not None:
             return None
         until_ms = NEVER_EXPIRES if record.expires_at is None else record.expires_at
         label = format_line(record.label, LABEL_LENGTH)

@@ -38,12 +38,12 @@ def describe_idleness(
         yield f"Live, but without new rows: {names}."
     idle = [each for each in members if each.counted_as == "idle" and each.noted_at > each.since]
     live = [
-        _describe_idle_writer(stream, each, now) for each in idle if _is_heard(stream, each, now)
+        _describe_idle_writer(stream, each, now) for each in idle if _is_alive(stream, each, now)
     ]
     ended = [
         _describe_idle_writer(stream, each, now)
         for each in idle
-        if not _is_heard(stream, each, now)
+        if not _is_alive(stream, each, now)
     ]
     if live:
         yield f"Idle, with a live process: {join_names(live[:NAMES_PER_SENTENCE], len(live))}."
@@ -67,7 +67,7 @@ def _describe_quiet_segments(
     Other writers choose segments by the keys of their records, so these are not reported.
     """
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
-    live = (each for each in members if each.counted_as == "live" and _is_heard(stream, each, now))
+    live = (each for each in members if each.counted_as == "live" and _is_alive(stream, each, now))
     pairs = ((each, segment) for each in live if each.observes for segment in each.position)
     for member, segment in islice(pairs, IDLE_EXAMINED):
         since = history.moved_at(segment)
@@ -91,6 +91,6 @@ def _describe_heard(member: Member, now: Moment) -> str:
     return f"heard {format_seconds(now.wall - (member.heard_at or now.wall))} ago"
 
 
-def _is_heard(stream: StreamState, member: Member, now: Moment) -> bool:
+def _is_alive(stream: StreamState, member: Member, now: Moment) -> bool:
     timeout_ms = member.terms.timeout_ms or stream.settings.writer_timeout_ms
     return stream.service_ms(now) - member.noted_at < timeout_ms
