@@ -14,7 +14,7 @@ from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """The lag in a domain, or the report of a reader."""
+    """The cause of a backlog: the lag in a domain, or the report of a reader (`reported`)."""
 
     reason: Reason
     domain: str | None = None

@@ -36,34 +36,34 @@ SLICE_S = 0.002
 
 
 class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """The movement of the watermark: one point for each slot with a mark.
+    """The movement of the watermark, with one point for each slot that has a mark.
 
-    Moments are in Unix ms.
+    - `first_at`: when the first kept mark was written (Unix ms, as are all moments).
+    - `before`: the lower of the last mark written before `from`.
     """
 
     now: int
     start: int
     end: int
     first_at: int | None
-    """When the first kept mark was written."""
     before: int | None
-    """The lower of the last mark written before `from`."""
     points: Sequence[Point]
 
 
 class OverviewPage(msgspec.Struct):
-    """A page of the streams that match."""
+    """A page of the streams that match. `total` is their number.
+
+    - `unanswered`: the number of streams of other controllers.
+    - `conditions`: the number of other streams by condition. A stream is `held` (for ten seconds or
+      more), `unmarked` (without a mark yet), `advancing`, `quiet` or `sealed`. If it is silent, it
+      has the `silence` of its row.
+    - `next`: the `start` of the next page.
+    """
 
     now: int
     total: int
     unanswered: int
-    """Streams of other controllers."""
     conditions: Mapping[str, int]
-    """This controller's streams by condition.
-
-    A stream is `held` (for ten seconds or more), `unmarked` (without a mark yet), `advancing`,
-    `quiet` or `sealed`. If silent, it has the `silence` of its row.
-    """
     streams: Sequence[StreamRow]
     next: int | None
 

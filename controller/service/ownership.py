@@ -3,9 +3,9 @@
 The controller takes a turn once a second, or sooner while a bucket is free or an owner does not
 answer. In a turn, it:
 
-- stores the service clocks of its buckets,
-- reads the owners of all buckets,
-- releases the buckets beyond its share,
+- stores the service clocks of its buckets;
+- reads the owners of all buckets;
+- releases the buckets beyond its share;
 - acquires free buckets up to its share, and loads their streams.
 
 Turns are taken between commits, so the next owner of a bucket loads everything that was

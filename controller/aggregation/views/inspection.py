@@ -53,7 +53,19 @@ EXCLUDED_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The current decision of a domain and its reasons. Moments are in Unix ms."""
+    """The current decision of a domain and its reasons.
+
+    - `waiting_for`: some of the holders, the longest first. `holders` is the number of all.
+    - `lower_without`: the lower that the stream would have without each writer in `waiting_for`.
+    - `by_itself`: when (Unix ms) and how far the watermark advances if no holder notes. Null if it
+      does not advance, or if too many writers would be excluded first.
+    - `would`: the result of the dry run.
+    - `hints`: up to ten writers whose notes look wrong.
+    - `silence`: the consequence of the stream's silence, null if the stream is not silent.
+    - `vouched`: who vouches for the lower, null if there are too many members to examine.
+    - `reader`: the marks and segments that a reader at the requested position waits for.
+    - `sentences`: the explanation in words. The decision comes first, the dry run last.
+    """
 
     now: int
     decision: DecisionName
@@ -61,32 +73,23 @@ class Explanation:
     written_at: int | None
     next_lower: int | None
     waiting_for: Sequence[Waiting]
-    """Some of the holders, the longest first."""
     holders: int
     lower_without: Mapping[str, int | None]
-    """The lower that the stream would have without each writer in `waiting_for`."""
     by_itself: Forecast | None
-    """When the watermark advances, and how far, if no holder notes.
-
-    Null if it does not advance, or only after too many exclusions.
-    """
     would: Would | None
     hints: Sequence[Hint]
     silence: Silence | None
     vouched: VouchedBy | None
-    """Who vouches for the lower, null if there are too many members to examine."""
     reader: ReaderPlace | None
-    """The marks and segments that a reader at the requested position waits for."""
     sentences: Sequence[str]
-    """The decision first, the result of the dry run last."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedPeriod:
     """A period during which a domain's marks count a writer.
 
-    Marks from `from_seq` on contain all its rows below `until`. While the period lasts, `until` is
-    null, and each mark contains the rows below its own lower.
+    Marks from `from_seq` on contain all rows of the writer below `until`. While the period lasts,
+    `until` is null, and each mark contains the rows below its own lower.
     """
 
     from_seq: int
@@ -97,71 +100,66 @@ class CountedPeriod:
 class WriterRow:
     """A member. All moments are in Unix ms.
 
-    Moments on the service clock are converted when shown, so time without a controller does not
-    count. The moments in `noted_at` and `excluded`, and `holding_since` of expected writers, do not
-    change.
+    - `noted_at`: when the member last noted. If it never noted (`is_expected`), since when it is
+      expected.
+    - `timeout_ms`, `domains`: the member's own declarations.
+    - `held_until`: until when an operator suspends the timeout. `held_by` is the operator, and
+      `held_for` the reason.
+    - `silent_ms`: how long a live member has not noted while a controller served. `is_silent` is
+      true from half its timeout on.
+    - `out_at`: when the member is excluded if it stays silent and holds the watermark by then. Null
+      if it is ahead and no other member noted a later time.
+    - `session`: the process that has the member's name.
+    - `held`: why the member is alive but does not note.
+    - `observes`: whether the last note came from an observer. `because` lists its findings in the
+      log. They are false and empty until the member notes to its present controller.
+    - `times_out_in_ms`: how long until a holder of the requested domain times out.
+    - `lower_without`: the lower of that domain without this holder.
+    - `vouching`: by domain, the last two periods during which marks count the member.
     """
 
+    # moments on the service clock are converted when shown, so time without a controller does not
+    # count; the moments in `noted_at` and `excluded` do not change
     writer: str
     state: MemberState
     times: Mapping[str, int]
     position: Mapping[int, int]
     noted_at: int
-    """When the member last noted, or became expected if it never noted."""
     is_expected: bool
-    """Whether the member is expected and never noted."""
     holding_since: int | None
     excluded: ExcludedSince | None
     timeout_ms: int | None
-    """The member's own timeout."""
     domains: Sequence[str] | None
-    """The domains that the member declared."""
     held_until: int | None
-    """Until when an operator suspends the timeout."""
     held_by: str | None
     held_for: str | None
-    """The operator's reason."""
     silent_ms: int | None
-    """How long a live member has not noted while a controller served."""
     is_silent: bool
-    """Whether the member has been silent for at least half its timeout."""
     out_at: int | None
-    """When the member is excluded if it stays silent and holds the watermark by then.
-
-    Null if it is ahead and no other member noted a later time.
-    """
     late: Mapping[str, LateRows]
     session: HeldName | None
-    """The process that has the member's name."""
     held: str | None
-    """Why the member is alive but does not note."""
     observes: bool
-    """Whether the last note came from an observer.
-
-    Until the member notes to this controller, this is false and `because` is empty.
-    """
     because: Sequence[LogFact]
-    """Facts that the observer found in the log."""
     times_out_in_ms: int | None
-    """How long until a holder of the requested domain times out."""
     lower_without: int | None
-    """The lower of that domain without this holder."""
     vouching: Mapping[str, Sequence[CountedPeriod]]
-    """By domain: the last two periods during which marks count the member."""
 
 
 @dataclass(frozen=True, slots=True)
 class WritersPage:
-    """A page of members."""
+    """A page of members. Holders come first, the longest before the others, then members by time.
+
+    - `total`: the number of members that match.
+    - `states`: the number of all members by state.
+    - `next`: the `start` of the next page.
+    """
 
     now: int
     total: int
-    """Number of members that match."""
     writers: Sequence[WriterRow]
     states: Mapping[MemberState, int]
-    """Number of all members by state."""
     next: int | None
-    """The next page's `start`."""
 
 
 class WriterQuery(NamedTuple):

@@ -33,7 +33,14 @@ LAG_EVERY_MS = 2 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class DomainRow:
-    """A domain. Values that only the owner knows are null if the owner was not asked."""
+    """A domain: its last mark, the decision, and its longest holder.
+
+    - `held_by`: the longest holder.
+    - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
+      first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
+
+    Values that only the stream's owner knows are null if the owner was not asked.
+    """
 
     domain: str
     lower: int | None
@@ -42,14 +49,9 @@ class DomainRow:
     decision: DecisionName | None
     holders: int | None
     held_by: str | None
-    """The longest holder."""
     held_for_ms: int | None
     times_out_in_ms: int | None
     lag: tuple[int | None, ...]
-    """The watermark's lag behind the wall clock at 30 moments of the last hour, the last one now.
-
-    Null before the first mark, and if the lower is not in Unix ms.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,14 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream."""
+    """A stream. If the owner has not `answered`, the row comes from the database.
+
+    `silence` is the consequence of the stream's silence, null if the stream is not silent.
+    """
 
     name: str
     id: str
     answered: bool
-    """Whether the row comes from the owner, not from the database."""
     writers: Members | None
     domains: tuple[DomainRow, ...]
     silence: Silence | None = None

@@ -19,16 +19,17 @@ SEGMENTS_READ = 50_000
 
 @dataclass(frozen=True, slots=True)
 class ReaderLag:
-    """How far a reader of a group is behind the last mark."""
+    """How far a reader of a group is behind the last mark.
+
+    - `behind`: its largest lag, null if a segment is before all marks.
+    - `rank`: the number of its unfinished segments, times its `behind` as a share of the group's
+      largest. An unknown `behind` counts as the largest.
+
+    The reader with the greatest rank should hand over segments first.
+    """
 
     behind: int | None
-    """Its largest lag, or `None` if a segment is before all marks."""
     rank: float
-    """The reader with the greatest rank should hand over segments first.
-
-    The rank is the number of the reader's unfinished segments, times its `behind` as a share of the
-    group's largest. An unknown `behind` counts as the largest.
-    """
 
 
 class GroupReading(NamedTuple):

@@ -16,22 +16,24 @@ SEGMENT_WRITERS = 10
 
 @dataclass(frozen=True, slots=True)
 class SegmentRow:
-    """A segment, with offsets and lowers of its first and last marks."""
+    """A segment, with the offsets and lowers of its first and last marks.
+
+    - `state`: a segment is `truncated` if it is sealed and the first kept mark covers all its rows.
+    - `last_offset`: the final offset if the segment or the stream is sealed.
+    - `writers`: up to 10 members whose positions contain the segment. `writers_total` is the number
+      of all, among the first 10,000 members.
+    """
 
     segment: int
     state: Literal["open", "sealed", "truncated"]
-    """`truncated`: sealed, and the first kept mark covers all its rows."""
     predecessors: Sequence[int]
     successors: Sequence[int]
     first_offset: int | None
     last_offset: int | None
-    """The final offset if the segment or the stream is sealed."""
     first_lower: int | None
     last_lower: int | None
     writers: Sequence[str]
-    """Up to 10 members whose positions contain the segment."""
     writers_total: int
-    """All such members, among the first 10,000."""
 
 
 class Segments:

@@ -25,20 +25,18 @@ NO_POSITION = "never noted a position, so no cut covers its rows."
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A writer whose notes look wrong."""
+    """A writer whose notes look wrong. `detail` continues a sentence that starts with its name.
+
+    - `taken_over`: its name was taken over at least three times in the last minute.
+    - `fenced`: two processes noted under its name within the hour.
+    - `seconds`: its time is probably in seconds.
+    - `no_position`: it noted times but no position, unlike other writers.
+    - `late`: it wrote rows below the watermark within the last ten minutes.
+    """
 
     writer: str
     hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
-    """The kind of problem.
-
-    - `taken_over`: three or more takeovers of its name in the last minute
-    - `fenced`: two processes noted under its name within the hour
-    - `seconds`: its time is probably in seconds
-    - `no_position`: it noted times but no position, unlike other writers
-    - `late`: late rows within the last ten minutes
-    """
     detail: str
-    """The rest of a sentence that starts with the writer's name."""
 
 
 def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
