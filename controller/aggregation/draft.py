@@ -74,7 +74,7 @@ class Draft:
         self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(forgotten)]
 
     def report(self, readers: Iterable[ReaderRecord]) -> None:
-        self._readers.update((_key(reader), reader) for reader in readers)
+        self._readers.update((_build_key(reader), reader) for reader in readers)
 
     def forget_readers(self, readers: Iterable[ReaderKey]) -> None:
         self._readers.update(dict.fromkeys(readers))
@@ -130,5 +130,5 @@ class Draft:
         return self.batch == Transaction(clocks=self.batch.clocks)
 
 
-def _key(reader: ReaderRecord) -> ReaderKey:
+def _build_key(reader: ReaderRecord) -> ReaderKey:
     return reader.stream_id, reader.group, reader.reader

@@ -95,7 +95,7 @@ class ReaderGroups:
         return iter(self._groups)
 
     def __getitem__(self, name: str) -> ReaderGroup:
-        return self._group(name).position
+        return self._find(name).position
 
     def restore(
         self, records: Iterable[ReaderRecord], backlogs: Iterable[BacklogRecord] = ()
@@ -134,17 +134,17 @@ class ReaderGroups:
         return [_build_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
     def backlog(self, name: str) -> BacklogRecord | None:
-        return self._group(name).backlog
+        return self._find(name).backlog
 
     def behind(self, name: str) -> list[str]:
         """Return the online readers that report a backlog."""
-        return sorted(reader for reader, backlog in self._group(name).own.items() if backlog)
+        return sorted(reader for reader, backlog in self._find(name).own.items() if backlog)
 
     def ensure(self, name: str) -> BacklogRecord | None:
         return self._groups.setdefault(name, _Group()).backlog
 
     def keep_backlog(self, record: BacklogRecord, draft: Draft) -> None:
-        self._group(record.group).backlog = record
+        self._find(record.group).backlog = record
         draft.keep_backlog(record)
 
     def check_room(
@@ -206,22 +206,22 @@ class ReaderGroups:
         group.position.report(reader, position)
         group.reports[reader] = now
         if own is not None:
-            _remember(group, reader, own)
+            _set_own_backlog(group, reader, own)
         self._check_at = min(self._check_at, now)
-        self._draft(name, owners | {reader}, draft)
+        self._write_readers(name, owners | {reader}, draft)
         return group.position
 
     def offline(
         self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
     ) -> ReaderGroup:
         """Take a reader offline and set its segments back to `position`."""
-        group = self._group(name)
+        group = self._find(name)
         if reader not in group.position.readers:
             raise UnknownReader(name, reader)
         group.position.offline(reader, position)
         group.own.pop(reader, None)
         group.reports[reader] = now
-        self._draft(name, {reader}, draft)
+        self._write_readers(name, {reader}, draft)
         return group.position
 
     def is_silence_over(self, timeout_ms: int, now: int) -> bool:
@@ -242,7 +242,7 @@ class ReaderGroups:
                 group.own.pop(reader, None)
             online = group.position.readers
             self._check_at = min([self._check_at, *(group.reports[each] for each in online)])
-            self._draft(name, undated | silent, draft)
+            self._write_readers(name, undated | silent, draft)
             timed_out += [Silent(name, reader) for reader in sorted(silent)]
         return timed_out
 
@@ -262,19 +262,19 @@ class ReaderGroups:
         return unused
 
     def remove(self, name: str, draft: Draft) -> None:
-        group = self._group(name)
+        group = self._find(name)
         del self._groups[name]
         draft.forget_readers((self._stream_id, name, reader) for reader in group.reports)
         if group.backlog is not None:
             draft.forget_backlog(self._stream_id, name)
 
-    def _group(self, name: str) -> _Group:
+    def _find(self, name: str) -> _Group:
         try:
             return self._groups[name]
         except KeyError:
             raise UnknownReader(name) from None
 
-    def _draft(self, name: str, readers: Collection[str], draft: Draft) -> None:
+    def _write_readers(self, name: str, readers: Collection[str], draft: Draft) -> None:
         """Write the readers' records. Delete offline readers without segments."""
         if not readers:
             return
@@ -299,7 +299,7 @@ class ReaderGroups:
         draft.forget_readers((stream, name, reader) for reader in forgotten)
 
 
-def _remember(group: _Group, reader: str, own: OwnBacklog) -> None:
+def _set_own_backlog(group: _Group, reader: str, own: OwnBacklog) -> None:
     if own.backlog is None:
         group.own.pop(reader, None)
     else:

@@ -190,7 +190,7 @@ class StreamState:
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
         )
         note, now = self.aggregator.note, self.begin(draft)
-        largest = self._largest_time(draft.moment)
+        largest = self._find_largest_time(draft.moment)
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touch(self), []
         takeovers = Takeovers(self.aggregator)
@@ -314,7 +314,7 @@ class StreamState:
     def _is_full_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
 
-    def _largest_time(self, moment: Moment) -> int:
+    def _find_largest_time(self, moment: Moment) -> int:
         ahead = self.settings.max_time_ahead_ms
         return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
 

@@ -308,9 +308,9 @@ class Committer:
                 return
 
     def _handle_end(self, task: asyncio.Task[None]) -> None:
-        """Take no more work if the task failed, by a bug: the process must be restarted.
+        """Stop taking work if the task failed, so the process must be restarted.
 
-        It is not `ready` and renews no lease, so other controllers take over its streams.
+        The controller renews no leases, so other controllers take over its streams.
         """
         fault = None if task.cancelled() else task.exception()
         if fault is None:

@@ -140,7 +140,7 @@ class Views:
         name, so each controller returns the same order. Raises `StoreUnavailable`.
         """
         streams, now = self._streams(), self._clocks.read()
-        others = await self._names_of_others(streams, is_shown)
+        others = await self._list_unowned(streams, is_shown)
         ranks, conditions = [rank_by_name(name) for name in others], Counter[str]()
         owned: dict[str, StreamState] = {}
         async for stream in iterate_in_slices([*streams]):
@@ -163,7 +163,7 @@ class Views:
         shown = [rows[name] for name in names if name in rows]  # a stream may have been removed
         return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, next_start)
 
-    async def _names_of_others(
+    async def _list_unowned(
         self, streams: OwnedStreams, is_shown: Callable[[str], bool]
     ) -> list[str]:
         if len(streams.clocks) == streams.buckets:

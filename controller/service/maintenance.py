@@ -39,26 +39,26 @@ async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
         now = clocks.read()
         committer.wake()
         if any(stream.is_silence_over(now) for stream in committer.streams):
-            await _try(committer, exclude_silent_writers)
+            await _submit(committer, exclude_silent_writers)
         if any(_has_silent_readers(stream, now) for stream in committer.streams):
-            await _try(committer, take_silent_readers_offline)
+            await _submit(committer, take_silent_readers_offline)
         # in a shared database, each turn stores the clocks
         if store.local and now.steady - kept_at >= KEEP_CLOCK_EVERY_MS:
             kept_at = now.steady
-            await _try(committer, keep_clock)
+            await _submit(committer, keep_clock)
         if now.steady - forgot_at >= FORGET_EVERY_MS:
             forgot_at = now.steady
             is_more = True
-            await _try(committer, retention.forget_old_marks)
-            await _try(committer, forget_unused_groups)
+            await _submit(committer, retention.forget_old_marks)
+            await _submit(committer, forget_unused_groups)
         if is_more:
-            is_more = await _try(committer, forget_departed)
+            is_more = await _submit(committer, forget_departed)
         if now.steady - records_forgot_at >= FORGET_RECORDS_EVERY_MS:
             records_forgot_at = now.steady
-            await _try(committer, retention.forget_old_records)
+            await _submit(committer, retention.forget_old_records)
 
 
-async def _try(committer: Committer, work: Work) -> bool:
+async def _submit(committer: Committer, work: Work) -> bool:
     with contextlib.suppress(StoreUnavailable, NotedTimeError):  # the next tick tries again
         return bool(await committer.submit(work))
     return False

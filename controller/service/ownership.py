@@ -167,7 +167,7 @@ class Ownership:
         if todo.acquire:
             mine |= await self._in_thread(self._store.acquire, todo.acquire)
         loaded = await self._load(owned, mine - owned.clocks.keys(), known or {})
-        self._set(Leases(leases.buckets, mine, leases.others, leases.replicas))
+        self._set_leases(Leases(leases.buckets, mine, leases.others, leases.replicas))
         return loaded
 
     def _drop_outside(self, owned: OwnedStreams, mine: frozenset[int]) -> None:
@@ -210,7 +210,7 @@ class Ownership:
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]
         for stream, lasts in known:
             for domain, last in lasts.items():
-                held, found = last.seq, self._last_kept(stream, domain, last)
+                held, found = last.seq, self._find_last_kept(stream, domain, last)
                 if found < held:
                     stream.lost_marks += held - found
                     was, now = ({"domain": domain, "seq": seq} for seq in (held, found))
@@ -223,7 +223,7 @@ class Ownership:
             self._last_marks.pop(stream.id, None)
 
     @staticmethod
-    def _last_kept(stream: StreamState, domain: str, held: Mark) -> int:
+    def _find_last_kept(stream: StreamState, domain: str, held: Mark) -> int:
         """Return the last seq, up to `held`, whose mark may still be in the database."""
         history = stream.histories.get(domain, MarkHistory())  # the domain may be lost, too
         if history.last_seq < held.seq:
@@ -231,7 +231,7 @@ class Ownership:
         is_kept = held.seq >= history.first_seq
         return held.seq - (is_kept and _drop_cut(history.mark(held.seq)) != held)
 
-    def _set(self, leases: Leases) -> None:
+    def _set_leases(self, leases: Leases) -> None:
         if leases != self.leases:
             self.leases, self._has_free_buckets = leases, bool(leases.free)
             self._changed.set()

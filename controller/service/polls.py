@@ -112,7 +112,7 @@ class LongPollNotifier:
 
     def _end(self, at: int) -> None:
         for woken in self._endings.pop(at):
-            _answer(woken, came=False)
+            _resolve(woken, came=False)
 
     def _wake(self, polls: Iterable[_Poll]) -> None:
         is_waking = bool(self._due)
@@ -123,7 +123,7 @@ class LongPollNotifier:
     def _wake_some(self) -> None:
         for _ in range(min(WOKEN_AT_A_TIME, len(self._due))):
             *_, woken = self._due.popleft()
-            _answer(woken, came=True)
+            _resolve(woken, came=True)
         if self._due:
             asyncio.get_running_loop().call_soon(self._wake_some)
 
@@ -277,6 +277,6 @@ def _build_awaited(
     return AwaitedMark(stream.id, stream.settings.domain_or_default(domain), field, least)
 
 
-def _answer(woken: asyncio.Future[bool], *, came: bool) -> None:
+def _resolve(woken: asyncio.Future[bool], *, came: bool) -> None:
     if not woken.done():
         woken.set_result(came)

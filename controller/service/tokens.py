@@ -132,7 +132,7 @@ class TokenCache:
         known = self._known
         holder = known.holders.get(authorization)
         if holder is None:
-            holder = self._holder(known, authorization)
+            holder = self._find_holder(known, authorization)
         if holder is None or self._wall_ms() >= holder.until_ms:
             return None
         return holder
@@ -169,7 +169,7 @@ class TokenCache:
                 self._failing = True
 
     @staticmethod
-    def _holder(known: KnownTokens, authorization: bytes) -> Holder | None:
+    def _find_holder(known: KnownTokens, authorization: bytes) -> Holder | None:
         sent = parse_credential(authorization)
         if sent is None:
             return None

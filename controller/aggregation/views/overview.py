@@ -88,7 +88,7 @@ def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Con
     held_ms = service_ms - min(began, default=service_ms)
     name, silence = stream.record.name, classify_silence(stream, now.wall)
     number = stream.aggregator.domains.census.members["excluded"]
-    rank = rank_by_name(name) if sort == "name" else _rank(name, held_ms, silence, number)
+    rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
     condition: Condition = "quiet"
     if stream.final_cut is not None:
         condition = "sealed"
@@ -105,7 +105,7 @@ def rank_by_name(name: str) -> Rank:
     return False, 0, 0, name
 
 
-def _rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
+def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
     """Put streams with missing writers first, and streams that ended last."""
     group = 2 if silence == "ended" else 0 if excluded else 1
     return silence != "missing", -(held_ms // STEP_MS), group, name

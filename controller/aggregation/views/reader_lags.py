@@ -79,7 +79,7 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0
     return {
-        reader: ReaderLag(each, len(left[reader]) * _share(each, largest))
+        reader: ReaderLag(each, len(left[reader]) * _find_share(each, largest))
         for reader, each in own.items()
     }
 
@@ -101,7 +101,7 @@ def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
     return GroupReadings(shown, not_shown)
 
 
-def _share(own: int | None, largest: int) -> float:
+def _find_share(own: int | None, largest: int) -> float:
     if own is None:
         return 1.0
     return own / largest if largest else 0.0
