@@ -1,4 +1,4 @@
-"""How far a query has read and written, from what its checkpoint has committed."""
+"""How far a query has read and written, from the batches that its checkpoint has committed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
 
 
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
-    """Return the offsets of the last batch that a query has committed, of the topic or file log.
+    """Return the offsets that a query's last committed batch has read of a topic or file log.
 
-    The query need not be ours. If several sources of it read the topic, the least counts. If it
-    keeps state, nothing is known above the watermark of that batch: rows above it wait in the
-    state. Raises `NothingKnown` while no batch is committed, and `Rejected` if it reads something
-    else or is no checkpoint.
+    If several sources of the query read the topic, the least offset counts. If the query keeps
+    state, rows above the watermark of that batch may still be in the state, so only rows below
+    the watermark count.
+
+    Raises `NothingKnown` if no batch is committed. Raises `Rejected` if the query does not read
+    the topic, or if `checkpoint` is not a checkpoint.
     """
     files = open_checkpoint(checkpoint)
     batches = [int(name) for name in files.list_names("commits") if name.isdigit()]
@@ -34,8 +36,8 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
         raise Rejected(f"{checkpoint} has no offset log of Spark: {error!r}") from error
     if not found:
         raise Rejected(
-            f"no source of the query of {checkpoint} reads {topic!r}: name its topic by --topic, "
-            "and the stream that is of it"
+            f"no source of the query of {checkpoint} reads {topic!r}: pass --topic with the topic "
+            "that the query reads, and the stream of that topic"
         )
     position = {each: min(p.get(each, 0) for p in found) for each in set().union(*found)}
     by = f"batch {last} of the query of {checkpoint}"
@@ -44,14 +46,13 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     if planned.watermark_ms is None:
         raise NothingKnown(f"the query of {checkpoint} keeps state, and has no watermark yet")
     remark = (
-        f"the query keeps state: at most its watermark {format_time(planned.watermark_ms)} counts, "
-        "and rows that this dropped are not in its sink"
+        f"the query keeps state: only rows below its watermark {format_time(planned.watermark_ms)} "
+        "count, and rows that the watermark dropped are not in its sink"
     )
     return ReadOffsets(position, by, at_most=planned.watermark_ms, remarks=(remark,))
 
 
 def _find_positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:
-    """Yield how far each source of the topic, or of the file log of that name, has read it."""
     for offset in offsets:
         if not isinstance(offset, dict):
             continue

@@ -1,4 +1,4 @@
-"""Where a checkpoint is, and how its files are read there: on a disk or in an object store."""
+"""The location of a checkpoint, and its files on a disk or in an object store."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from noted_time.extras import build_import_error
 DISK_SCHEMES = ("", "file", "dbfs")
 HADOOP_SCHEMES = ("hdfs", "viewfs")
 AWS_CREDENTIALS = (
-    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is another's"
+    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is not Amazon's"
 )
 AZURE_CREDENTIALS = (
-    "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID and what goes with it"
+    "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID with its credentials"
 )
 GOOGLE_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT"
 STORE_CREDENTIALS = {
@@ -31,20 +31,23 @@ STORE_CREDENTIALS = {
     "abfss": AZURE_CREDENTIALS,
     "gs": GOOGLE_CREDENTIALS,
 }
-"""The schemes of object stores, and what opens them if the machine has no identity that does."""
+"""The environment variables with the credentials of an object store, by URI scheme."""
 
 REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
 MAX_RETRIES = 2
 
 _CHECKPOINT_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
-# the last three: the machine was asked for an identity and has none
+# the last three patterns: the machine was asked for an identity and has none
 _REFUSED_REQUEST = re.compile(
     r"status code: (4\d\d)|token request|/api/token|/security-credentials"
 )
 
 
 class CheckpointPlace(NamedTuple):
-    """Where a checkpoint is; `bucket` is ``container@host`` on Azure, and the host of an `hdfs`."""
+    """The location of a checkpoint.
+
+    `bucket` is ``container@host`` on Azure, and the host of an ``hdfs:`` URI.
+    """
 
     scheme: str
     bucket: str
@@ -52,7 +55,7 @@ class CheckpointPlace(NamedTuple):
 
 
 def parse_place(checkpoint: str) -> CheckpointPlace:
-    """Return where a `checkpointLocation` is; raises `Rejected` for one that cannot be read.
+    """Return the parts of a `checkpointLocation`; raises `Rejected` if it cannot be read.
 
     >>> parse_place("s3a://lake/flights//hourly/"), parse_place("dbfs:/counts").path
     (CheckpointPlace(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
@@ -73,7 +76,7 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
         )
         if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
             raise Rejected(
-                f"checkpoint_location must be {scheme}://{form}/PATH; what opens it is in the "
+                f"checkpoint_location must be {scheme}://{form}/PATH, with its credentials in the "
                 f"driver's environment: {STORE_CREDENTIALS[scheme]}"
             )
         path = posixpath.normpath(f"/{path}").lstrip("/")
@@ -82,7 +85,7 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
 
 
 def open_checkpoint(checkpoint: str) -> Files:
-    """Return the files of a checkpoint; raises as `parse_place` and `StoredFiles`."""
+    """Return the files of a checkpoint. Raises as `parse_place` and `StoredFiles`."""
     place = parse_place(checkpoint)
     if place.scheme in STORE_CREDENTIALS:
         return StoredFiles(checkpoint, place)
@@ -92,29 +95,29 @@ def open_checkpoint(checkpoint: str) -> Files:
 
 
 class Files:
-    """The files below a path of a file system; names are relative to it."""
+    """The files below a path of a file system. File names are relative to that path."""
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system, self._path = system, path
 
     def list_names(self, directory: str) -> list[str]:
-        """Return the names in a directory, none if it does not exist."""
+        """Return the names in a directory, or an empty list if it does not exist."""
         found = self._list_paths(posixpath.join(self._path, directory))
         return [posixpath.basename(each) for each in found]
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, `None` if it does not exist."""
+        """Return the text of a file, or `None` if it does not exist."""
         with suppress(FileNotFoundError):
             return self._read_bytes(posixpath.join(self._path, name)).decode()
         return None
 
     def has_files(self, directory: str) -> bool:
-        """Whether anything is below a directory."""
+        """Return whether the directory contains anything."""
         found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
         return bool(self._system.get_file_info(found))
 
     def write(self, name: str, text: str) -> None:
-        """Write a file whole, in place of one of that name; raises `OSError`."""
+        """Write a whole file, replacing an existing one; raises `OSError`."""
         path = posixpath.join(self._path, name)
         self._system.create_dir(posixpath.dirname(path), recursive=True)
         with self._system.open_output_stream(f"{path}.tmp") as stream:
@@ -122,7 +125,7 @@ class Files:
         self._system.move(f"{path}.tmp", path)
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there; raises `OSError`."""
+        """Delete a file if it exists; raises `OSError`."""
         with suppress(FileNotFoundError):
             self._system.delete_file(posixpath.join(self._path, name))
 
@@ -135,11 +138,11 @@ class Files:
 
 
 class StoredFiles(Files):
-    """The files below a prefix of an object store's bucket.
+    """The files below a prefix in a bucket of an object store.
 
-    Credentials come from the environment of this process. Raises `Rejected` for a bucket that does
-    not exist or may not be read. Raises `Unreachable` if there is no answer within half a minute,
-    and `ImportError` that says what to install.
+    Credentials come from the environment of this process. Raises `Rejected` if the bucket does not
+    exist or must not be read. Raises `Unreachable` if the store does not answer within half a
+    minute, and `ImportError` with the package to install.
     """
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:
@@ -154,7 +157,7 @@ class StoredFiles(Files):
         with self._translate_errors():
             self._store = stores.from_url(
                 f"{place.scheme}://{place.bucket}",
-                # HTTP without encryption only to an endpoint that the environment names so
+                # plain HTTP is used only if the environment has such an endpoint
                 client_options={"allow_http": True, **REQUEST_TIMEOUTS},
                 retry_config={
                     "max_retries": MAX_RETRIES,
@@ -163,19 +166,16 @@ class StoredFiles(Files):
             )
 
     def has_files(self, directory: str) -> bool:
-        """Whether anything is below a prefix."""
         with self._translate_errors():
             prefix = posixpath.join(self._path, directory)
             found = self._objects.list_with_delimiter(self._store, prefix)
         return bool(found["objects"] or found["common_prefixes"])
 
     def write(self, name: str, text: str) -> None:
-        """Put an object in place of one of that name."""
         with self._translate_errors():
             self._objects.put(self._store, posixpath.join(self._path, name), text.encode())
 
     def delete(self, name: str) -> None:
-        """Delete an object, if it is there."""
         with self._translate_errors(), suppress(FileNotFoundError):
             self._objects.delete(self._store, posixpath.join(self._path, name))
 
@@ -193,19 +193,18 @@ class StoredFiles(Files):
         try:
             yield
         except self._objects.exceptions.BaseError as error:
-            raise self._build_error(str(error)) from None  # its other lines may hold credentials
+            raise self._build_error(str(error)) from None  # other lines may have credentials
 
     def _build_error(self, error: str) -> Rejected | Unreachable:
-        """Return the error of a request, without the body of the answer."""
         where, (scheme, bucket, _) = f"checkpoint_location={self._checkpoint!r}", self._place
-        said = error.partition("\n")[0].partition(": <")[0]
-        refused = _REFUSED_REQUEST.search(said)
+        summary = error.partition("\n")[0].partition(": <")[0]
+        refused = _REFUSED_REQUEST.search(summary)
         if refused is None:
-            said += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
-            return Unreachable(f"{where}: no answer: {said:.300}")
+            summary += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
+            return Unreachable(f"{where}: no answer: {summary:.300}")
         if refused[1] == "404":
-            return Rejected(f"{where}: {bucket!r} does not exist, or the endpoint is another one's")
+            return Rejected(f"{where}: {bucket!r} does not exist at this endpoint: check both")
         why = "may not be listed and read" if refused[1] else "needs credentials"
         return Rejected(
-            f"{where} {why} ({said:.300}): set {STORE_CREDENTIALS[scheme]} for the driver"
+            f"{where} {why} ({summary:.300}): set {STORE_CREDENTIALS[scheme]} for the driver"
         )

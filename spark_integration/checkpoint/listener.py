@@ -1,4 +1,4 @@
-"""How a query's committed offsets become a reader's position at the controller."""
+"""Report the committed offsets of a query as a reader's position."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ REFRESH_MS = 60_000
 
 
 class PositionListener(StreamingQueryListener):
-    """Reports how far a query has read as the position of one reader of a group.
+    """Reports how far a query has read, as the position of one reader of a group.
 
-    Add it with ``spark.streams.addListener``, in a Spark Connect client too. It never delays the
-    query: a thread sends the reports, only the latest counts, and an unreachable controller gets it
-    when it is back. A query that ends takes its reader offline at its last position.
+    Add it with ``spark.streams.addListener``, also in a Spark Connect client. A thread sends the
+    reports, so the query never waits for them. If the controller is unreachable, the latest report
+    is sent once it answers again. When the query ends, its reader goes offline at its last
+    position.
     """
 
     def __init__(  # noqa: PLR0913 - what is reported, and to which controller
@@ -47,11 +48,11 @@ class PositionListener(StreamingQueryListener):
         position: PositionOf | None = None,
         query_name: str | None = None,
     ) -> None:
-        """Report the query named `query_name`, or every one that reads the stream.
+        """Report the query named `query_name`, or every query that reads the stream.
 
-        `position` maps a source's offset to segment → exclusive offset and raises `Rejected` for a
-        source of another stream; by default file logs and Kafka topics of the stream's name.
-        `token` is that of a reader, by default the one in the variable NOTED_TIME_TOKEN.
+        `position` maps the offset of a source to segment → exclusive offset. It raises `Rejected`
+        for a source of another stream. By default, file logs and Kafka topics with the stream's
+        name are reported. `token` is a reader's token, by default the variable NOTED_TIME_TOKEN.
         """
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
             validate_name(what, name)
@@ -77,10 +78,10 @@ class PositionListener(StreamingQueryListener):
         )
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Wait for the first progress."""
+        """Do nothing, because the first progress starts the reports."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        """Report where the batch ended that was just committed."""
+        """Report the end offsets of the committed batch."""
         progress = event.progress
         if self._query_name in {None, progress.name}:
             position = _join_positions([s.endOffset for s in progress.sources], self._position_of)
@@ -89,22 +90,21 @@ class PositionListener(StreamingQueryListener):
                 self._client.advance(position)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Take the reader offline at the last position of the query, if it had one."""
+        """Take the reader offline at the query's last position, if the query had one."""
         position = self._positions.pop(str(event.id), None)
         if position is not None:
             try:
                 self._client.offline(position, timeout=OFFLINE_S)
-            except NotedTimeError as error:  # no fault of the query; the client keeps trying
+            except NotedTimeError as error:  # not the query's fault; the client retries
                 logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:
-        """Send the remaining report, for a few seconds at most, and end the thread."""
+        """Send the last report, for a few seconds at most, and end the thread."""
         if "_client" in self.__dict__:
             self._client.close()
 
 
 def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -> dict[int, int]:
-    """Return the joined position of the sources that are of the stream."""
     position: dict[int, int] = {}
     events = (offset for offset in map(_parse_offset, offsets) if not is_of_marks(offset))
     for offset in events:
@@ -114,8 +114,8 @@ def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -
     return position
 
 
-def _parse_offset(text: str) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return a source's offset; `None` (as text) stands for none yet."""
+def _parse_offset(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a source's offset; Spark writes the text `None` if there is none yet."""
     with suppress(ValueError):
         return json.loads(text)
     return text

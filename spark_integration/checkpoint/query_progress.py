@@ -1,9 +1,8 @@
 """How far a query has read, from the offset log in its checkpoint.
 
-Spark writes the end offsets of micro-batch N into ``<checkpoint>/offsets/N`` before it runs the
-batch, and asks the sources where N + 1 ends after that. So everything up to the newest file's
-offsets is read before any batch that is planned now, whether it was committed, is running or will
-be run again.
+Spark writes the end offsets of micro-batch N to ``<checkpoint>/offsets/N`` before it runs the
+batch, and asks the sources for the end of N + 1 afterwards. So the offsets in the newest file are
+read before any batch that is planned now, even if their batch runs again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from spark_integration.marks.released import is_of_log, is_of_marks
 from spark_integration.marks.watermark import MULTIPLE_POLICY
 from spark_integration.session.settings import EVENTS_SUFFIX, OWN_PREFIX
 
-IN_ORDER, BY_NAME = "v1", "v2"  # the versions of Spark's offset log, by how it has the sources
+IN_ORDER, BY_NAME = "v1", "v2"  # versions of Spark's offset log: sources by place or by name
 NO_OFFSET = "-"
 
 K = TypeVar("K")
@@ -32,33 +31,32 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """A micro-batch as Spark planned it, which stays the same when the batch runs again.
-
-    `watermark_ms` is the watermark of the batch in Unix ms, `None` if the query has none yet: Spark
-    writes 0 then. `watermark_policy` says which of several watermarks that is, `"min"` or `"max"`.
-    `offsets` are the ends of the sources as JSON values, in the order of the plan, or as
-    `order_offsets` has them; `None` for one that has no offset yet.
-    """
+    """A micro-batch as Spark planned it. It stays the same when the batch runs again."""
 
     query_id: str
     batch_id: int
     watermark_ms: int | None
+    """The batch's watermark in Unix ms, or `None` if the query has none yet (Spark writes 0)."""
     watermark_policy: str
+    """How Spark combines several watermarks, `"min"` or `"max"`."""
     offsets: tuple[Any, ...]
+    """The end of each source as a JSON value, in the order of `order_offsets`.
+
+    A source without an offset has `None`.
+    """
 
 
 @dataclass
 class QueryProgress:
-    """The offset log of one query, followed batch by batch.
+    """The offset log of one query, which grows by a file for each batch.
 
-    `checkpoint` is the query's `checkpointLocation`: a path, or a URI of an object store. Raises
-    `Rejected` for one that cannot be read. Reading raises what `open_checkpoint` raises, and what
-    it returns.
+    `checkpoint` is the query's `checkpointLocation`: a path, or the URI of an object store. Raises
+    `Rejected` if its scheme is not supported. Methods also raise as `open_checkpoint`.
     """
 
     checkpoint: str
     last: int = -1
-    """The last batch that was planned, as of the last question."""
+    """The last planned batch when the log was last read, or -1."""
     _text: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -73,11 +71,12 @@ class QueryProgress:
     ) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
 
-        Their source comes right after it in the offset log, as it does in the union, or by
-        `order_offsets`. Empty while that source has no offset; raises `Rejected` if this is the log
-        of another query, or if more sources follow the marks than the one that they cover.
+        Events directly follow their marks, see `order_offsets`. The position is empty while their
+        source has no offset. Raises `Rejected` if the log was written by another query, or if more
+        than one source follows the marks.
         """
-        _, offsets = self._read_newest(token, position_of)
+        _, sources = self._read_newest()
+        offsets = order_offsets(sources, token, position_of)
         for place, marks in enumerate(offsets, start=1):
             if is_of_marks(marks) and marks["token"] == token:
                 events = _find_only_source(marks["noted_marks"], offsets[place:])
@@ -85,26 +84,27 @@ class QueryProgress:
         raise _build_refusal(self.checkpoint, "was written by another query")
 
     def find_last_marks(self, streams: Collection[str]) -> Json | None:
-        """Return the last offset of the marks of these streams, `None` if there is none yet."""
+        """Return the last offset of the marks of these streams, or `None` if there is none yet."""
         if not self._files.list_names("offsets"):
             return None
-        _, offsets = self._read_newest()
+        _, sources = self._read_newest()
         names = ",".join(sorted(streams))
-        return next((o for o in offsets if is_of_marks(o) and o["noted_marks"] == names), None)
+        marks = filter(is_of_marks, order_offsets(sources))
+        return next((offset for offset in marks if offset["noted_marks"] == names), None)
 
     def read_query_id(self) -> str:
         """Return the id of the query, which stays the same across restarts."""
         text = self._files.read("metadata")
         if text is None:
-            raise Rejected(f"{self.checkpoint} is no query's checkpoint: it has no metadata file")
+            raise Rejected(f"{self.checkpoint} is not a checkpoint: it has no metadata file")
         return str(json.loads(text)["id"])
 
     def has_state(self) -> bool:
-        """Whether operators of the query keep state."""
+        """Return whether operators of the query keep state."""
         return self._files.has_files("state")
 
     def read_batch(self, batch_id: int) -> PlannedBatch:
-        """Return what Spark planned for a batch, which need not be the last one.
+        """Return a batch as Spark planned it.
 
         Raises `Rejected` if the offset log does not have the batch: it is not planned yet, or Spark
         has deleted its file (`spark.sql.streaming.minBatchesToRetain`).
@@ -112,17 +112,16 @@ class QueryProgress:
         text = self._files.read(f"offsets/{batch_id}")
         if text is None:
             raise _build_refusal(self.checkpoint, f"does not have batch {batch_id}")
-        metadata, offsets = self._parse_entry(text)
+        metadata, sources = self._parse_entry(text)
         policy = metadata.get("conf", {}).get(MULTIPLE_POLICY, "min").lower()
-        return PlannedBatch(
-            self.read_query_id(), batch_id, _parse_watermark_ms(metadata), policy, offsets
-        )
+        watermark_ms, offsets = _parse_watermark_ms(metadata), order_offsets(sources)
+        return PlannedBatch(self.read_query_id(), batch_id, watermark_ms, policy, offsets)
 
     def read_watermark(self, batch_id: int) -> int | None:
         """Return the watermark in ms with which the running batch `batch_id` was planned.
 
-        Operators of that batch emit what the watermark has passed. `None` if the query has none
-        yet. Raises `Rejected` if the batch is not the last one planned.
+        Operators of that batch emit the results below it. Returns `None` if the query has no
+        watermark yet. Raises `Rejected` if the batch is not the last planned batch.
         """
         metadata, _ = self._read_newest()
         if self.last != batch_id:
@@ -130,11 +129,11 @@ class QueryProgress:
             raise _build_refusal(self.checkpoint, reason)
         return _parse_watermark_ms(metadata)
 
-    def _read_newest(self, *reader: Any) -> tuple[Json, tuple[Any, ...]]:  # noqa: ANN401 - see `order_offsets`
-        """Return what Spark wrote of the last planned batch: its metadata, then the offsets.
+    def _read_newest(self) -> tuple[Json, dict[str, Any]]:
+        """Return the metadata of the last planned batch, and the offsets by source.
 
-        The files are listed once. Then the file after the last one is asked for by its name: in the
-        order of names, in which stores list, 10 comes before 9.
+        Files are listed only once. Then the next file is read by its name, because stores list
+        names in an order in which 10 comes before 9.
         """
         files, following = self._files, self.last + 1
         if self.last < 0:
@@ -144,47 +143,61 @@ class QueryProgress:
             self.last, self._text, following = following, text, following + 1
         if self.last < 0:
             raise _build_refusal(self.checkpoint, "has no batch yet")
-        return self._parse_entry(self._text, *reader)
+        return self._parse_entry(self._text)
 
-    def _parse_entry(self, text: str, *reader: Any) -> tuple[Json, tuple[Any, ...]]:  # noqa: ANN401 - likewise
+    def _parse_entry(self, text: str) -> tuple[Json, dict[str, Any]]:
         version, head, *lines = text.split("\n")
         if version not in (IN_ORDER, BY_NAME):
-            raise Rejected(f"offset log {version!r} of {self.checkpoint} takes a newer noted-time")
+            raise Rejected(f"offset log {version!r} of {self.checkpoint} needs a newer noted-time")
         if version == IN_ORDER:
             lines = [f"{place}:{line}" for place, line in enumerate(lines)]
         named = (line.split(":", 1) for line in (f":{head}", *lines))
         sources = {name: None if of == NO_OFFSET else json.loads(of) for name, of in named}
-        return sources.pop("") or {}, order_offsets(sources, *reader)
+        return sources.pop("") or {}, sources
 
 
 def order_offsets(
     sources: Mapping[str, Any], token: str = "", position_of: Callable[[Any], object] | None = None
 ) -> tuple[Any, ...]:
-    """Return the offsets in the order of the plan, or so that events follow their marks.
+    """Return the offsets of sources in an order in which events directly follow their marks.
 
-    Spark keeps no order of sources with names; others have their places for names. Events that we
-    read are named after their marks. What others read may be under any marks that are left: of
-    several it is what the marks of `token` alone can read by `position_of`, and which ones the
-    other marks cover is not told. If not each has one, all follow the last marks.
+    Sources with numbers have the order of the plan. Spark keeps no order of named sources, so they
+    are paired:
+
+    - Events that this package reads are named after their marks.
+    - The other events may belong to any of the remaining marks. The marks of `token` are paired
+      with the only source that `position_of` can read, the others arbitrarily.
+    - If the remaining marks and events cannot be paired, all events follow the last marks.
 
     >>> order_offsets({"b": {"b": {}}, "noted_time_m": {"noted_marks": "b", "token": "t"}})
     ({'noted_marks': 'b', 'token': 't'}, {'b': {}})
     """
     names = sorted(sources, key=lambda name: name.zfill(9))  # as numbers, if they are
-    if all(map(str.isdigit, names)):
-        return tuple(sources[name] for name in names)
+    if not all(map(str.isdigit, names)):
+        names = _order_names(names, sources, token, position_of)
+    return tuple(sources[name] for name in names)
+
+
+def _order_names(
+    names: Sequence[str],
+    sources: Mapping[str, Any],
+    token: str,
+    position_of: Callable[[Any], object] | None,
+) -> list[str]:
     marks = [n for n in names if is_of_marks(sources[n]) and n + EVENTS_SUFFIX not in sources]
     marks.sort(key=lambda name: sources[name]["token"] == token)
-    others = [name for name in names if not name.startswith(OWN_PREFIX)]
-    read = [name for name in others if position_of and _is_read(sources[name], position_of)]
-    others.sort(key=lambda name: (name in read, sources[name] is None))
-    own = [name for name in names if name not in {*marks, *others}]
-    is_clear = len(marks) == len(others) and not read[1:]
-    tail = [*chain(*zip(marks, others, strict=False))] if is_clear else [*marks, *others]
-    return tuple(sources[name] for name in ([*own, *tail] if marks else [*others, *own]))
+    events = [name for name in names if not name.startswith(OWN_PREFIX)]
+    readable = {name for name in events if position_of and _can_read(position_of, sources[name])}
+    events.sort(key=lambda name: (name in readable, sources[name] is None))
+    own = [name for name in names if name not in {*marks, *events}]
+    if not marks:
+        return [*events, *own]
+    if len(marks) != len(events) or len(readable) > 1:
+        return [*own, *marks, *events]
+    return [*own, *chain(*zip(marks, events, strict=True))]
 
 
-def _is_read(offset: Any, position_of: Callable[[Any], object]) -> bool:  # noqa: ANN401 - whatever JSON holds
+def _can_read(position_of: Callable[[Any], object], offset: Any) -> bool:  # noqa: ANN401 - any JSON value
     with suppress(Rejected, LookupError, TypeError):
         return position_of(offset) is not None
     return False
@@ -198,17 +211,19 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
     return Rejected(f"{checkpoint!r} is not the checkpoint of the query: it {reason}")
 
 
-def _find_only_source(stream: str, behind: Sequence[Any]) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return the offset of the one source behind the marks, up to the next source of ours.
+def _find_only_source(stream: str, following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the offset of the only source that follows the marks, up to this package's next one.
 
-    A second source would be read under marks that say nothing of it, and its rows dropped as late.
-    One that is merely joined cannot be distinguished from one that was put into a union.
+    The marks do not cover a second source, so its rows would be dropped as late. The log does not
+    show whether a source is part of the union or only joined with it.
     """
-    events = list(takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), behind))
+    events = list(
+        takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
+    )
     if len(events) != 1:
         raise Rejected(
             f"the marks of stream {stream!r} cover one source, but {len(events)} follow them: "
-            "call with_noted_watermark once for each source, then union or join the results; one "
-            "that needs no marks comes before them, as in other.join(timed), and cannot be named"
+            "call with_noted_watermark once for each source, then union or join the results; put a "
+            "source that needs no marks before them, as in other.join(timed), without a name"
         )
     return events[0]

@@ -1,4 +1,4 @@
-"""How the offset of a Spark source, of whatever kind, maps to a position in the stream."""
+"""Map the offset of a Spark source to a position in the stream."""
 
 from __future__ import annotations
 
@@ -9,43 +9,42 @@ from typing import Any
 from noted_time import Rejected
 
 PositionOf = Callable[[Any], Mapping[int, int]]
-"""From a source's offset, as parsed from the JSON in the log, to segment → exclusive offset."""
+"""Maps a source's offset, as parsed from JSON, to segment → exclusive offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """Maps the offset of a Kafka source to the position in one topic; partitions are segments.
+    """Maps the offset of a Kafka source to the position in one topic. Partitions are segments.
 
     >>> KafkaTopic("flights")({"flights": {"0": 123, "1": 7}})
     {0: 123, 1: 7}
 
-    With a `client`, the settings of librdkafka by which the topic is reached, a call compares its
-    id with those of the stream. They stay in the driver.
+    `client` has the librdkafka settings with which to connect to the topic. If it is given, the
+    topic's id is compared with the ids of the stream. The settings stay in the driver.
     """
 
     topic: str
     client: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
 
-    def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
-        """Return the position; raises `Rejected` if the source reads another topic as well.
+    def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
+        """Return the position; raises `Rejected` if the source also reads another topic.
 
-        The marks do not cover the events of that topic, which would be dropped as late.
+        The marks do not cover the other topic, so its events would be dropped as late.
         """
         if isinstance(offset, dict) and len(offset) > 1:
             raise Rejected(
                 f"the source reads Kafka topics {_join_names(offset)}, and the marks cover only "
-                f"{self.topic!r}: read each topic by a source of its own, with its own call of "
-                f"with_noted_watermark and position={_join_mappings(offset)}, and union the "
-                "results; or "
-                "give one call a position= function that maps all topics to segments"
+                f"{self.topic!r}: read each topic with a separate source and a separate call of "
+                f"with_noted_watermark, position={_join_mappings(offset)}, and union the results; "
+                "or give one call a position= function that maps all topics to segments"
             )
         return self.among_others(offset)
 
-    def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
-        """Return the position in this topic, whatever else the source reads.
+    def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
+        """Return the position in this topic; other topics of the source are ignored.
 
-        Empty while the source has found no topic at all; raises `Rejected` if it has found
-        others and not this one.
+        The position is empty while the source has found no topic. Raises `Rejected` if it has
+        found only other topics.
         """
         if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
             message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
@@ -59,8 +58,7 @@ class KafkaTopic:
 
 
 def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
-    """Return a position from its JSON."""
-    # Spark's processes import this module for the classes alone, and HTTP is slow to import.
+    # Spark's processes import this module only for its classes, and HTTP is slow to import.
     from noted_time.client import position_from_wire  # noqa: PLC0415
 
     return position_from_wire(json)
@@ -84,8 +82,8 @@ class NotedLog:
 
     stream: str
 
-    def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - whatever JSON holds
-        """Return the position; raises `Rejected` if the offset is not of that log."""
+    def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
+        """Return the position; raises `Rejected` if the offset is of another source."""
         if not isinstance(offset, dict) or offset.get("noted_log") != self.stream:
             message = f"offset {str(offset)[:200]} is not of file log {self.stream!r}"
             raise Rejected(message)

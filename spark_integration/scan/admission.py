@@ -1,4 +1,4 @@
-"""Which rows of a log remain to be read, how they are divided, and which task reads which."""
+"""The unread rows of a log: count them, limit them and divide them into tasks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from noted_time.values import MAX_INT64
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
-"""A Python task costs about ten milliseconds; with fewer rows another task does not pay off."""
+"""The least rows of a task, because a Python task costs about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows `first` to `last`, exclusive, of one file, counted from the file's own start.
+    """Rows `first` to `last` (exclusive) of one file, counted from the start of the file.
 
-    `stamp_ms` is the ingestion time of all of them, if a query asks for it and it is known.
+    `stamp_ms` is the ingestion time of these rows, if it is known and the query asks for it.
     """
 
     path: str
@@ -29,25 +29,23 @@ class Slice:
 
     @property
     def rows(self) -> int:
-        """How many rows it holds."""
         return self.last - self.first
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The files of each segment, and the offset from which its rows are still to be read."""
+    """The files of each segment, and the offset from which the segment is unread."""
 
     files: FilesBySegment
     start: Mapping[int, int]
 
     def count_rows(self) -> dict[int, int]:
-        """Return how many rows each segment has."""
         return {
             s: _count_rows(run, self.start.get(s, 0), MAX_INT64) for s, run in self.files.items()
         }
 
     def count_rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
-        """Return how many rows of each segment lie below a cut."""
+        """Return the number of unread rows of each segment below a cut."""
         return {
             segment: _count_rows(
                 run, start := self.start.get(segment, 0), max(start, cut.get(segment, 0))
@@ -56,13 +54,13 @@ class Unread:
         }
 
     def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
-        """Return the offset of each segment after that many rows."""
+        """Return the offset of each segment after reading that many rows."""
         return {
             s: advance_offset(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()
         }
 
     def limit_to_cut(self, cut: Mapping[int, int]) -> Unread:
-        """Return what lies below a cut, and at least what is read already."""
+        """Return the unread rows below a cut."""
         start = self.start
         files = {
             s: select_below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()
@@ -71,15 +69,15 @@ class Unread:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing left to read."""
+        """Whether everything is read."""
         return all(not f or self.start.get(s, 0) >= f[-1].end for s, f in self.files.items())
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
-    """Return the files below a cut, the last one up to the cut.
+    """Return the files below a cut. The last file ends at the cut.
 
-    If the cut lies above the last row below it, among offsets that were never used, an empty file
-    at the cut is added: a position that has read that row then reaches the cut.
+    If only unused offsets lie between the last row and the cut, an empty file at the cut is added.
+    So a position that has read the last row reaches the cut.
     """
     kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
     if kept and kept[-1].end > cut:
@@ -90,9 +88,9 @@ def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
 
 
 def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
-    """Divide `limit` rows over the segments in proportion to what each has available.
+    """Divide `limit` rows over the segments in proportion to their available rows.
 
-    So all segments reach their ends together, and no mark waits for a single one of them.
+    So all segments reach their ends together, and no mark waits for a single segment.
 
     >>> compute_shares({0: 300, 1: 100}, 100)
     {0: 75, 1: 25}
@@ -114,7 +112,7 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
 
 
 def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
-    """Yield the rows at offsets from `start` to `end`, exclusive, file by file."""
+    """Yield the rows at offsets from `start` to `end` (exclusive), file by file."""
     for file in _select_unread(files, start):
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
@@ -123,10 +121,10 @@ def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterat
 
 
 def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
-    """Return the offset after the first `count_rows` rows at or above `start`.
+    """Return the offset after the first `rows` rows at or above `start`.
 
-    Offsets may never have been used: a topic was compacted, or has markers of transactions. They
-    are read with the row before them, as soon as another file shows where they end.
+    A compacted topic, or one with transaction markers, has unused offsets. They are read with the
+    row before them once the next file shows where they end.
     """
     end = start
     for file in _select_unread(files, start):
@@ -143,21 +141,21 @@ def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
 def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
     """Raise `Rejected` if rows from `start` to `end` were deleted before they were read.
 
-    A log that is read from 0 may begin anywhere, and one without files has been read.
+    A query that reads a log from 0 begins with the first row that is there.
     """
     last = files[-1].end if files else start
     if start > 0:
         check_begins(files, start)
     if last < max(start, end):
         why = f"the segment ends at {last}" if files else "no file of the segment has them"
-        raise Rejected(f"offsets {last} to {max(start, end)} are gone: {why}")
+        raise Rejected(f"offsets {last} to {max(start, end)} are missing: {why}")
 
 
 def check_begins(files: Sequence[LogFile], start: int) -> None:
     """Raise `Rejected` if the rows from `start` to the first file were deleted."""
     first = files[0].start if files else start
     if start < first:
-        raise Rejected(f"offsets {start} to {first} are gone: before {files[0].path.name}")
+        raise Rejected(f"offsets {start} to {first} are missing: before {files[0].path.name}")
 
 
 def _count_rows(files: list[LogFile], start: int, end: int) -> int:
@@ -167,14 +165,13 @@ def _count_rows(files: list[LogFile], start: int, end: int) -> int:
 
 
 def _select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
-    """Return the files with rows at or above `start`, without scanning a long log each time."""
     return files[bisect_right(files, start, key=attrgetter("end")) :]
 
 
 def divide_into_tasks(
     work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK
 ) -> list[list[Slice]]:
-    """Divide slices into tasks of nearly equal size: one per core, fewer if that is faster.
+    """Divide slices into tasks of nearly equal size: one per core, fewer if there are few rows.
 
     >>> [[(each.path, each.first, each.last) for each in task] for task in
     ...  divide_into_tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]

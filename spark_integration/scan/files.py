@@ -1,4 +1,4 @@
-"""Which files of a stream are in the log, and how many rows each has."""
+"""The files of a stream's log, with the rows and event times from their footers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TICKS_PER_MS = {
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows `first` to `last`, exclusive, of a file, and between which event times they lie.
+    """Rows `first` to `last` (exclusive) of a file, and the range of their event times.
 
-    `least` and `most` are Unix ms, rounded down; `None` if the file has no statistics of them.
+    `least` and `most` are Unix ms, rounded down, or `None` if the file has no statistics.
     """
 
     first: int
@@ -38,9 +38,9 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One append: rows at offsets `start` to `end`, exclusive.
+    """One append to the log: rows at offsets `start` to `end` (exclusive).
 
-    `groups` are its row groups if a `LogFiles` was asked for their times, else empty.
+    `groups` has the file's row groups if `LogFiles` was created with `between`.
     """
 
     path: Path
@@ -55,14 +55,14 @@ FilesBySegment = Mapping[int, list[LogFile]]
 
 @dataclass(frozen=True, slots=True)
 class CutRange:
-    """Two cuts, and the column whose times matter of the rows between them."""
+    """Two cuts, and the event time column of the rows between them."""
 
     from_cut: Mapping[int, int]
     to_cut: Mapping[int, int]
     event_time: str
 
     def select_files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
-        """Return those files of a segment, path to start offset, that may have such rows.
+        """Return the files of a segment, path to start offset, that may have such rows.
 
         >>> from pathlib import Path
         >>> starts = {Path("a"): 0, Path("b"): 10, Path("c"): 20}
@@ -80,10 +80,10 @@ class CutRange:
 
 
 class LogFiles:
-    """The files of one stream; footers are read once, since no file ever changes.
+    """The files of one stream. Files never change, so each footer is read only once.
 
-    `columns` are those that every file must have; a file without one is foreign. With `between`,
-    files without rows between the two cuts are left out, and not opened.
+    Every file must have all `columns`. With `between`, files without rows between the two cuts are
+    skipped and not opened.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class LogFiles:
     def refresh(self) -> dict[int, list[LogFile]]:
         """Return the files of each segment in the order of their offsets.
 
-        Raises `UnreadableFile` for one that is truncated, foreign or overlaps its neighbour, and
-        `Rejected` for archives of another layout, which is named.
+        Raises `UnreadableFile` if a file is truncated, lacks a column or overlaps its neighbour.
+        Raises `Rejected` if the directories have another archive's layout.
         """
         for segment, directory in self._directories.segments().items():
             for _, new in directory.list_changes():
@@ -113,7 +113,6 @@ class LogFiles:
         return dict(sorted(self._files.items()))
 
     def _add_files(self, segment: int, starts: dict[Path, int]) -> list[LogFile]:
-        """Return the files of a segment with some that are new."""
         if self._between is not None:
             starts = self._between.select_files(segment, starts)
         with ThreadPoolExecutor(max_workers=8) as pool:
@@ -135,10 +134,9 @@ class LogFiles:
 
 
 def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
-    """Return the row groups of a file, with what its statistics say of a column of times.
+    """Return the row groups of a file, with the statistics of its time column.
 
-    A time is an instant or an integer in Unix ms; for a column of another type there are no
-    statistics.
+    The column has timestamps or integers in Unix ms. Other types have no statistics.
     """
     schema = metadata.schema.to_arrow_schema()
     per_ms = _find_ticks_per_ms(schema.field(event_time).type)
@@ -163,7 +161,7 @@ def _find_ticks_per_ms(kind: pa.DataType) -> Fraction | None:
 
 
 def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
-    """Return a time as Parquet keeps it, in ms; the 12 bytes of older writers are not read."""
+    """Return a Parquet time in ms, or `None` for the 12-byte times of older writers."""
     return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
 
 

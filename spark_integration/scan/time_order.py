@@ -1,7 +1,6 @@
-"""How many rows of each segment a micro-batch takes, so that rows come nearly in order of time.
+"""How many rows of each segment a micro-batch reads, so that rows are nearly in order of time.
 
-Pure: files, marks and scale events go in, numbers come out. A batch that is run again is not
-planned again: it has the offsets of its first run.
+The functions are pure. A batch that runs again keeps its offsets and is not planned again.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from spark_integration.scan.admission import Unread, compute_shares
 def divide_by_time(
     unread: Unread, limit: int, marks: MarkHistory, succession: Succession
 ) -> dict[int, int]:
-    """Return how many rows of each segment to read, at most `limit` together (PDP-28).
+    """Return how many rows of each segment to read, at most `limit` in total (PDP-28).
 
-    The rows lie below the cut of the last mark that fits, at least one mark further. If the next
-    mark is too large, each segment gives its share of what lies below its cut. Beyond the last mark
-    the order is not known, so each segment gives its share of the rest. In either case a successor
-    gives nothing before its predecessors are read to their ends.
+    - The batch ends at the cut of the last mark whose unread rows are within the limit.
+    - If the next mark has too many rows, each segment reads a share of the rows below its cut.
+    - Beyond the last mark the order is unknown, so each segment reads a share of its other rows.
+    - A successor is not read before its predecessors are read to their ends.
 
     >>> from pathlib import Path
     >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
@@ -47,9 +46,10 @@ def divide_by_time(
 
 
 def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
-    """Return the seq of the last mark with at most `limit` rows below, before the first for none.
+    """Return the seq of the last mark with at most `limit` unread rows below its cut.
 
-    The search doubles its steps, because the mark is near: rows are counted for few of many marks.
+    If there is none, return the seq before the first mark. The search doubles its steps, because
+    the mark is near and counting rows for each mark is slow.
     """
 
     def is_too_large(seq: int) -> bool:
@@ -71,9 +71,9 @@ def _add_shares(
     limit: int,
     succession: Succession,
 ) -> dict[int, int]:
-    """Return the rows that are given already and, up to the limit, shares of those up to `upto`.
+    """Return the `given` rows plus, within the limit, shares of the rows up to `upto`.
 
-    If predecessors reach their ends, their successors take part in what is left of the limit.
+    Successors get a share once their predecessors reach their ends.
     """
     rows = dict(given)
     while (left := limit - sum(rows.values())) > 0:
@@ -93,8 +93,8 @@ def _add_shares(
 def _find_complete_ends(
     unread: Unread, rows: Mapping[int, int], succession: Succession
 ) -> Mapping[int, int]:
-    """Return the ends after that many rows; a sealed segment without files counts as read."""
+    """Return the ends after reading `rows`. A sealed segment without files counts as read."""
     if not succession:
         return {}
-    gone = {s: end for s, end in succession.final.items() if s not in unread.files}
-    return {**gone, **unread.find_ends(rows)}
+    deleted = {s: end for s, end in succession.final.items() if s not in unread.files}
+    return {**deleted, **unread.find_ends(rows)}

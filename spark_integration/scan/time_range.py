@@ -1,4 +1,4 @@
-"""A range of event times as a part of a log: where its rows begin, and which of them it has."""
+"""A range of event times: which rows of a log are in it, and where they begin."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EMPTY_POSITION: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Event times from `start_at` to `end_at`, exclusive, in Unix ms; `None` bounds nothing.
+    """Event times from `start_at` to `end_at` (exclusive), in Unix ms. `None` means no bound.
 
-    A query has read all of a range once it has let in a mark with a lower at or above its end. Its
-    watermark ends there, wherever that mark lies:
+    A query has read the whole range once it has admitted a mark with a lower at or above `end_at`.
+    Its watermark then stays at `end_at`, even if the lower is higher:
 
     >>> hour = TimeRange(end_at=60)
     >>> [(hour.are_read(lower), hour.cap(lower)) for lower in (50, 60, 75)]
@@ -33,26 +33,26 @@ class TimeRange:
     end_at: int | None = None
 
     def are_read(self, lower: int | None) -> bool:
-        """Whether a query that has let in a mark with this lower has read all of the range."""
+        """Return whether a query that admitted a mark with this lower has read the range."""
         return lower is not None and self.end_at is not None and lower >= self.end_at
 
     def cap(self, time: int | None) -> int | None:
-        """Return a time, or the end of the range if it lies beyond."""
+        """Return the time, but at most `end_at`."""
         return time if time is None or self.end_at is None else min(time, self.end_at)
 
     def continue_as(self, asked: TimeRange) -> TimeRange:
-        """Return the range of a checkpoint, this one, when a query continues from it.
+        """Return the range of a query that continues from a checkpoint with this range.
 
-        It has begun already, whatever `start_at` is asked for now. Rows beyond its end were left
-        out, so another end is refused (`Rejected`); one that had none gets it.
+        `start_at` stays, because the query has already begun. Raises `Rejected` if `end_at`
+        changes, because later rows were skipped. A range without `end_at` gets the new one.
 
         >>> TimeRange(0).continue_as(TimeRange(5, 60))
         TimeRange(start_at=0, end_at=60)
         """
         if self.end_at not in {None, asked.end_at}:
             raise Rejected(
-                f"the query was started with end_at={format_time(self.end_at)}, and left out what "
-                f"lies beyond: for end_at={format_time(asked.end_at)}, start one with a new "
+                f"the query was started with end_at={format_time(self.end_at)} and skipped later "
+                f"rows: to read up to end_at={format_time(asked.end_at)}, start a query with a new "
                 "checkpoint"
             )
         return replace(self, end_at=asked.end_at)
@@ -60,7 +60,7 @@ class TimeRange:
     def filter_rows(
         self, batches: Iterator[pa.RecordBatch], event_time: str
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of each batch within the range; a row without a time is in none."""
+        """Yield the rows of each batch within the range. Rows without a time are excluded."""
         if self == ALL_TIMES:
             yield from batches
             return
@@ -77,7 +77,7 @@ class TimeRange:
 
 
 ALL_TIMES = TimeRange()
-"""No bound on either side: it includes rows without a time."""
+"""The range without bounds. It includes rows without a time."""
 
 
 def find_first_offsets(
@@ -87,12 +87,11 @@ def find_first_offsets(
     from_cut: Mapping[int, int],
     final: Mapping[int, int] = EMPTY_POSITION,
 ) -> dict[int, int]:
-    """Return where each segment's rows at or above `start_at` begin at the earliest.
+    """Return the first offset of each segment that may have a row at or above `start_at`.
 
-    That is its first row group whose statistics allow for such a time, whichever writers share the
-    segment. Marks say that such rows begin at `from_cut` at the earliest, which is empty if they do
-    not tell: raises `Rejected` if files above it were deleted. A segment of `final` ends there:
-    if it has no file, all its rows were deleted.
+    This is the first row group whose statistics allow such a time. By the marks, no such row lies
+    below `from_cut`, which is empty if it is not known. Raises `Rejected` if rows above it were
+    deleted. `final` has the ends of sealed segments: without files, all their rows were deleted.
     """
     begun = {segment: run for segment, run in files.items() if run}
     firsts = {segment: run[0].start for segment, run in begun.items()}
@@ -100,9 +99,9 @@ def find_first_offsets(
         known = from_cut.get(segment, 0)
         if known < first:
             raise Rejected(
-                f"segment {segment}: offsets {known} to {first} are gone, which may have held rows "
-                f"of start_at {format_time(start_at)} or later: leave it out to begin with what "
-                "there is"
+                f"segment {segment}: offsets {known} to {first} are missing and may have had rows "
+                f"of start_at {format_time(start_at)} or later: leave start_at out to begin with "
+                "the rows that are there"
             )
     return {
         segment: _find_first_offset(run, event_time, start_at) for segment, run in begun.items()

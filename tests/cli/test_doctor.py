@@ -382,7 +382,7 @@ def test_a_checkpoint_of_a_newer_spark_takes_a_newer_noted_time(
 
     (found,) = judged(said)["checkpoint"]
     assert (found["fact"], found["remedy"]) == (
-        f"offset log 'v7' of {tmp_path} takes a newer noted-time",
+        f"offset log 'v7' of {tmp_path} needs a newer noted-time",
         "name the query's checkpointLocation, or install what it takes",
     )
 

@@ -122,7 +122,7 @@ def test_a_query_has_read_what_its_last_committed_batch_read(
 
     assert run(*words, "--topic", "flights")[:2] == (0, "2013-01-01T10:00:00Z\n")
     refused = run(*words)
-    assert (refused.status, f"reads '{stream}': name its topic by --topic" in refused.err) == (
+    assert (refused.status, f"reads '{stream}': pass --topic with the topic" in refused.err) == (
         1,
         True,
     )
@@ -139,7 +139,7 @@ def test_a_query_with_state_is_complete_to_its_watermark_at_most(
     waited = run("wait", stream, str(TEN), "--timeout", "0s", *words[1:])
 
     assert (found.json["complete_to"], waited.status) == (watermark, status)
-    assert "the query keeps state: at most its watermark 2013-01-01T" in found.err
+    assert "the query keeps state: only rows below its watermark 2013-01-01T" in found.err
     assert "the query keeps state" in waited.out + waited.err
 
 
@@ -157,4 +157,4 @@ def test_a_query_without_a_committed_batch_or_a_watermark_says_nothing(
     assert [each.status for each in (empty, without, other)] == [1, 1, 1]
     assert "has no committed micro-batch of a query" in empty.err
     assert "keeps state, and has no watermark yet" in without.err
-    assert f"{place} is no query's checkpoint: it has no metadata file" in other.err
+    assert f"{place} is not a checkpoint: it has no metadata file" in other.err

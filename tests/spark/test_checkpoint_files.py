@@ -109,7 +109,7 @@ def test_a_store_without_the_log_says_so(where: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "says"),
     [
-        (404, Rejected, "does not exist, or the endpoint"),
+        (404, Rejected, "does not exist at this endpoint"),
         (403, Rejected, r"may not be listed and read \(.*403.*\): set (AWS|AZURE|GOOGLE)_"),
         (401, Rejected, r"may not be listed and read \(.*401.*\): set (AWS|AZURE|GOOGLE)_"),
         (503, Unreachable, "no answer: .*503"),

@@ -184,7 +184,7 @@ def test_a_window_whose_marks_and_files_are_gone_is_refused(
         path.unlink()
 
     assert before == 2
-    with pytest.raises(Rejected, match="offsets 0 to 4 are gone: before flights"):
+    with pytest.raises(Rejected, match="offsets 0 to 4 are missing: before flights"):
         planned(log, query)
 
 

@@ -120,7 +120,7 @@ def test_a_named_source_without_marks_is_refused_as_its_place_is_not_known(
     query = output.start(reader.load().select("timestamp").union(timed))
 
     with pytest.raises(
-        PySparkException, match=r"cover one source, but 2 follow them: .* cannot be named"
+        PySparkException, match=r"cover one source, but 2 follow them: .* without a name"
     ):
         query.processAllAvailable()
 

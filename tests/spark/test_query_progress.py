@@ -76,7 +76,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
         (
             [marks("a"), {"flights": {"0": 1}}],
             "v7",
-            "offset log 'v7' of .* takes a newer noted-time",
+            "offset log 'v7' of .* needs a newer noted-time",
         ),
     ],
 )

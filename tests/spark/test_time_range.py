@@ -108,7 +108,7 @@ def test_a_checkpoint_has_begun_and_ends_where_it_was_to_end(flights: NotedStrea
 
     assert [row[1] for batch in (first, *later) for row in batch.rows] == ["2", "3", "4", "5"]
     for end_at in (None, 6 * SECOND):
-        with pytest.raises(Rejected, match="start one with a new checkpoint"):
+        with pytest.raises(Rejected, match="start a query with a new checkpoint"):
             batches(log_query(flights, ReadRange(0, end_at)), later[-1].end)
 
 
@@ -178,7 +178,7 @@ def test_a_start_whose_marks_and_files_are_gone_is_refused(flights: NotedStream)
 
     assert len(batches(log_query(flights))) == 1
     with pytest.raises(
-        Rejected, match=r"offsets 0 to 1 are gone.* start_at 2500 or later: leave it"
+        Rejected, match=r"offsets 0 to 1 are missing.* start_at 2500 or later: leave start_at out"
     ):
         batches(log_query(flights, ReadRange(2500)))
 
