@@ -1,4 +1,4 @@
-"""The settings with which confluent-kafka connects as Spark's own Kafka client does."""
+"""Settings with which confluent-kafka connects to Kafka as Spark's own client does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from noted_time import Rejected
 from noted_time.kafka.config_function import FUNCTION_SETTING
 
 Client = Mapping[str, str] | str
-"""Settings of librdkafka, or the name of the function that returns them: `module:function`."""
+"""Settings of librdkafka, or the name of a function that returns them: `module:function`."""
 
 CLIENT_PREFIX = "kafka."
-"""How the names begin of options that are settings of Kafka's own client."""
+"""The prefix of options that are settings of Kafka's own client."""
 
 SHARED_SETTINGS = (
     *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
     *("ssl.endpoint.identification.algorithm", "ssl.key.password", "client.dns.lookup"),
 )
-"""The settings that have the same name and values in Kafka's Java client and in librdkafka."""
+"""Settings with the same name and values in Kafka's Java client and in librdkafka."""
 
 JAAS_SETTING = "sasl.jaas.config"
 JAAS_LOGIN = re.compile(r"\s*\S+\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
@@ -34,7 +34,7 @@ STORE_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "key": ("ssl.key.pem",),
     },
 }
-"""What of a store in the form PEM is which settings of librdkafka."""
+"""The librdkafka settings for each part of a PEM store."""
 
 
 def build_client_config(
@@ -42,7 +42,7 @@ def build_client_config(
 ) -> dict[str, str]:
     """Return the configuration with which confluent-kafka connects as Spark does.
 
-    A login by `sasl.jaas.config` (PLAIN, SCRAM) and stores of the type PEM are translated.
+    A `sasl.jaas.config` login (PLAIN, SCRAM) and PEM stores are translated.
 
     >>> login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" '
     >>> given = {"kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.sasl.jaas.config": login}
@@ -52,18 +52,18 @@ def build_client_config(
     {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
     'sasl.password': 'b'}
 
-    What a `client` gives counts instead, also for settings that are Java's alone.
+    The settings of a `client` are used instead of translated ones.
 
     >>> build_client_config("b:9092", {"kafka.security.protocol": "SSL"},
     ...     {"ssl.ca.location": "/ca.pem"})
     {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
 
-    Of a function the name is passed on, since Spark plans in another process: it is called there.
+    A function is passed on by its name, because Spark plans in another process and calls it there.
 
     >>> build_client_config("b:9092", {}, "kafka_login:config")
     {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}
 
-    Raises `Rejected` for a `client` with a function in it, and without a `client` for settings that
+    Raises `Rejected` if `client` contains a function, or if there is no `client` and a setting
     cannot be translated.
 
     >>> build_client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
@@ -82,8 +82,9 @@ def build_client_config(
     if client is not None:
         if callable(client) or any(map(callable, client.values())):
             raise Rejected(
-                "client= has a function, which cannot be passed to the process where Spark plans: "
-                'have one return all settings, and give its name, client="module:function"'
+                "client= contains a function, which cannot be passed to the process in which Spark "
+                "plans: write a function that returns all settings, and pass its name, "
+                'client="module:function"'
             )
         return {"bootstrap.servers": bootstrap, **same, **client}
     found = {"bootstrap.servers": bootstrap, **same}
@@ -94,7 +95,7 @@ def build_client_config(
 
 
 def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the settings of librdkafka for one of Java; raises `Rejected` if there is none."""
+    """Return the librdkafka settings for a Java setting; raises `Rejected` if there are none."""
     if name == JAAS_SETTING and (login := JAAS_LOGIN.fullmatch(value)):
         texts = {name: "".join(quoted) for name, *quoted in JAAS_OPTION.findall(login[1])}
         if texts.keys() == {"username", "password"}:
@@ -104,9 +105,8 @@ def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Ma
         if part != name and settings.get(f"{store}type", "").upper() == "PEM":
             return dict.fromkeys(names.get(part, ()), value)
     raise Rejected(
-        f"option {CLIENT_PREFIX}{name} is for Java: the planner asks the broker by librdkafka, "
-        "whose "
-        "settings for the same connection go into client=, such as "
-        'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}, or the function '
-        'that returns them, by its name: client="module:function"'
+        f"option {CLIENT_PREFIX}{name} is for Java, and the planner connects by librdkafka: pass "
+        "librdkafka's settings for the same connection as client=, such as "
+        'client={"sasl.username": …, "sasl.password": …, "ssl.ca.location": …}, or the name of a '
+        'function that returns them, client="module:function"'
     )

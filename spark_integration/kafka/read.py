@@ -1,4 +1,4 @@
-"""How a query reads Kafka topics with an exact watermark: Spark's own source, and our marks."""
+"""Read Kafka topics with an exact watermark, from Spark's own source and the topics' marks."""
 
 from __future__ import annotations
 
@@ -64,19 +64,18 @@ Marks = Literal["ahead", "committed", "topic"]
 
 STARTING_OFFSETS = "startingOffsets"
 MOST_ROWS = AheadLimit.MOST_ROWS.value
-"""The option that `CatchUp` gives another value."""
+"""The option of Spark that `CatchUp` replaces."""
 
 FILE_LOG_OPTIONS: Mapping[type, str] = {
     ReadRange: "read_complete_kafka reads a range of event times",
     Columns: "parse= of the records selects columns, and read_late_kafka reads late rows",
     Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
 }
-"""The options that only a file log has, and what there is of a topic."""
+"""The options that only a file log has, with the alternative for a topic."""
 
 LAG_REMEDY = (
     f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
-    "that "
-    "when it comes in"
+    "that when it comes in"
 )
 
 
@@ -93,52 +92,61 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 ) -> DataFrame:
     """Return the events of Kafka topics, with a watermark that the producers vouch for.
 
-    Spark's own source reads the `records`, from the earliest offsets unless their options have
-    other `startingOffsets`. The stream is the one of the topic's name, or that of `noted`;
-    partitions are segments. Of several topics each has its own stream, to which `noted` may map it,
-    and the least lower is the watermark. `event_time` is the timestamp column that the marks refer
-    to: of the parsed events, or ``"timestamp"`` if the producers note times that they give to
-    Kafka. A record without one fails the query with its topic, partition and offset, if `parse`
-    only selects and filters; `parse` may drop or repair such records.
+    Spark's own source reads the `records`, by default from the earliest offsets. Partitions are
+    segments. By default the stream has the topic's name; `noted` may name another one. Each of
+    several topics has its own stream, and the watermark is the least of their lowers.
 
-    `checkpoint_location` is the `checkpointLocation` with which the query will be started. With
-    ``marks="ahead"`` a mark comes in the micro-batch of the rows that it covers, because the
-    planner asks the broker how far the topic goes. Each such mark is remembered in the offset
-    log until its cut is read; otherwise the query fails before a row is judged by it. With
-    ``marks="committed"`` a mark comes one micro-batch later, once the offset log shows that its
-    cut is read. That is so as well with availableNow, with `maxOffsetsPerTrigger`,
-    `minOffsetsPerTrigger` or `maxTriggerDelay` among the options, and under
-    ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
+    `event_time` is the timestamp column that the marks refer to: a column of the parsed events, or
+    ``"timestamp"`` if the producers note the times of Kafka's records. A record without an event
+    time fails the query; the error shows its topic, partition and offset if `parse` only selects
+    and filters. `parse` may drop or repair such records.
 
-    A new query that begins at the earliest offsets may lack rows that were deleted before: windows
-    without them are given, with one warning that says until when, and `TableClaims` say so too. By
-    a policy with ``first_windows="skip"`` rows below that time are left out. The call waits until a
-    mark tells it, and raises `Rejected` if none will.
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started. `marks`
+    selects how marks are read:
 
-    With ``marks="topic"`` Spark reads the marks as well, from the topic `TOPIC.noted` of a relay.
-    It needs no `checkpoint_location`, and no `client` of the records; stream and domain are looked
-    for in the call, at the controller of `noted`, if it names one. Nothing is checked while the
-    query runs, so what would delay rows is refused here, and no restart may add it: see
-    `docs/guides/kafka-marks.md`.
+    - ``"ahead"``: A mark is in the micro-batch of its rows, because the planner asks the broker for
+      the topic's end. The offset log keeps such a mark until its cut is read. If the rows are not
+      read in time, the query fails before it drops any.
+    - ``"committed"``: A mark comes one micro-batch later, once the offset log shows that its cut is
+      read. ``"ahead"`` does the same with availableNow, with the options `maxOffsetsPerTrigger`,
+      `minOffsetsPerTrigger` and `maxTriggerDelay`, and under
+      ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
+    - ``"topic"``: Spark also reads the marks, from the topic `TOPIC.noted` of a relay. This needs
+      no `checkpoint_location`. The call finds stream and domain at the controller of `noted`, if
+      it has a URL. Nothing is checked while the query runs, so options that delay rows are refused,
+      and must not be added at a restart. See `docs/guides/kafka-marks.md`.
 
-    Options follow the stream as values, each kind at most once. An `Ingestion` with
-    ``domain="ingestion"`` takes the marks of an observer (`writer_client.IngestionNoter`), and the
-    watermark is `max_event_time_lag_ms` below them. With a `CatchUp` each mark's micro-batch is
-    flagged in the offset log, by whether the query had a backlog; and a run that begins with one
-    has the other limit, in place of `maxOffsetsPerTrigger`. Spark takes that limit at the start of
-    a run and keeps it.
+    Rows may have been deleted before a new query begins at the earliest offsets. By default the
+    query returns windows without these rows, and logs until when; `TableClaims` report it too. A
+    policy with ``first_windows="skip"`` skips rows below that time. The call then waits for the
+    mark that shows the time, and raises `Rejected` if no mark can.
 
-    Raises `InvalidName` for a topic or stream; `Rejected` for options that cannot be combined, an
-    unknown topic, no right to describe it, an event time that is no timestamp, and a session
-    without the Kafka connector; `Unreachable` if no broker answers; `UnknownStream`,
-    `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers; `AnotherLog` if
-    the stream is of another topic, such as the one that this is a mirror of. With Spark Connect the
-    server looks for topic and stream, once the query starts. The query fails with `Recreated` if a
-    topic was, or lost records or partitions that were read; with `Rejected` if rows on which a mark
-    rests are gone; and with `Unreachable` if they are in a partition that has no leader for half a
-    minute. With ``marks="topic"`` Spark's own error says so if a record there is no mark of the
-    stream, or one of another topic; its id is known where confluent-kafka can connect, by the
-    options or `client`.
+    `options` are values, at most one of each type:
+
+    - `Ingestion`, with ``domain="ingestion"``, uses the marks of an observer
+      (`writer_client.IngestionNoter`). The watermark is `max_event_time_lag_ms` below them.
+    - `CatchUp` flags each micro-batch with marks in the offset log, by whether the query has a
+      backlog. A run that begins with a backlog uses its limit instead of `maxOffsetsPerTrigger`
+      until it ends, because Spark reads that option only at the start.
+
+    The call raises:
+
+    - `InvalidName` for a topic or stream.
+    - `Rejected` for options that cannot be combined, an unknown topic or one that must not be
+      described, an event time that is not a timestamp, and a session without the Kafka connector.
+    - `Unreachable` if no broker answers.
+    - `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` for the controller's
+      answers.
+    - `AnotherLog` if the stream belongs to another topic, such as the original of this mirror.
+
+    With Spark Connect, the server checks topic and stream when the query starts. The query fails:
+
+    - with `Recreated` if a topic was recreated, or lost records or partitions that were read.
+    - with `Rejected` if rows below an admitted mark's cut were deleted.
+    - with `Unreachable` if such rows are in a partition without a leader for half a minute.
+    - with Spark's own error, for ``marks="topic"``, if a record of the relay's topic is not a mark
+      of the stream, or is a mark of another topic. Topic ids are checked only if confluent-kafka
+      can connect with the options or `client`.
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)
@@ -183,7 +191,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         backlog=catch_up.policy if catch_up else None,
     )
     config = build_client_config(records.bootstrap, chosen, records.client)
-    ids = {} if _is_remote(spark) else _find_ids(streams, config)  # the server asks for them
+    ids = {} if _is_remote(spark) else _find_ids(streams, config)  # Connect's server finds them
     _find_logs(_find_streams(spark, streams, (domain, event_time), noted), ids)
     if catch_up is not None:
         chosen = _limit_rows(spark, catch_up, chosen, query, (noted.token, config))
@@ -199,10 +207,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 
 
 def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
-    """Raise `Rejected` for what has no effect where Spark plans alone.
-
-    Accepted, `batch_after_mark` would promise a claim that does not come.
-    """
+    """Raise `Rejected` for policies that have no effect while Spark plans alone."""
     if marks == "topic":
         policy.check_partial('read_noted_kafka(marks="topic")')
     if policy.batch_after_mark and marks == "topic":
@@ -216,7 +221,7 @@ def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
 def _split_options(
     options: Sequence[object], marks: Marks, domain: str | None, event_time: str
 ) -> tuple[CatchUp | None, int]:
-    """Return the `CatchUp` of a call, and how far the watermark is below the time of the marks."""
+    """Return the `CatchUp` of a call, and how many ms the watermark lags behind the marks."""
     for option in options:
         if reason := FILE_LOG_OPTIONS.get(type(option)):
             raise Rejected(f"{type(option).__name__} is an option of file logs: {reason}")
@@ -230,7 +235,7 @@ def _split_options(
     ingestion: Ingestion = chosen.get("ingestion", Ingestion())
     ingestion.check_domain(domain)
     if ingestion.unstamped != "fail":
-        raise Rejected("unstamped is an option of file logs: no record of a topic is stamped")
+        raise Rejected("unstamped is an option of file logs: records of a topic have no stamps")
     if ingestion.max_event_time_lag_ms is None:
         check_promised(domain, event_time, LAG_REMEDY)
     return catch_up, ingestion.max_event_time_lag_ms or 0
@@ -247,15 +252,15 @@ def _limit_rows(
     usual, larger = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
     if usual is None and larger is not None:
         raise Rejected(
-            f"max_rows_per_trigger of CatchUp takes the place of {MOST_ROWS}, which is not among "
-            "the options of the records: without it a micro-batch has all there is"
+            f"max_rows_per_trigger of CatchUp replaces {MOST_ROWS}, which the options of records "
+            f"do not set, so micro-batches have no limit: set {MOST_ROWS}, or leave the other out"
         )
     if usual is None:
         return options
     catch_up.check_above(int(usual), f"option {MOST_ROWS}")
     topics = query.kafka.topics if query.kafka else {}
     starting = parse_starting_offsets(options.get(STARTING_OFFSETS, "earliest"), topics)
-    with closing(_create_planner(spark, f"CatchUp beside {MOST_ROWS}", query, secrets)) as planner:
+    with closing(_create_planner(spark, f"CatchUp with {MOST_ROWS}", query, secrets)) as planner:
         if not planner.is_behind(starting):
             return options
     others = {name: value for name, value in options.items() if name != MOST_ROWS}
@@ -263,7 +268,7 @@ def _limit_rows(
 
 
 def begins_with_topic(options: Mapping[str, Any]) -> bool:
-    """Whether a new query begins where its topics do, and not where the user chose.
+    """Return whether a new query begins at the start of its topics.
 
     >>> begins_with_topic({"startingOffsets": "Earliest"}), begins_with_topic({"startingtime": 1})
     (True, False)
@@ -275,9 +280,9 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
-    """Return from when on each stream's topic is whole, and the option of a new query for that.
+    """Return from which time each stream's topic is complete, and the offsets to start at.
 
-    It begins exactly at the offsets that were judged: Spark fails it if they are deleted.
+    The query starts at exactly these offsets, so Spark fails it if their rows are deleted.
     """
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         found, begins = planner.wait_for_whole()
@@ -293,16 +298,16 @@ def _create_planner(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> MarksPlanner:
-    """Return the planner of a query, to ask it before the query starts; `asked` says for what."""
+    """Return the planner of a query, for a check before the query starts."""
     if _is_remote(spark):
-        raise Rejected(f"{asked} needs the checkpoint, which Connect's server has: leave it out")
+        raise Rejected(f"{asked} needs the checkpoint, which only Connect's server has: omit it")
     from spark_integration.marks_source.planner import create_planner  # noqa: PLC0415 - not in every PySpark
 
     return create_planner(query, *secrets)
 
 
 def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """Return the positions of option `startingOffsets`, by stream; without those not known.
+    """Return the positions of option `startingOffsets` by stream; empty if they are unknown.
 
     >>> parse_starting_offsets('{"flights": {"0": 7, "1": -2, "2": -1}}', {"f": "flights"})
     {'f': {0: 7, 1: 0, 2: 9223372036854775807}}
@@ -327,9 +332,9 @@ def _read_events(
     options: Mapping[str, Any],
     asked: tuple[str, str],
 ) -> DataFrame:
-    """Return the events of the topics, of which one without an event time fails the query.
+    """Return the events of the topics. An event without an event time fails the query.
 
-    `asked` are the name of their source and the column of that time.
+    `asked` has the name of their source and the event time column.
     """
     name, event_time = asked
     reader = set_reader_name(spark, spark.readStream, name).format("kafka")
@@ -348,12 +353,11 @@ def _require_option(name: str, value: str | None, marks: Marks) -> str:
 def _map_streams(
     topic: str | Sequence[str], stream: str | Mapping[str, str] | None
 ) -> dict[str, str]:
-    """Return the topic of each stream."""
     topics = [topic] if isinstance(topic, str) else list(topic)
     for each in topics:
         validate_name("topic", each)
     if not topics or len(set(topics)) < len(topics):
-        raise Rejected(f"topic must name at least one topic, each once, not {topics}")
+        raise Rejected(f"topic must name at least one topic, each only once, not {topics}")
     if isinstance(stream, str):
         stream = dict.fromkeys(topics, stream)
     names = {each: validate_name("stream", (stream or {}).get(each, each)) for each in topics}
@@ -363,8 +367,8 @@ def _map_streams(
     shared = [name for name, count in Counter(names.values()).items() if count > 1]
     if shared:
         raise Rejected(
-            f"stream {shared[0]!r} is that of several topics, and each needs one of its own: map "
-            "each topic to its stream, stream={topic: stream, …}"
+            f"stream {shared[0]!r} belongs to several topics, and each topic needs a separate "
+            "stream: map each topic to its stream, stream={topic: stream, …}"
         )
     return {name: each for each, name in names.items()}
 
@@ -374,7 +378,7 @@ def _choose_position_of(topic: str, *, several: bool) -> PositionOf:
 
 
 def _find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
-    """Return what prevents marks ahead of what is read, `None` if nothing does."""
+    """Return the setting or option that prevents marks ahead of the rows read, or `None`."""
     name, _, _ = AheadLimit.AT_ONCE.partition("=")
     if read_setting(spark, name, "true").lower() == "false":
         return AheadLimit.AT_ONCE
@@ -382,12 +386,12 @@ def _find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadL
 
 
 def _is_remote(spark: object) -> bool:
-    """Whether a session is a client of Spark Connect."""
+    """Return whether a session is a client of Spark Connect."""
     return not isinstance(spark, SparkSession)
 
 
 def _find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the id of the topic of each stream; raises if the broker has no such topic."""
+    """Return the topic id of each stream; raises if the broker does not have the topic."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
@@ -399,25 +403,26 @@ def _find_ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """Return the ids; none, after a warning, if this process cannot ask the broker.
+    """Return the ids, or after a warning none if this process cannot ask the broker.
 
-    A client of Spark Connect may reach another broker at the server's address, or none.
+    A client of Spark Connect may reach another broker at the server's address.
     """
     try:
         if records.client is None and _is_remote(spark):
-            raise Rejected("with Spark Connect, only a client= has this process ask the broker")
+            raise Rejected("with Spark Connect this process needs client= to connect to the broker")
         return _find_ids(topics, build_client_config(records.bootstrap, options, records.client))
     except (ImportError, NotedTimeError) as error:
-        log.warning("whether marks are of another topic is not known: %s", error)
+        log.warning("cannot check whether marks belong to another topic: %s", error)
         return {}
 
 
 def _find_streams(
     spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
 ) -> dict[str, StreamAnswer | None]:
-    """Return each stream, `None` if it is not known; asked for by domain and column.
+    """Return each stream, or `None` if the controller cannot be asked.
 
-    Raises if the controller knows no such stream or domain; with Spark Connect it is not asked.
+    Raises if the controller does not know the stream or domain. With Spark Connect only the server
+    asks the controller.
     """
     if not noted.url or _is_remote(spark):
         return dict.fromkeys(streams)
@@ -432,9 +437,9 @@ def _find_only_domain(stream: StreamAnswer | None) -> str | None:
 def _find_logs(
     known: Mapping[str, StreamAnswer | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
-    """Return the logs whose marks each stream may have, none if that is not known.
+    """Return the ids of the logs whose marks each stream may have; empty if unknown.
 
-    Raises `AnotherLog` if a topic is none of them.
+    Raises `AnotherLog` if a topic has none of these ids.
     """
     found = {}
     for stream, read in known.items():

@@ -1,4 +1,4 @@
-"""Records of Kafka topics: how Spark's own source reads them, and which options are refused."""
+"""Records of Kafka topics: the options of Spark's own source, and the event times of records."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from spark_integration.marks_source.query import AheadLimit
 Options = Mapping[str, str | int | bool]
 
 OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
-"""The options that the call sets itself."""
+"""The options that the call sets."""
 
 PATTERN_OPTIONS = ("subscribePattern", "assign")
-"""The options that say without names which topics are read."""
+"""The options that select topics without their names."""
 
 KAFKA_TIME = "timestamp"
-"""The column of Kafka's own timestamps, which are -1 ms in a record that has none."""
+"""The column of Kafka's own timestamps. A record without a timestamp has -1 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaRecords:
     """Kafka topics, and how Spark's own source reads their records.
 
-    `bootstrap` is ``host:port``, with commas between several. `parse` makes events of the source's
-    rows (`key`, `value`, `topic`, `partition`, `offset`, `timestamp`, …). `options` are those of
-    Spark's Kafka source; `failOnDataLoss` stays true. `client` has the settings with which
-    confluent-kafka connects, where `options` has `kafka.` settings that are Java's alone: a
-    `sasl.jaas.config` of PLAIN or SCRAM, and stores of the type PEM, need none. Or it names a
-    function that returns them, ``"module:function"``, and may return an `oauth_cb`: it is called
-    without arguments where Spark plans, with the present directory among those of its modules.
+    - `bootstrap` is ``host:port``, several separated by commas.
+    - `parse` turns the rows of the source (`key`, `value`, `topic`, `partition`, `offset`,
+      `timestamp`, …) into events.
+    - `options` are options of Spark's Kafka source. `failOnDataLoss` must stay true.
+    - `client` has the settings with which confluent-kafka connects. It is needed if `options` has
+      `kafka.` settings that only Java knows. A `sasl.jaas.config` of PLAIN or SCRAM and PEM stores
+      are translated. `client` may also be the name of a function without arguments,
+      ``"module:function"``, that returns the settings, such as an `oauth_cb`. It is called where
+      Spark plans, and its module may be in the current directory.
     """
 
     topic: str | Sequence[str]
@@ -52,15 +54,15 @@ class KafkaRecords:
 
 
 def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
-    """Return the options under the names that Spark documents: to Spark, case does not matter.
+    """Return the options under the names that Spark documents. Spark ignores case.
 
-    The last of several spellings counts, as with Spark. Names of Kafka's settings, which begin with
-    `kafka.`, are in lower case.
+    If an option has several spellings, the last one counts, as for Spark. Kafka's settings, which
+    begin with `kafka.`, are in lower case.
 
     >>> normalize_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
     {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
 
-    Raises `Rejected` for those of `OWN_OPTIONS`, and the `taken`, which the function `by` sets.
+    Raises `Rejected` for `OWN_OPTIONS` and the `taken` options, which the function `by` sets.
     """
     own = (*OWN_OPTIONS, *taken)
     named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, "startingOffsets", "failOnDataLoss")
@@ -71,17 +73,17 @@ def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
         chosen[known.get(lower, lower if lower.startswith(CLIENT_PREFIX) else name)] = value
     for name in PATTERN_OPTIONS:
         if name in chosen:
-            raise Rejected(f"option {name}: name the topics in {by}, each of them has a stream")
+            raise Rejected(f"option {name}: name the topics in {by}, because each has a stream")
     for name in own:
         if name in chosen:
             raise Rejected(f"option {name} is set by {by}, which has arguments for it")
     if str(chosen.get("failOnDataLoss", True)).lower() != "true":
-        raise Rejected("failOnDataLoss=false would skip rows that marks vouch for, silently")
+        raise Rejected("failOnDataLoss=false would silently skip rows that marks vouch for")
     return chosen
 
 
 def is_committed(options: Mapping[str, Any]) -> bool:
-    """Whether checked options have Spark read committed records only, as Kafka's client takes it.
+    """Return whether normalized options make Spark read only committed records.
 
     >>> is_committed({"kafka.isolation.level": " Read_Committed"}), is_committed({})
     (True, False)
@@ -90,10 +92,11 @@ def is_committed(options: Mapping[str, Any]) -> bool:
 
 
 def require_event_time(events: DataFrame, event_time: str) -> DataFrame:
-    """Return the events, of which one without an event time fails the query.
+    """Return the events, as a query that fails at an event without an event time.
 
-    The message has the record's topic, partition and offset, also if `parse` left these columns
-    out: Spark finds them below a projection. Raises `Rejected` if the column is no timestamp.
+    The error shows the record's topic, partition and offset, even if `parse` left these columns
+    out, because Spark finds them below a projection. Raises `Rejected` if the column is not a
+    timestamp.
     """
     check_time(events, event_time)
     column = F.col(f"`{event_time}`")
@@ -120,5 +123,5 @@ def _fail_without_time(
     )
     fails = F.raise_error(message).cast("boolean")
     checked = events.where(pin_filter(F.when(missing, fails).otherwise(value=True)))
-    checked.schema  # noqa: B018 - with Spark Connect it is analyzed only when it is asked for
+    checked.schema  # noqa: B018 - Spark Connect analyzes the plan only when its schema is read
     return checked

@@ -1,9 +1,9 @@
-"""Marks as records of a noted topic: Spark's own source reads them, and its expressions check them.
+"""Marks as records of a noted topic, which Spark's own source reads and its expressions check.
 
-A relay writes a mark once all that its cut names is readable. Spark asks the noted topic for its
-end before it asks the events' topic, so the rows below the cut are read in the micro-batch of the
-mark; by it are judged the late rows of the micro-batch after the next. Nothing looks at a cut
-again: what may leave rows to later micro-batches is refused in the call.
+A relay writes a mark once all rows below its cut are readable. Spark reads the end of the noted
+topic before the end of the events' topic, so the rows below the cut are in the mark's micro-batch.
+Late rows are judged by the mark in the micro-batch after the next. The cut is not checked again, so
+the call refuses options that may leave rows to later micro-batches.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from spark_integration.marks_source.query import AheadLimit
 
 MARK_SCHEMA = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
-"""What the plan needs of a record's value."""
+"""The fields of a record's value that the plan needs."""
 
 MAX_TOPICS = 2
-"""How many topics a query reads at most: Spark keeps the order of four sources, and no more."""
+"""The largest number of topics in a query: Spark keeps the order of up to four sources."""
 
 UNNAMED_DOMAIN = "is of domain %s, and the call names no domain="
 MIRRORED_TOPIC = "is of a topic with the id %s, and this one has %s"
 
 FOREIGN_RECORD = (
     "the record at offset %s of Kafka topic '%s' %s; expected are marks of stream '%s' as "
-    "`noted-time relay kafka` writes them: correct stream= or domain=, or else delete this topic, "
-    "start the relay again, and the query with a new checkpoint"
+    "`noted-time relay kafka` writes them: correct stream= or domain=; or delete this topic, "
+    "restart the relay, and start the query with a new checkpoint"
 )
 FAST_RETRIES = {"fetchOffset.retryIntervalMs": 100}
 DEPRECATED_FETCHING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
@@ -48,11 +48,13 @@ DEPRECATED_FETCHING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 @dataclass(frozen=True, slots=True)
 class WantedMarks:
-    """Which marks a query needs: those of a domain of each stream, `None` if it was not named.
+    """The marks that a query needs.
 
-    `topics` are the events' topics by stream, `logs` the ids that they may have, none if these are
-    not known, and `connection` the options with which Spark connects. `lag_ms` is how far the
-    watermark is behind the time of the marks.
+    - `topics`: the events' topic of each stream
+    - `domains`: the domain of each stream, or `None` if the call does not name it
+    - `logs`: the ids that each topic may have, empty if unknown
+    - `connection`: the options with which Spark connects
+    - `lag_ms`: how far the watermark is below the marks
     """
 
     topics: Mapping[str, str]
@@ -63,11 +65,11 @@ class WantedMarks:
     lag_ms: int = 0
 
     def read(self, spark: SparkSession) -> list[DataFrame]:
-        """Return the marks of each stream in the column `time`, each for a watermark of its own.
+        """Return the marks of each stream in the column `time`, for a watermark each.
 
-        Raises `Rejected` if a topic does not exist. Spark's commit log keeps the least watermark
-        and not each (SPARK-50046), so after a restart a quiet stream would hold the others. That is
-        why a mark of one stream states the last lower that the other had before the run, too.
+        Raises `Rejected` if a topic does not exist. Spark's commit log keeps only the least
+        watermark (SPARK-50046), so after a restart a quiet stream would hold the others. So with
+        several streams, a mark of one stream restates the last lower of the other before the run.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
         noted = ",".join(map(name_noted_topic, self.topics.values()))
@@ -95,7 +97,7 @@ class WantedMarks:
 
 @dataclass(frozen=True, slots=True)
 class NotedTopic:
-    """A noted topic, and the stream whose marks it has."""
+    """A noted topic and its stream."""
 
     topic: str
     stream: str
@@ -104,10 +106,10 @@ class NotedTopic:
     def select_lowers(
         self, records: DataFrame, last: int | None = None, *, named: bool = True
     ) -> DataFrame:
-        """Return the watermarks in ms that records of noted topics stand for, as `lower`.
+        """Return the watermarks in ms for the records of noted topics, as `lower`.
 
-        A record of another topic stands for the `last` one. A record that is no mark of the stream
-        fails the query; so does one of another domain, unless the domain was `named`.
+        A record of another topic gives the watermark `last`. A record that is not a mark of the
+        stream fails the query. So does a mark of another domain, unless the domain was `named`.
         """
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
         mark = F.from_json(value, MARK_SCHEMA).alias("mark")
@@ -142,25 +144,24 @@ class NotedTopic:
 
 
 def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimit | None) -> None:
-    """Raise `Rejected` if rows could be lost."""
+    """Raise `Rejected` if a setting of the query could lose rows."""
     if limit:
         raise Rejected(
-            f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing would '
-            'notice that a mark covers them: leave it out, or read with marks="committed"'
+            f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing checks '
+            'that rows below a mark are read: leave it out, or read with marks="committed"'
         )
     if read_setting(spark, DEPRECATED_FETCHING, "false").lower() == "true":
         raise Rejected(
-            f"under {DEPRECATED_FETCHING}=true Spark would not see new partitions for minutes"
+            f"under {DEPRECATED_FETCHING}=true Spark finds new partitions minutes later: unset it"
         )
     if len(topics) > MAX_TOPICS:
         raise Rejected(
-            f'marks="topic" reads {MAX_TOPICS} topics at most, not {len(topics)}: of more sources '
-            "Spark "
-            'may not ask for the marks first; read them with marks="ahead"'
+            f'marks="topic" reads {MAX_TOPICS} topics at most, not {len(topics)}: with more '
+            'sources Spark may not read the marks first; read the topics with marks="ahead"'
         )
     if len(topics) > 1 and read_setting(spark, MULTIPLE_POLICY, "min").lower() == "max":
         raise Rejected(
-            f"{MULTIPLE_POLICY}=max makes rows late of each topic but the most advanced one"
+            f"{MULTIPLE_POLICY}=max would drop rows of all topics but the most advanced: unset it"
         )
 
 

@@ -1,11 +1,11 @@
-"""Ingestion time in a query: which mark stamps a row.
+"""Ingestion time in a query: the mark that stamps each row.
 
 A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
-row. Rows that no cut covers yet wait for the next look. A micro-batch keeps in its offset which
-marks stamped it, and marks never change, so a batch that is run again has the same stamps.
+row. Rows above the last cut wait. The offset of a micro-batch contains the marks that stamped it,
+and marks never change, so a batch that runs again has the same stamps.
 
-Rows below the cut of the first mark that the controller still keeps may have been stamped by marks
-that it dropped. All that is known of them is that they are older.
+The controller drops old marks. Rows below the cut of the first mark that it keeps may belong to an
+older mark, so their ingestion time is unknown.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"
-"""The names under which the offset log keeps the marks that stamped a batch; not domains."""
+"""The names in the offset log of the marks that stamped a batch. They are not domains."""
 
 UNSTAMPED_MARK = "ingestion/unstamped"
-"""The name under which it keeps the mark below whose cut rows have no stamp, if any."""
+"""The name in the offset log of the mark below whose cut rows have no stamp, if any."""
 
 
 class IngestionMarks:
-    """A feed that passes on the marks of ingestion, and keeps those that stamp unread rows.
+    """A feed that passes on ingestion marks, and keeps the marks that stamp unread rows.
 
-    `feed_of` creates the feed; it is called again for marks that this one no longer has.
+    `feed_of` creates the feed. It is called again to fetch marks that are no longer kept here.
     """
 
     def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
@@ -45,31 +45,28 @@ class IngestionMarks:
         self._feed = feed_of()
         self._unstamped = unstamped
         self._stream_id = ""
-        self._let_in = Released()
+        self._admitted = Released()
         self._last_seq = 0
         self._marks: list[Mark] = []
         self._after_gap = 0
-        """The seq of a mark before which others were dropped."""
+        """The seq of a kept mark after marks that were dropped."""
 
     @property
     def subject(self) -> str:
-        """See `MarksFeed`."""
         return self._feed.subject
 
     def begin(self, released: Released) -> None:
-        """See `MarksFeed`."""
-        self._let_in = released
+        self._admitted = released
         self._feed.begin(released)
 
     def take(self) -> NewMarks:
-        """See `MarksFeed`."""
         new = self._feed.take()
         if new.stream_id != self._stream_id:
             self._stream_id, self._marks = new.stream_id, []
-            goes_on = new.stream_id == self._let_in.stream_id
-            self._last_seq = self._let_in.seq if goes_on else 0
+            is_continued = new.stream_id == self._admitted.stream_id
+            self._last_seq = self._admitted.seq if is_continued else 0
         if new.marks and new.marks[0].seq <= self._last_seq:
-            self._marks = []  # another chain: all marks are read again
+            self._marks = []  # the chain is another one: all its marks are read again
         elif new.marks and new.marks[0].seq != self._last_seq + 1:
             self._after_gap, self._marks = new.marks[0].seq, []
         self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
@@ -77,23 +74,20 @@ class IngestionMarks:
         return new
 
     def close(self) -> None:
-        """See `MarksFeed`."""
         self._feed.close()
 
     @property
     def cut(self) -> Mapping[int, int]:
-        """The last cut: only the rows below it can be stamped."""
+        """The last cut. Only rows below it can be stamped."""
         return self._marks[-1].cut.offsets if self._marks else {}
 
     def limit_plan(self, plan: Plan) -> Plan:
-        """Read nothing above the last cut."""
         return plan.limit_to_cut(self.cut)
 
     def stamp(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
-        """Return the end of a micro-batch with the marks that stamp its rows, if it has any.
+        """Return the end of a micro-batch with the marks that stamp its rows.
 
-        Raises `Rejected` if marks were dropped that may have come first, unless rows are to have
-        no stamp then.
+        Raises `Rejected` if earlier marks were dropped, unless rows may be unstamped.
         """
         self._forget_below(begun.segments)
         grown = [
@@ -122,8 +116,8 @@ class IngestionMarks:
         raise Rejected(
             f"{self.subject}: rows {start} to {below[segment]} of segment {segment} came in before "
             f"mark {mark.seq} (lower {format_time(mark.lower)}), the first one still kept, so "
-            "their "
-            f'{INGESTED_COLUMN} is not known: Ingestion(unstamped="null") makes it null'
+            f"their {INGESTED_COLUMN} is not known: to read it as null, pass "
+            'Ingestion(unstamped="null")'
         )
 
     def split_by_stamp(
@@ -131,8 +125,8 @@ class IngestionMarks:
     ) -> Iterator[Slice]:
         """Yield the slices of (segment, files, start, end), each with its stamp.
 
-        Raises `Unreachable` if the marks that stamped them are not known and no controller
-        answers, `Rejected` if it no longer has them.
+        Raises `Unreachable` if the stamping marks are unknown and no controller answers. Raises
+        `Rejected` if the controller no longer keeps them.
         """
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:
@@ -149,7 +143,7 @@ class IngestionMarks:
                 begin = upto
 
     def _forget_below(self, position: Mapping[int, int]) -> None:
-        """Drop the marks whose cuts are read, but for the last one."""
+        """Drop all marks whose cuts are read, except the last one."""
 
         def is_read(mark: Mark) -> bool:
             return all(position.get(s, 0) >= end for s, end in mark.cut.offsets.items())
@@ -175,7 +169,7 @@ class IngestionMarks:
             f"{feed.subject}: marks {first.seq} to {last.seq}, which stamp rows to be read again"
         )
         if not found.stream_id:
-            raise Unreachable(f"{which}, cannot be asked for now")
+            raise Unreachable(f"{which}, cannot be fetched now")
         marks = _select_stamps(found)
         if found.stream_id != last.stream_id or not _has_all(marks, first, last):
             raise Rejected(f"{which}, are no longer kept")
@@ -183,7 +177,7 @@ class IngestionMarks:
 
 
 def _find_mark_above(marks: Sequence[Mark], segment: int, offset: int) -> int:
-    """Return the index of the first mark whose cut lies above the row at an offset."""
+    """Return the index of the first mark whose cut lies above the row at `offset`."""
     return bisect_right(marks, offset, key=lambda mark: mark.cut.offsets.get(segment, 0))
 
 
@@ -192,5 +186,5 @@ def _select_stamps(new: NewMarks) -> list[Mark]:
 
 
 def _has_all(marks: Sequence[Mark], first: Released, last: Released) -> bool:
-    """Whether all marks from one to the other are present; they come without gaps."""
+    """Return whether `marks`, which have no gaps, contain all from `first` to `last`."""
     return bool(marks) and marks[0].seq <= first.seq and last.seq <= marks[-1].seq

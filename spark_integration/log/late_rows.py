@@ -1,16 +1,14 @@
-"""Which rows a query read too late, and how they go past what would drop them.
+"""Rows that a query reads too late, and how to keep them from being dropped.
 
-A row is *late* if its event time is below the lower that the query had sent before the
-micro-batch that reads the row: the lower in the start offset of that batch. Spark writes that
-offset into its offset log before it runs the batch, so a batch that is run again has the same late
-rows, with or without a controller.
+A row is *late* if its event time is below the lower that the query had admitted before the
+micro-batch that reads the row. This lower is in the start offset of the batch. Spark writes that
+offset before it runs the batch, so a batch that runs again has the same late rows.
 
-Spark judges rows by a watermark that is never above this lower: it lags by one batch, and by 1 ms
-under `strict`. So every row that it drops for being below the watermark is late here. The converse
-does not hold: a window that is still open accepts a late row.
+Spark's watermark is never above this lower: it lags by one batch, and by 1 ms under `strict`. So
+all rows that Spark drops as late are late here. A window that is still open accepts a late row.
 
-A mark enters a query once its cut is read, and the events below its lower lie below its cut. So no
-row of a writer that keeps its promise is late.
+A mark is admitted once its cut is read, and the events below its lower lie below its cut. So a
+writer that keeps its promise has no late rows.
 """
 
 from __future__ import annotations
@@ -24,19 +22,19 @@ from noted_time import Rejected
 from spark_integration.marks.watermark import DELAY_METADATA, build_instant
 
 LATE_COLUMN = "_late"
-"""The column that tells whether a row is late."""
+"""The column that contains whether a row is late."""
 
 
 def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the rows that are in time and those that are late, both without the column `_late`.
+    """Return the rows in time and the late rows, both without the column `_late`.
 
-    `events` come from `read_noted_log` with ``Columns(late="keep")``. What is in time stays under
-    the watermark, which drops none of it from windows, and under `strict` from no other operator.
-    The late rows carry no watermark, so nothing drops them; an aggregation of them in the mode
-    `append` is refused by Spark.
+    `events` come from `read_noted_log` with ``Columns(late="keep")``. The rows in time keep the
+    watermark. It drops none of them from windows, and under `strict` from no other operator. The
+    late rows have no watermark, so nothing drops them, but Spark refuses to aggregate them in
+    `append` mode.
 
-    Use both in one query, as a union of their results: another query has other micro-batches, hence
-    other late rows. Raises `Rejected` if `events` have no `_late`.
+    Use both in one query, as a union of their results, because another query has other
+    micro-batches and so other late rows. Raises `Rejected` if `events` have no column `_late`.
     """
     if LATE_COLUMN not in events.columns:
         raise Rejected(
@@ -53,10 +51,9 @@ def _without_watermark(rows: DataFrame, name: str) -> Column:
 
 
 def are_late(event_times: pa.Array, below: int | None) -> pa.Array:
-    """Return of each row whether its event time is below `below` (ms).
+    """Return for each row whether its event time is below `below` (ms).
 
-    No row is late without a bound, nor is one without an event time.
-
+    Without a bound no row is late. A row without an event time is not late.
     >>> are_late(pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC")), 5).to_pylist()
     [True, False, False]
     """

@@ -1,4 +1,4 @@
-"""What the file log writes into a query's offset log, and reads back from it."""
+"""The offset of a file log in a query's offset log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 
 @dataclass(frozen=True, slots=True)
 class LogOffset:
-    """How far a query has read the file log, and which mark it has let in per domain.
-
-    `root` is the log's absolute path. `run` counts the starts of the query after which its lower
-    was stated again. `backlog` is what was found when the batch was planned, `None` if nothing was
-    known or asked. `times` is the range of event times that the query has, and `begin` where its
-    first batch began for that. `claims`: the source feeds claims.
+    """How far a query has read the file log, and the last mark of each domain that it admitted.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -29,18 +24,24 @@ class LogOffset:
 
     stream: str
     run: int = 0
+    """How many times a run of the query has restated its lower."""
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
     backlog: bool | None = None
+    """Whether the query had a backlog at planning, or `None` if unknown or not wanted."""
     times: TimeRange = ALL_TIMES
+    """The query's range of event times."""
     begin: Mapping[int, int] = field(default_factory=dict)
+    """The start of the first batch for that range."""
     root: str = ""
+    """The absolute path of the log."""
     claims: bool = False
+    """Whether the source feeds table claims."""
 
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
-        """Return the offset for a query that would begin at `new` and continues from here.
+        """Return the offset for a query that would begin at `new`, but continues from this offset.
 
-        Raises `Rejected` if that reads another log, or waits for the marks of another domain.
+        Raises `Rejected` if the query reads another log or the marks of another domain.
 
         >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
         >>> offset.continue_as(LogOffset("landings", root="/log"), "default")
@@ -62,7 +63,7 @@ class LogOffset:
         return replace(self, claims=new.claims)
 
     def rename_domain(self, domain: str) -> LogOffset:
-        """Return the offset with the marks of its domain under another name of it.
+        """Return the offset with the marks of its domain under the name `domain`.
 
         >>> offset = LogOffset("flights", marks={"default": Released("a", 3, 99)})
         >>> offset.rename_domain("ship_time").get_released("ship_time").seq
@@ -72,15 +73,13 @@ class LogOffset:
         return replace(self, marks=marks)
 
     def get_released(self, domain: str) -> Released:
-        """Return the last mark of `domain` that was let in."""
         return self.marks.get(domain, Released())
 
     def admit(self, domain: str, released: Released) -> LogOffset:
-        """Return the offset with another last mark of `domain`."""
         return replace(self, marks={**self.marks, domain: released})
 
     def to_json(self) -> Json:
-        """Return the shape that Spark keeps; equal offsets give the same text."""
+        """Return the JSON for the offset log. Equal offsets give the same text."""
         json: Json = {
             "noted_log": self.stream,
             "run": self.run,
@@ -96,7 +95,6 @@ class LogOffset:
 
     @classmethod
     def from_json(cls, json: Json) -> LogOffset:
-        """Return the offset from what Spark kept."""
         times = dict(json.get("times", {}))
         begin = position_from_wire(times.pop("begin", {}))
         return cls(
@@ -113,7 +111,7 @@ class LogOffset:
 
 
 def is_domain(name: str) -> bool:
-    """Whether a name under which an offset keeps marks is a domain's, which have no slash.
+    """Return whether marks in an offset belong to a domain. Names of domains have no slash.
 
     >>> is_domain("default"), is_domain("ingestion/first")
     (True, False)

@@ -1,4 +1,4 @@
-"""The options of a query over a file log: frozen values, checked on creation."""
+"""The options of a query on a file log: frozen values that are checked on creation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ Unstamped = Literal["fail", "null"]
 class ReadRange:
     """Where a query begins and ends.
 
-    `start_at` (inclusive) and `end_at` (exclusive), Unix ms or aware `datetime`s, select the events
-    that `read_complete` returns, once each. Either may be left out. With `end_at` nothing is read
-    beyond the last mark's cut, nor beyond that of the first mark with a lower at or above `end_at`;
-    there the watermark becomes `end_at`, and nothing follows. The checkpoint keeps where a query
-    began: `start_at` counts only for a new one, and `end_at` must not change.
+    The query returns the events from `start_at` (inclusive) to `end_at` (exclusive), as
+    `read_complete` does. Bounds are Unix ms or aware `datetime`s; either may be left out.
+
+    With `end_at`, the query reads up to the cut of the first mark whose lower is at or above it.
+    Until that mark exists, the query reads up to the last mark's cut. The watermark ends at
+    `end_at`, and no more rows follow. The checkpoint keeps where the query began, so `start_at`
+    only affects a new query. `end_at` must not change.
 
     >>> ReadRange(end_at=60, start_at=60)
     Traceback (most recent call last):
@@ -55,13 +57,14 @@ class ReadRange:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns a query reads, and as what.
+    """The columns that a query reads, and their types.
 
-    `names` are read beside `event_time`, by default all: a Python source cannot learn from Spark
-    which ones a query needs. `schema` is the schema of the events, a `StructType` or ``"departure
-    timestamp, origin string"``, by default that of the log's first file. `late="keep"` adds the
-    column `_late`, true for rows that were read too late: `split_late` puts them into a branch of
-    their own before Spark drops them.
+    - `names` are read in addition to `event_time`, by default all. Spark does not tell a Python
+      source which columns a query needs.
+    - `schema` is the schema of the events, a `StructType` or ``"departure timestamp, origin
+      string"``. By default it is the schema of the log's first file.
+    - `late="keep"` adds the column `_late`, which is true for rows that were read too late.
+      `split_late` separates these rows before Spark drops them.
     """
 
     names: Sequence[str] = ()
@@ -74,14 +77,15 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """How large a micro-batch may be, and how it is divided.
+    """The size and order of micro-batches.
 
-    `max_rows_per_trigger` is the largest number of its rows, `None` for no limit. `order` decides
-    which ones these are: with `share` all segments give rows in proportion to what they have, and
-    so reach their ends together; with `time` a batch ends at the cut of a mark, so that rows come
-    nearly in the order of their times. The results are the same, see `docs/guides/order.md`.
-    `cores` is the number of tasks that a large micro-batch is split into, by default the number of
-    cores that the cluster has when the query is defined.
+    - `max_rows_per_trigger` is the largest number of rows in a batch; `None` means no limit.
+    - `order` selects these rows. With `share`, each segment gives rows in proportion to its unread
+      rows, so all segments reach their ends together. With `time`, a batch ends at the cut of a
+      mark, so rows are nearly in the order of their times. The results are the same, see
+      `docs/guides/order.md`.
+    - `cores` is the number of tasks for a large batch. By default it is the number of cores in the
+      cluster when the query is defined.
     """
 
     max_rows_per_trigger: int | None = None
@@ -98,10 +102,9 @@ class Batches:
 class CatchUp:
     """Other limits while the query has a backlog (FLIP-328), which `policy` decides.
 
-    The micro-batches planned meanwhile have at most `max_rows_per_trigger` rows, instead of the
-    limit of `Batches`. By default there is no limit: catching up then takes fewer and larger
-    batches. Of a topic it takes the place of `maxOffsetsPerTrigger`, in runs that begin with a
-    backlog.
+    Batches planned during a backlog have at most `max_rows_per_trigger` rows, instead of the limit
+    of `Batches`. By default they have no limit, so catching up takes fewer and larger batches. For
+    a topic, it replaces `maxOffsetsPerTrigger` in runs that begin with a backlog.
     """
 
     policy: BacklogPolicy
@@ -111,11 +114,11 @@ class CatchUp:
         check_least("max_rows_per_trigger", self.max_rows_per_trigger, 1)
 
     def check_above(self, usual: int | None, source: str) -> None:
-        """Raise `Rejected` if its limit is below the `usual` one, whose `source` is named."""
+        """Raise `Rejected` if the limit is below `usual`, the limit of `source`."""
         larger = self.max_rows_per_trigger
         if larger is not None and larger < (usual or 1):
             raise Rejected(
-                f"max_rows_per_trigger of CatchUp is {larger}: it must be at least that of "
+                f"max_rows_per_trigger of CatchUp is {larger}: it must be at least the limit of "
                 f"{source} ({usual})"
             )
 
@@ -124,9 +127,10 @@ class CatchUp:
 class Ingestion:
     """How a query with ``domain="ingestion"`` uses the marks of an observer.
 
-    `max_event_time_lag_ms` gives `event_time` a watermark that far below the lower: rows that were
-    older than that on arrival are late. `unstamped="null"` reads rows that came in before the first
-    mark still kept, with a null in `_ingested`; by default they fail the query.
+    - `max_event_time_lag_ms` gives `event_time` a watermark this far below the lower. Rows that
+      were older when they came in are late.
+    - `unstamped="null"` gives a null `_ingested` to rows that came in before the first mark that
+      is still kept. By default these rows fail the query.
     """
 
     max_event_time_lag_ms: int | None = None
@@ -137,22 +141,22 @@ class Ingestion:
         check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
 
     def check_domain(self, domain: str | None) -> None:
-        """Raise `Rejected` if it says something and the marks are of another domain."""
+        """Raise `Rejected` if options are set and the marks are of another domain."""
         if domain != INGESTION_NAME and self != Ingestion():
             raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Ingestion
-"""One of the values that `read_noted_log` takes after the stream, each kind once."""
+"""One of the option values of `read_noted_log`, which takes at most one of each type."""
 
 
 def choose_options(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
-    """Return a call's options by the names of fields; raises `Rejected` for two of a kind."""
+    """Return the options of a call by field; raises `Rejected` for two of the same type."""
     chosen: dict[str, Any] = {}
     for option in options:
         name = fields.get(type(option))
         if name is None or name in chosen:
             known = ", ".join(kind.__name__ for kind in fields)
-            raise Rejected(f"options are {known}, each once at most: not {option!r:.200}")
+            raise Rejected(f"options are {known}, each at most once: not {option!r:.200}")
         chosen[name] = option
     return chosen

@@ -1,8 +1,8 @@
-"""Where a micro-batch ends, and what its watermark is and why.
+"""Plan the end of a micro-batch and its watermark.
 
-A batch is planned in stages: range → ingested → order → limit. Each takes a `Plan` and
-returns one that reads less or sets how rows are chosen; the last one sets the ends. A batch that is
-run again is not planned: it has the offsets of its first run.
+A batch is planned in stages: range → ingested → order → limit. Each stage takes a `Plan` and
+returns a plan that reads less or divides rows differently. The last stage sets the ends. A batch
+that runs again keeps its offsets and is not planned again.
 """
 
 from __future__ import annotations
@@ -23,26 +23,25 @@ from spark_integration.scan.time_order import divide_by_time
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """Where a micro-batch ends, and its watermark."""
+    """The end of a micro-batch, and its watermark."""
 
     ends: LogOffset
     watermark: Watermark
 
 
 Divide = Callable[[Unread, int], dict[int, int]]
-"""Which rows of each segment are read if there are more than a limit allows."""
+"""Returns the number of rows to read of each segment, within a limit."""
 
 
 def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
-    """Divide a limit so that all segments reach their ends together."""
     return compute_shares(unread.count_rows(), limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a micro-batch may read that begins at `begun`, under the mark last `released`.
+    """The rows that a micro-batch may read after `begun`, with the last mark `released`.
 
-    `marks` are the known ones. The last stage sets `ends`.
+    `marks` has the known marks. The last stage sets `ends`.
     """
 
     begun: LogOffset
@@ -54,7 +53,6 @@ class Plan:
     ends: Mapping[int, int] | None = None
 
     def limit_to_cut(self, cut: Mapping[int, int]) -> Plan:
-        """Return a plan that reads nothing above a cut."""
         return replace(self, unread=self.unread.limit_to_cut(cut))
 
 
@@ -62,13 +60,12 @@ Stage = Callable[[Plan], Plan]
 
 
 def limit_to_range(plan: Plan) -> Plan:
-    """Read no further than the range of the query may go; raises `Rejected` as `cut_towards`."""
+    """Read only up to the cut for the query's `end_at`; raises as `Releaser.find_cut`."""
     end_at = plan.begun.times.end_at
     return plan if end_at is None else plan.limit_to_cut(plan.marks.find_cut(end_at, plan.released))
 
 
 def order_by_time(plan: Plan) -> Plan:
-    """Divide a limit so that rows come nearly in the order of their times."""
     marks = plan.marks
 
     def divide(unread: Unread, limit: int) -> dict[int, int]:
@@ -78,14 +75,13 @@ def order_by_time(plan: Plan) -> Plan:
 
 
 class Limit:
-    """The last stage: how many rows a batch takes, more while the query has a backlog."""
+    """The last stage, which limits the rows of a batch, with another limit during a backlog."""
 
     def __init__(self, catch_up: CatchUp | None) -> None:
         self._catch_up = catch_up
         self._backlog: QueryBacklog | None = None
 
     def __call__(self, plan: Plan) -> Plan:
-        """Set the ends of the batch."""
         rows = plan.unread.count_rows()
         limit = self._find_limit(plan, sum(rows.values()))
         if isinstance(limit, ReadMaxRows):
@@ -105,7 +101,7 @@ class Limit:
         return ReadMaxRows(larger) if larger else ReadAllAvailable()
 
     def flag_backlog(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
-        """Return the end of a batch with the backlog found; a change of it alone makes no batch."""
+        """Return `ended` with the backlog found. A change of the backlog alone makes no batch."""
         if self._catch_up is None or ended == begun:
             return ended
         return replace(ended, backlog=self._backlog.flag if self._backlog else None)

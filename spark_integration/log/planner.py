@@ -1,4 +1,4 @@
-"""One run of a query over a file log: its files, its marks and its micro-batches."""
+"""One run of a query on a file log: its files, marks and micro-batches."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("noted_time.spark")
 
 MISSING_ROWS = (
-    "%s: the last mark names segment %d up to offset %d, and the log under %s has it up to %d: the "
+    "%s: the last mark needs segment %d up to offset %d, and the log under %s has it up to %d: the "
     "watermark does not advance past the marks before"
 )
 
 
 class Planner:
-    """Plans micro-batches, beside the driver; follows the marks from the first one on."""
+    """Plans micro-batches in a process of Spark's driver, and follows the marks."""
 
     def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
         self._query = query
@@ -64,27 +64,24 @@ class Planner:
         return ControllerFeed(query.controller_url, query.stream, query.domain, token=self._token)
 
     def close(self) -> None:
-        """Stop following marks."""
         self._marks.close()
 
-    # Where a batch ends
+    # The end of a batch
 
     def get_initial_offset(self) -> Json:
-        """See `PlannedReader`."""
         return self._query.beginning.to_json()
 
     def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:
-        """See `PlannedReader`."""
         return self.plan(self._query.parse_offset(start), limit).ends.to_json()
 
     def read_no_more_than_now(self) -> None:
-        """Read nothing that is appended from now on."""
+        """Limit this run to the rows that are in the log now."""
         self._target = self._files.refresh()
 
     def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
-        """Return where the next micro-batch ends: rows up to the limit, and the mark they reach.
+        """Return the end of the next micro-batch: rows up to the limit, and the mark they reach.
 
-        Marks are taken before the files are listed, so the list has all rows that their cuts cover.
+        Marks are read before the files are listed, so the list has all rows below their cuts.
         """
         released = begun.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
@@ -96,9 +93,9 @@ class Planner:
         return self._explain(ended)
 
     def _set_times(self, begun: LogOffset) -> LogOffset:
-        """Return where a batch begins, with the query's range of times.
+        """Return the start of a batch, with the query's range of times.
 
-        The offset of the first batch keeps where it began, because that is computed only once.
+        The start of the first batch is computed only once, so its offset is kept.
         """
         asked = self._query.range.times
         if begun == self._query.beginning:
@@ -121,14 +118,14 @@ class Planner:
 
     def _plan_end(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
         files, domain = self._find_files(), self._query.domain_name
-        gone = self._find_gone(files, begun.segments)
+        deleted = self._find_deleted(files, begun.segments)
         unread = Unread(files, begun.segments)
         plan = Plan(begun, begun.get_released(domain), self._marks, unread, limit)
         plan = reduce(lambda plan, stage: stage(plan), self._list_stages(), plan)
         ended = replace(begun, segments=plan.ends or {})
         if self._ingestion is not None:
             ended = self._ingestion.stamp(begun, ended, files)
-        released = self._marks.release(plan.released, {**gone, **ended.segments})
+        released = self._marks.release(plan.released, {**deleted, **ended.segments})
         return ended.admit(domain, released)
 
     def _list_stages(self) -> Iterator[Stage]:
@@ -139,27 +136,26 @@ class Planner:
             yield order_by_time
         yield self._limit
 
-    def _find_gone(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
-        """Return the ends of the sealed segments that no longer have a file in the log.
+    def _find_deleted(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
+        """Return the ends of the sealed segments without files, which count as read.
 
-        Nothing will be appended to them, so they count as read. Raises `Rejected` if a query has
-        read a segment up to `begun`, and rows from there on were deleted. Other rows that the last
-        mark names and the log does not have are logged, once for each segment.
+        Raises `Rejected` if rows of a segment were deleted that the query has not read. Other rows
+        that the last mark needs and the log lacks are logged, once per segment.
         """
-        gone = {s: end for s, end in self._marks.final.items() if not files.get(s)}
+        deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
         for segment, offset in begun.items():
-            check_there(files.get(segment, []), offset, gone.get(segment, 0))
+            check_there(files.get(segment, []), offset, deleted.get(segment, 0))
         last = self._marks.history.last
         if last is None or self._target is not None:
-            return gone
-        ends = {s: end for s, end in last.cut.offsets.items() if s not in gone}
+            return deleted
+        ends = {s: end for s, end in last.cut.offsets.items() if s not in deleted}
         there = {s: files[s][-1].end if files.get(s) else 0 for s in ends}
         missing = {s for s in ends if ends[s] > there[s]}
         query = self._query
         for s in sorted(missing - self._missing):
             log.warning(MISSING_ROWS, query.stream, s, ends[s], query.root, there[s])
         self._missing = missing
-        return gone
+        return deleted
 
     def _explain(self, ended: LogOffset) -> BatchPlan:
         marks, last = self._marks.history, self._last
@@ -175,7 +171,7 @@ class Planner:
         return self._last
 
     def report_latest(self) -> Json | None:
-        """Return how far log and marks reach, and the watermark of the last planned batch."""
+        """Return how far the log and the marks reach, and the last planned batch's watermark."""
         if self._last is None:
             return None
         ended, watermark = self._last.ends, self._last.watermark
@@ -196,7 +192,7 @@ class Planner:
         }
 
     def _find_watermark(self, offset: LogOffset, *, strict: bool | None = None) -> Watermark:
-        """Return the watermark once a batch has ended here."""
+        """Return the watermark after a batch that ends at `offset`."""
         query = self._query
         released = offset.get_released(query.domain_name)
         if offset.times.are_read(released.lower):
@@ -205,10 +201,9 @@ class Planner:
         lag_ms = query.ingestion.max_event_time_lag_ms or 0
         return Watermark.of(released, strict=strict, lag_ms=lag_ms)
 
-    # What a batch reads
+    # The rows of a batch
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
-        """See `PlannedReader`."""
         begun, ended = self._query.parse_offset(start), self._query.parse_offset(end)
         if begun == ended:
             return []
@@ -233,7 +228,7 @@ class Planner:
     def _find_runs(
         self, begun: LogOffset, ended: LogOffset
     ) -> Iterator[tuple[int, list[LogFile], int, int]]:
-        """Yield (segment, files, start, end) of the rows between the offsets."""
+        """Yield (segment, files, start, end) for the rows between the offsets."""
         files = self._files.refresh()
         for segment, end in ended.segments.items():
             run, start = files.get(segment, []), begun.segments.get(segment, 0)

@@ -1,4 +1,4 @@
-"""What a query asks of the file log, as it travels in Spark's options."""
+"""A query on a file log, as a value in Spark's options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spark_integration.marks.arguments import (
 from spark_integration.scan.time_range import ALL_TIMES
 
 INGESTION_REMEDY = (
-    f"leave event_time out, and the watermark is that of {INGESTED_COLUMN}; or pass "
+    f"leave event_time out, and the watermark is for {INGESTED_COLUMN}; or pass "
     "Ingestion(max_event_time_lag_ms=…)"
 )
 
@@ -48,8 +48,8 @@ OPTION_FIELDS: dict[type[Option], str] = {
 class LogQuery:
     """A stream's log and the options of a read; raises `Rejected` if they cannot be combined.
 
-    `event_time` is the column that the watermark is for, and `is_only` whether the stream is known
-    to have no other domain: then a checkpoint is taken whether it names the domain or not.
+    `event_time` is the column of the watermark. `is_only` is true if the stream is known to have
+    only one domain. Then a checkpoint may name this domain or not.
     """
 
     root: str
@@ -72,8 +72,8 @@ class LogQuery:
         if self.is_ingestion and self.range.times != ALL_TIMES:
             raise Rejected(
                 f"start_at and end_at cannot be used with domain={INGESTION_NAME!r}: its marks "
-                "say when "
-                "rows came in, not their event times; filter by a column of the rows instead"
+                "have the times when rows came in, not event times; filter by a column of the rows "
+                "instead"
             )
         self.ingestion.check_domain(self.domain)
 
@@ -88,7 +88,7 @@ class LogQuery:
         domain: str | None = None,
         policy: WatermarkPolicy = SAFE_POLICY,
     ) -> LogQuery:
-        """Return the query of a call; raises `Rejected` for two options of a kind."""
+        """Return the query of a call; raises `Rejected` for two options of the same type."""
         chosen = choose_options(options, OPTION_FIELDS)
         lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
         column = choose_event_time(domain, event_time, lag_ms)
@@ -97,11 +97,11 @@ class LogQuery:
     @property
     def beginning(self) -> LogOffset:
         """The offset at which a new query begins."""
-        root = os.path.abspath(self.root)  # noqa: PTH100 - a link may come to name another place
+        root = os.path.abspath(self.root)  # noqa: PTH100 - the target of a link may change
         return LogOffset(self.stream, root=root, claims=self.policy.batch_after_mark)
 
     def parse_offset(self, json: Json) -> LogOffset:
-        """Return an offset of this query's log; raises `Rejected` for one of another."""
+        """Return an offset of this query's log; raises `Rejected` if it is of another log."""
         offset = LogOffset.from_json(json)
         if self.is_only:
             offset = offset.rename_domain(self.domain_name)
@@ -109,17 +109,17 @@ class LogQuery:
 
     @property
     def is_ingestion(self) -> bool:
-        """Whether the marks are those of ingestion, by which rows are stamped."""
+        """Whether the marks are ingestion marks, which stamp rows."""
         return self.domain == INGESTION_NAME
 
     @property
     def domain_name(self) -> str:
-        """The name under which the offset log keeps the marks of this query's domain."""
+        """The name of this query's domain in the offset log."""
         return self.domain or "default"
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns to read of the log, empty for all; the event time is always read."""
+        """The columns to read from the log, empty for all. The event time is always read."""
         names = tuple(self.columns.names)
         if not names or self.event_time == INGESTED_COLUMN:
             return names
@@ -127,12 +127,11 @@ class LogQuery:
 
     @property
     def keeps_late(self) -> bool:
-        """Whether rows have the column `_late`."""
         return self.columns.late == "keep"
 
 
 def choose_event_time(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
-    """Return the column that the watermark is for; raises `Rejected` if there is none.
+    """Return the column of the watermark; raises `Rejected` if there is none.
 
     >>> choose_event_time("ingestion", None, None), choose_event_time("ingestion", "departure",
     ...     5000)
@@ -141,7 +140,7 @@ def choose_event_time(domain: str | None, event_time: str | None, max_lag_ms: in
     is_stamp = event_time in (None, INGESTED_COLUMN)
     if domain != INGESTION_NAME:
         if event_time is None:
-            raise Rejected("name the column of the event time: event_time=")
+            raise Rejected("pass the column of the event time: event_time=")
         return event_time
     if is_stamp and max_lag_ms is not None:
         raise Rejected("max_event_time_lag_ms needs event_time=, the column that lags")

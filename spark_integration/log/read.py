@@ -1,4 +1,4 @@
-"""How a query reads the file log with an exact watermark."""
+"""Read the file log in a query with an exact watermark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spark_integration.session.settings import build_source_name, set_reader_nam
 from spark_integration.session.sources import count_cores, create_reader
 
 
-def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
+def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     spark: SparkSession,
     root: str | Path,
     noted: Noted,
@@ -33,36 +33,44 @@ def read_noted_log(  # noqa: PLR0913 - keyword-only but for three
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
-    `root` holds the log in the layout of `noted_time.filelog.layout`; driver and workers read it.
-    `event_time` is the column of the event time, and `domain` the time domain that it belongs to.
-    It arrives as a timestamp: integers in the log are read as Unix ms, timestamps without a zone as
-    UTC.
+    `root` contains the log in the layout of `noted_time.filelog.layout`; driver and workers read
+    it. `event_time` is the column of the event time, and `domain` its time domain. The column
+    becomes a timestamp: integers are read as Unix ms, timestamps without a zone as UTC. The
+    watermark comes from the last mark whose cut the query has read, under a `policy`.
 
-    The watermark is that of the last mark whose cut the query has read, under a `policy`.
+    `options` are values, at most one of each type: a `ReadRange` of event times, the `Columns`, the
+    size and order of `Batches`, other batches for `CatchUp`, and `Ingestion`.
 
-    Options follow the stream as values, each kind at most once: a `ReadRange` of event times, the
-    `Columns`, the size and order of `Batches`, and other batches to `CatchUp`.
     ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
     the column `_ingested`: 1 ms before the lower of the first mark whose cut lies above the row.
-    Rows beyond the last cut wait. The watermark is that of `_ingested`, and `event_time` is left
-    out, unless an `Ingestion` sets how far it may lag.
+    Rows above the last cut wait. The watermark is for `_ingested`, so `event_time` is left out,
+    unless an `Ingestion` sets how far it may lag.
 
-    Raises `InvalidName` for the stream; `Rejected` for an invalid URL, column or schema, a range
-    that Spark cannot express, and options that cannot be combined; `ImplausibleTime` for an
-    `end_at` in seconds; `UnknownStream`, `UnknownDomain` and `NotAllowed` as the controller
-    answers, and `UnexpectedAnswer` if something else does. With Spark Connect the server looks for
-    log and controller, once the query starts. The query fails with `Rejected` if the controller
-    does not know the stream or the domain when it starts, or no longer keeps the marks at `end_at`;
-    if the checkpoint has another `end_at`; or if the stream was deleted and recreated after it was
-    sealed and read to its end. It fails with `UnreadableFile` for a file that is truncated or
-    foreign. While the controller is unreachable, the query continues to read, with `end_at` up to
-    the last cut that it knows, and its watermark does not advance.
+    The call raises:
+
+    - `InvalidName` for the stream.
+    - `Rejected` for an invalid URL, column or schema, a range that Spark cannot express, and
+      options that cannot be combined.
+    - `ImplausibleTime` for an `end_at` in seconds.
+    - `UnknownStream`, `UnknownDomain` and `NotAllowed` for the controller's answers, and
+      `UnexpectedAnswer` if the URL is not a controller.
+
+    With Spark Connect, the server checks log and controller when the query starts. The query fails
+    with `UnreadableFile` for a truncated or foreign file, and with `Rejected` if:
+
+    - the controller does not know the stream or domain at the start.
+    - the controller no longer keeps the marks at `end_at`.
+    - the checkpoint has another `end_at`.
+    - the stream was recreated after the query had read it, sealed, to its end.
+
+    While the controller is unreachable, the query reads on, with `end_at` only up to the last known
+    cut. Its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )
-    # otherwise the Connect server looks for log and controller
+    # a Connect server checks log and controller later
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
@@ -86,4 +94,4 @@ def _parse_schema(schema: StructType | str | None) -> StructType | None:
     found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if found is None or isinstance(found, StructType):
         return found
-    raise Rejected(f'schema {schema!r} names no columns: "departure timestamp, origin string"')
+    raise Rejected(f'schema {schema!r} has no columns: use "departure timestamp, origin string"')

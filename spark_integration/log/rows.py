@@ -1,4 +1,4 @@
-"""How rows of Parquet files become Arrow batches of the declared schema."""
+"""Read rows of Parquet files as Arrow batches of the declared schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from spark_integration.scan.time_range import TimeRange
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
-"""The types of columns that can hold an event time."""
+"""The column types for an event time."""
 
 
 class AddedColumn(NamedTuple):
@@ -49,16 +49,16 @@ class AddedColumn(NamedTuple):
 ADDED_COLUMNS = {
     INGESTED_COLUMN: AddedColumn(TimestampType(), "the stamps of ingestion"),
     MARK_TIME: AddedColumn(TimestampType(), "the marks"),
-    LATE_COLUMN: AddedColumn(BooleanType(), "what says that a row is late"),
+    LATE_COLUMN: AddedColumn(BooleanType(), "the flag of late rows"),
 }
 
 
 def build_scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
-    """Return the schema of what the source of a query yields, of events as in the log by default.
+    """Return the schema of a query's source. By default events have the schema of the log.
 
-    In the row of a mark all other columns are null, and none has a watermark, whatever their
-    metadata says: a schema may be that of a query's output. Raises `Rejected` as `read_log_schema`
-    and `convert_schema`, and if the log has a column that is added.
+    The row of a mark has nulls in all other columns. No column has a watermark, even if the given
+    schema is of a query's output. Raises `Rejected` as `read_log_schema` and `convert_schema`, and
+    if the log has a column with the name of an added column.
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
@@ -74,7 +74,7 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
 
 
 def list_added_columns(query: LogQuery) -> tuple[str, ...]:
-    """Return the columns that the source adds to those of the events."""
+    """Return the columns that the source adds to the events."""
     stamp, late = (INGESTED_COLUMN,) * query.is_ingestion, (LATE_COLUMN,) * query.keeps_late
     return (*stamp, MARK_TIME, *late)
 
@@ -89,7 +89,7 @@ def read_log_schema(
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
             return read_file_schema(file.path, event_time, columns)
-    raise Rejected(f"no file yet in {root / stream}: give the schema, or write first")
+    raise Rejected(f"no file yet in {root / stream}: pass the schema, or write first")
 
 
 def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
@@ -104,10 +104,10 @@ def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] 
 
 
 def convert_schema(events: StructType, event_time: str | None, where: str) -> StructType:
-    """Return the schema in which events are read: the event time, if any, is a timestamp.
+    """Return the schema in which events are read, with the event time, if any, as a timestamp.
 
-    Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` for a column that
-    is missing or not a time; `where` names the place in the message.
+    Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` if the column is
+    missing or not a time. `where` is the place in the message.
     """
     if event_time is not None and event_time not in events.names:
         has = ", ".join(events.names)
@@ -129,10 +129,10 @@ def _convert_field(field: StructField, event_time: str | None, where: str) -> St
 
 @dataclass(frozen=True, slots=True)
 class LogTask(InputPartition):
-    """What one task yields: the rows of its slices, then the mark, if it carries one.
+    """The rows that one task yields: the rows of its slices, then the mark, if it has one.
 
     Only rows within `times` are read. Rows with a time below `late_below`, the lower that the query
-    had sent before, are late.
+    had admitted before, are late.
     """
 
     work: tuple[Slice, ...]
@@ -143,7 +143,7 @@ class LogTask(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """The shape of the batches: a Spark schema, whose last columns the source has `added`."""
+    """The shape of the batches: a Spark schema, with the `added` columns at its end."""
 
     schema: StructType
     event_time: str
@@ -151,17 +151,15 @@ class RowShape:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of an event in the log."""
         return [name for name in self.schema.names if name not in self.added]
 
     def to_arrow(self) -> pa.Schema:
-        """Return the Arrow schema that Spark checks the batches against."""
         return to_arrow_schema(self.schema, timezone="UTC")
 
     def read_events(
         self, work: Sequence[Slice], late_below: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the slices in their order; raises `UnreadableFile`."""
+        """Yield the rows of the slices in order; raises `UnreadableFile`."""
         target = self.to_arrow()
         plain = pa.schema([target.field(name) for name in self.columns])
         for each in work:
@@ -177,9 +175,9 @@ class RowShape:
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def build_mark(self, time_ms: int) -> pa.RecordBatch:
-        """Return the one row that moves the watermark to `time_ms`.
+        """Return the single row that advances the watermark to `time_ms`.
 
-        Its event time is not null: a window aggregate puts a filter on that below the watermark.
+        Its event time is not null, because a window aggregate filters nulls below the watermark.
         """
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
@@ -208,7 +206,7 @@ def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.
 
 
 def _explain_failure(path: Path, error: Exception) -> str:
-    """Return why this host cannot read a file that was there when its task was planned."""
+    """Return why this host cannot read a file that existed when its task was planned."""
     host = socket.gethostname()
     if not isinstance(error, FileNotFoundError):
         return f"{error} (host {host})"
@@ -221,7 +219,7 @@ def _explain_failure(path: Path, error: Exception) -> str:
 
 
 def _find_row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
-    """Return the row groups that hold the slice, and its bounds counted from the first of them."""
+    """Return the row groups of the slice, and its bounds counted from the first group."""
     groups, begin, base = [], 0, None
     for index in range(metadata.num_row_groups):
         end = begin + metadata.row_group(index).num_rows

@@ -1,4 +1,4 @@
-"""The file log as a streaming source of Spark: events, and the marks that they have reached."""
+"""The file log as a streaming source of Spark, which yields events and the marks they reach."""
 
 from __future__ import annotations
 
@@ -22,21 +22,19 @@ if TYPE_CHECKING:
 
 
 class LogSource(QuerySource):
-    """Spark's entry: one `LogQuery` per stream."""
+    """Spark's entry point, with one `LogQuery` per stream."""
 
     query: LogQuery
 
     @classmethod
     def name(cls) -> str:
-        """Return the name under which Spark knows the source."""
         return "noted_log"
 
     def schema(self) -> StructType:
-        """Return the schema of the log's first file, and the columns of marks and rows."""
+        """Return the schema of the log's first file, with the columns that the source adds."""
         return build_scan_schema(self.query)
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
-        """Return the reader of one run of a query."""
         shape = RowShape(schema, self.query.event_time, list_added_columns(self.query))
         return LogReader(self.query, shape, self.take_secret(TOKEN_OPTION))
 
@@ -55,12 +53,11 @@ class LogReader(PlannedReader["Planner"]):
         return Planner(self._query, self._shape.columns, *self._secrets)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit of rows per micro-batch."""
         limit = self._query.batches.max_rows_per_trigger
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
-        """Return what the query's progress shows: how far it is behind, and why."""
+        """Return how far the query is behind, and why, for its progress."""
         return self._planner.report_latest() if "_planner" in self.__dict__ else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -95,7 +95,7 @@ def test_windows_are_counted_by_their_marks_and_after_a_restart(rented: Rented) 
     rented.mark(3)
 
     assert (first, rented.count()) == ([[1, 2]], [[1, 2], [2, 4]])
-    assert rented.client.has_said("whether marks are of another topic is not known")
+    assert rented.client.has_said("cannot check whether marks belong to another topic")
 
 
 def test_a_seal_closes_the_last_window(rented: Rented) -> None:

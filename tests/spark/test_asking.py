@@ -120,12 +120,12 @@ def test_columns_that_cannot_be_read_are_refused_in_the_call(
 @pytest.mark.parametrize(
     ("options", "asking", "sentence"),
     [
-        ([Batches(5), Batches(6)], {}, r"ReadRange, .* each once at most: not Batches"),
-        ([5], {}, "each once at most: not 5"),
+        ([Batches(5), Batches(6)], {}, r"ReadRange, .* each at most once: not Batches"),
+        ([5], {}, "each at most once: not 5"),
         (
             [Batches(9), CatchUp(BacklogPolicy(), 8)],
             {},
-            r"of CatchUp is 8: it must be at least that of Batches \(9\)",
+            r"of CatchUp is 8: it must be at least the limit of Batches \(9\)",
         ),
         ([Ingestion(unstamped="null")], {}, "Ingestion.* goes with domain='ingestion'"),
         (
@@ -133,7 +133,7 @@ def test_columns_that_cannot_be_read_are_refused_in_the_call(
             {"domain": "ingestion", "event_time": None},
             "cannot be used with domain=",
         ),
-        ([], {"event_time": None}, "name the column of the event time"),
+        ([], {"event_time": None}, "pass the column of the event time"),
         ([], {"domain": "ingestion"}, "promise nothing of 'time'"),
         ([Ingestion(5)], {"domain": "ingestion", "event_time": None}, "needs event_time="),
     ],

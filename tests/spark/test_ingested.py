@@ -145,7 +145,7 @@ def test_lost_marks_are_asked_for_and_named_if_no_controller_has_them() -> None:
     with pytest.raises(Rejected, match="are no longer kept"):
         stamps(later, files, begun, ended)
     later._feed_of = KeptMarks(is_away=True)
-    with pytest.raises(Unreachable, match="cannot be asked for now"):
+    with pytest.raises(Unreachable, match="cannot be fetched now"):
         stamps(later, files, begun, ended)
 
 

@@ -87,7 +87,7 @@ def test_what_has_no_translation_is_named_without_its_value(name: str, value: st
 def test_a_function_is_refused_which_the_planner_cannot_get(client: Any) -> None:  # noqa: ANN401 - what nobody should give
     """By its name it can."""
     options = {"kafka.sasl.mechanism": "AWS_MSK_IAM"}
-    with pytest.raises(Rejected, match='give its name, client="module:function"'):
+    with pytest.raises(Rejected, match='pass its name, client="module:function"'):
         build_client_config("b:9092", options, client)
 
     assert build_client_config("b:9092", options, "kafka_login:config") == {

@@ -147,7 +147,7 @@ def test_each_topic_is_mapped_to_its_stream(mirror: Mirror, controller: Served) 
     assert mirror.counts == [(0, 4)]
     for names, says in (
         ({"other": "a"}, r"stream maps \['other'\], and the topics are"),
-        ({mirror.name: "a", "other": "a"}, "stream 'a' is that of several topics"),
+        ({mirror.name: "a", "other": "a"}, "stream 'a' belongs to several topics"),
     ):
         two = replace(records, topic=[mirror.name, "other"][: len(names)])
         with pytest.raises(Rejected, match=says):

@@ -74,7 +74,7 @@ def test_a_log_that_lacks_what_marks_name_is_reported_once(
 
     (warning,) = [each.getMessage() for each in caplog.records if each.name == "noted_time.spark"]
     assert warning == (
-        "flights: the last mark names segment 0 up to offset 2, and the log under "
+        "flights: the last mark needs segment 0 up to offset 2, and the log under "
         f"{flights.root} has it up to 0: the watermark does not advance past the marks before"
     )
     assert start["marks"]["default"]["lower"] is None

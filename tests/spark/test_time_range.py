@@ -152,9 +152,9 @@ def test_where_nothing_is_known_of_its_times_a_segment_is_read_from_its_beginnin
 @pytest.mark.parametrize(
     ("from_cut", "final", "sentence"),
     [
-        ({0: 40}, {}, "segment 0: offsets 40 to 50 are gone"),
-        ({}, {}, "segment 0: offsets 0 to 50 are gone"),
-        ({0: 60, 1: 3}, {1: 9}, "segment 1: offsets 3 to 9 are gone"),
+        ({0: 40}, {}, "segment 0: offsets 40 to 50 are missing"),
+        ({}, {}, "segment 0: offsets 0 to 50 are missing"),
+        ({0: 60, 1: 3}, {1: 9}, "segment 1: offsets 3 to 9 are missing"),
     ],
 )
 def test_rows_of_the_range_that_were_deleted_fail_the_query(

@@ -134,5 +134,5 @@ def test_with_spark_connect_another_limit_is_refused_and_the_flag_alone_is_not()
     catch_up, limit = CatchUp(BEHIND), {"maxOffsetsPerTrigger": 4}
 
     assert _limit_rows(remote, catch_up, {}, query, (None, {})) == {}
-    with pytest.raises(Rejected, match="CatchUp beside maxOffsetsPerTrigger needs the checkpoint"):
+    with pytest.raises(Rejected, match="CatchUp with maxOffsetsPerTrigger needs the checkpoint"):
         _limit_rows(remote, catch_up, limit, query, (None, {}))

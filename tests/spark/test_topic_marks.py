@@ -345,8 +345,12 @@ UNCHECKED = {"url": ""}
             'maxOffsetsPerTrigger may .*read with marks="comm',
         ),
         ({}, {"statefulOperator.allowMultiple": "false"}, "allowMultiple=false may leave rows"),
-        ({}, {"kafka.useDeprecatedOffsetFetching": "true"}, "Spark would not see new partitions"),
-        ({"topic": ["a", "b"]}, {"multipleWatermarkPolicy": "max"}, "Policy=max makes rows late"),
+        (
+            {},
+            {"kafka.useDeprecatedOffsetFetching": "true"},
+            "Spark finds new partitions minutes later",
+        ),
+        ({"topic": ["a", "b"]}, {"multipleWatermarkPolicy": "max"}, "Policy=max would drop rows"),
         ({"topic": ["a", "b", "c"]}, {}, 'reads 2 topics at most, not 3: .*marks="ahead"'),
         (
             {"batch_after_mark": True},
