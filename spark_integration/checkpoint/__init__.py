@@ -1,1 +1,1 @@
-"""What the checkpoint of a query tells: how far its sources have read."""
+"""The checkpoint of a query, which contains how far its sources have read."""

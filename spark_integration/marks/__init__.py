@@ -1,1 +1,1 @@
-"""Marks on their way into a query: from the controller to the watermark."""
+"""Marks, from the controller to the watermark of a query."""

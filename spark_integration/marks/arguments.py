@@ -1,4 +1,4 @@
-"""Arguments that every reader with marks has, and their checks."""
+"""Arguments that all readers with marks share, and their checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FirstWindows = Literal["partial", "skip"]
 
 
 def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 - a `Literal`
-    """Raise `Rejected` unless a value is one of a `Literal`'s.
+    """Raise `Rejected` unless `value` is one of the values of a `Literal`.
 
     >>> check_one_of("on_seal", "colse", OnSeal)
     Traceback (most recent call last):
@@ -39,12 +39,14 @@ def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A stream whose time is noted, at the controller with that `url`.
+    """A stream with noted times, at the controller with that `url`.
 
-    `url` may be several, separated by commas. `stream` may be left out for a Kafka topic, whose
-    stream has its name, and may be a mapping for several: topic → stream. `token` needs the scope
-    `read`; by default it is the variable NOTED_TIME_TOKEN of the environment in which the driver
-    was started. It stays in the driver's memory and enters no plan, checkpoint or task.
+    - `url` may list several addresses of the controller, separated by commas.
+    - `stream` may be left out for a Kafka topic, because its stream has the same name by default.
+      For several topics it may be a mapping, topic → stream.
+    - `token` needs the scope `read`. By default it is the variable NOTED_TIME_TOKEN from when the
+      driver was started. It stays in the driver's memory, and is not part of any plan, checkpoint
+      or task.
     """
 
     url: str = ""
@@ -53,7 +55,7 @@ class Noted:
 
     @property
     def name(self) -> str:
-        """The stream's name; raises `Rejected` if there is not one, or it is invalid."""
+        """The stream's name; raises `Rejected` if it is missing or invalid."""
         if not isinstance(self.stream, str):
             raise Rejected("name the stream: Noted(url, stream)")
         return validate_name("stream", self.stream)
@@ -63,28 +65,24 @@ class Noted:
 class WatermarkPolicy:
     """How the watermark of a query follows the marks.
 
-    Spark closes a window whose end is at or below the watermark, but it also drops a single row
-    whose time is. So by default the watermark is 1 ms below the lower of the last mark that was let
-    in (`strict`): joins and deduplication lose nothing, and a window that ends at the lower itself
-    stays open until the next mark. `strict=False` makes the watermark the lower, which is exact for
-    windowed aggregations, and only for them.
-
-    Once the query has read all of a sealed stream, `on_seal="close"` moves the watermark to the end
-    of Spark's time, so every window closes; `"hold"` leaves it at the lower of the last mark.
-
-    Rows may have been deleted from a Kafka topic before a query began at its earliest offsets. The
-    upper of the first mark whose cut reaches those offsets bounds their times, if it is a bound.
-    `first_windows="partial"` gives the windows that may lack rows, with a warning; `"skip"` leaves
-    out all rows up to that upper.
-
-    `dedup_retention_ms` is how long after its event time `dropDuplicatesWithinWatermark` remembers
-    an event.
-
-    A mark is in the watermark of the micro-batch after its own, which a query without state only
-    has once there are new rows. With `batch_after_mark` the source plans one after a mark that no
-    batch follows, so that a table's claim or a derived stream reaches the mark; with availableNow
-    in the same run. That costs one micro-batch each time the stream falls quiet. A query with state
-    needs none: Spark plans that one itself.
+    - `strict` sets the watermark 1 ms below the lower of the last admitted mark. Spark closes a
+      window whose end is at or below the watermark, but it also drops single rows at the
+      watermark. So by default joins and deduplication lose nothing, and a window that ends at the
+      lower stays open until the next mark. With `strict=False` the watermark is the lower, which is
+      exact only for windowed aggregations.
+    - `on_seal="close"` moves the watermark to the end of Spark's time, once the query has read a
+      sealed stream to its end. So all windows close. `"hold"` leaves it at the last mark's lower.
+    - `dedup_retention_ms` is how long after its event time `dropDuplicatesWithinWatermark`
+      remembers an event.
+    - `batch_after_mark` adds a micro-batch after a mark that no other batch follows. A mark sets
+      the watermark of the next batch, but a query without state plans that batch only for new
+      rows. With the added batch, the claim of a table or a derived stream reaches the mark, with
+      availableNow in the same run. This costs one batch each time the stream becomes quiet. A query
+      with state does not need it.
+    - `first_windows` applies if rows of a Kafka topic may have been deleted before the query began
+      at its earliest offsets. If the upper of the first mark whose cut reaches these offsets is a
+      bound, it bounds their times. `"partial"` returns the windows that may lack rows, with a
+      warning. `"skip"` leaves out all rows up to that upper.
     """
 
     strict: bool = True
@@ -98,20 +96,20 @@ class WatermarkPolicy:
         check_one_of("first_windows", self.first_windows, FirstWindows)
 
     def check_partial(self, reader: str) -> None:
-        """Raise `Rejected` for "skip" of a reader that does not know what to leave out."""
+        """Raise `Rejected` for "skip", if the reader cannot find the rows to leave out."""
         if self.first_windows == "skip":
             remedy = 'leave first_windows="skip" out, or use read_noted_kafka(marks="ahead")'
             raise Rejected(f"{reader} does not look for rows deleted before its query: {remedy}")
 
 
 SAFE_POLICY = WatermarkPolicy()
-"""The policy under which no query loses a row."""
+"""The policy with which queries of all kinds keep all rows."""
 
 
 def check_promised(
     domain: str | None, event_time: str | None, remedy: str = EVENT_TIMES_REMEDY
 ) -> None:
-    """Raise `Rejected` if marks are of ingestion and the column is another time than that.
+    """Raise `Rejected` if ingestion marks are used for another column than ingestion time.
 
     >>> check_promised("ingestion", "_ingested"), check_promised("default", "departure")
     (None, None)
@@ -122,12 +120,12 @@ def check_promised(
     """
     if domain == INGESTION_NAME and event_time != INGESTED_COLUMN:
         column = "event times" if event_time is None else repr(event_time)
-        said = f"marks of ingestion say when rows came in, and promise nothing of {column}"
-        raise Rejected(f"{said}: {remedy}")
+        reason = f"marks of ingestion say when rows came in, and promise nothing of {column}"
+        raise Rejected(f"{reason}: {remedy}")
 
 
 def convert_time(time: Time) -> int:
-    """Return a bound in Unix ms; raises `Rejected` if it falls between two, or Spark has none.
+    """Return a bound in Unix ms; raises `Rejected` if it is not a whole ms, or not Spark's time.
 
     >>> convert_time(1_357_034_220_000)
     1357034220000

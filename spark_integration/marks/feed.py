@@ -1,4 +1,4 @@
-"""Where marks come from: a controller, which may be unreachable."""
+"""The feed of marks from a controller, which may be unreachable."""
 
 from __future__ import annotations
 
@@ -30,50 +30,50 @@ FEED_BACKOFF = Backoff(cap_s=2.0)
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """Marks in the order of their seq, of the stream with that creation id, `""` if unknown.
-
-    `succession` has the scale events that their cuts may rest on. `final_cut` is where the stream
-    ends, once it is sealed and all its marks are known. `is_quiet`: no writer was waited for at the
-    last look. `logs` are the ids of the logs that cuts are of, empty if not known.
-    """
+    """Marks in the order of their seq."""
 
     stream_id: str = ""
+    """The creation id of the stream, or `""` if unknown."""
     marks: Sequence[Mark] = ()
     succession: Succession = field(default_factory=Succession)
+    """The scale events that the cuts may need."""
     final_cut: Mapping[int, int] | None = None
+    """The end of the stream, once it is sealed and all its marks are known."""
     is_quiet: bool = False
+    """Whether the last poll found that no writer is waited for."""
     logs: Sequence[str] = ()
+    """The ids of the logs that the cuts belong to, empty if unknown."""
 
 
 class MarksFeed(Protocol):
-    """Where a source gets its marks; while the controller is unreachable, none are new."""
+    """Where a source gets its marks. While the controller is unreachable, there are no new ones."""
 
     @property
     def subject(self) -> str:
-        """Stream and domain, for people."""
+        """The stream and domain, for messages."""
 
     def begin(self, released: Released) -> None:
-        """Follow the marks after the one last let in; wait briefly for all that exist by now.
+        """Follow the marks after the last admitted one; wait briefly for all existing marks.
 
-        Raises `Rejected` if a controller answers that there is no such stream or domain, and as
+        Raises `Rejected` if a controller answers that the stream or domain does not exist, and as
         `take`.
         """
 
     def take(self) -> NewMarks:
-        """Return the marks that arrived since the last call, at once.
+        """Return the marks that arrived since the last call, without waiting.
 
-        Another creation id than before means that the stream was recreated: its marks start from
-        the first. Raises `ClientFailed` if the thread that follows them ended by a fault.
+        If the creation id changes, the stream was recreated, and its marks start with the first.
+        Raises `ClientFailed` if the thread that follows the marks has crashed.
         """
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop following marks."""
 
 
 class ControllerFeed:
-    """The marks of one (stream, domain) of a controller, followed in a thread as a reader does.
+    """The marks of one domain of a controller's stream, which a thread follows.
 
-    An unnamed domain is the only one the stream declares, or `default`.
+    If `domain` is `None`, it is the only domain that the stream declares, or `default`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ControllerFeed:
         token: str | None = None,
         wait_ms: int = FEED_WAIT_MS,
     ) -> None:
-        """Connect only in `begin`; `wait_ms` is how long one poll may wait."""
+        """Connect only in `begin`; `wait_ms` is the longest wait of a poll."""
         self._transport = Transport(url, token=token)
         self._stream = stream
         self._domain = domain
@@ -105,11 +105,9 @@ class ControllerFeed:
 
     @property
     def subject(self) -> str:
-        """See `MarksFeed`."""
         return f"stream {self._stream!r}, domain {self._domain!r}"
 
     def begin(self, released: Released) -> None:
-        """See `MarksFeed`."""
         self._begun = StartMark(released.stream_id, released.seq)
         self._news.listen(self._learn)
         self._thread.start()
@@ -122,7 +120,6 @@ class ControllerFeed:
         self._health.check()
 
     def take(self) -> NewMarks:
-        """See `MarksFeed`."""
         self._health.check()
         with self._changed:
             known = self._known
@@ -130,7 +127,6 @@ class ControllerFeed:
         return known
 
     def close(self) -> None:
-        """See `MarksFeed`."""
         self._thread.stop()
         self._transport.hang_up()
         self._thread.join(CLOSE_S)
@@ -166,7 +162,6 @@ class ControllerFeed:
         return self._thread
 
     def _learn(self) -> None:
-        """Keep the follower's new marks."""
         follower = self._follower
         with self._changed:
             if follower is not None and follower.stream_id is not None:
@@ -187,13 +182,12 @@ class ControllerFeed:
 def check_known(
     transport: Transport, name: str, domain: str | None, event_time: str, end_at: Time | None = None
 ) -> StreamAnswer | None:
-    """Return the stream, `None` if the controller is unreachable.
+    """Return the stream, or `None` if the controller is unreachable.
 
-    Raises if the controller knows no such stream or domain.
-
-    Raises `UnexpectedAnswer` if it is not a controller. Raises `Rejected` if the domain that nobody
-    named is one of ingestion, and `event_time` a column of which it promises nothing. Raises
-    `ImplausibleTime` for an `end_at` in seconds: the query would end at once, without a row.
+    Raises `UnknownStream` and `UnknownDomain` as the controller answers, and `UnexpectedAnswer` if
+    the URL is not a controller. Raises `Rejected` if the default domain is of ingestion, which
+    promises nothing of `event_time`. Raises `ImplausibleTime` for an `end_at` in seconds, because
+    the query would end without a row.
     """
     try:
         stream = transport.ask(ask_stream(name))

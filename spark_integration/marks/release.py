@@ -1,4 +1,4 @@
-"""Which mark a micro-batch may carry: the last one whose cut is read by the batch's own end."""
+"""Admit marks to a query: a micro-batch may have the last mark whose cut it has read."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from spark_integration.marks.watermark import LAST_MS, is_watermark
 log = logging.getLogger("noted_time.spark")
 
 LEFT_OUT_WARNING = (
-    "%s: mark %d%s is left out, since Spark's timestamps are Unix milliseconds of the years 1 to "
-    "9999; the watermark advances with the next mark that they can express"
+    "%s: mark %d%s is left out, because Spark's timestamps are Unix ms of the years 1 to 9999; the "
+    "watermark advances with the next mark in this range"
 )
 
 
 class Releaser:
-    """The marks known so far and not yet let into the query.
+    """The known marks that the query has not admitted yet.
 
-    Spark judges late rows by the batch before, so a mark might even come one batch early; letting
-    it in once its cut is read is safe whatever else runs in the query.
+    Spark judges late rows by the watermark of the batch before, so a mark could come one batch
+    earlier. A mark whose cut is read is safe in all queries.
     """
 
     def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
-        """Follow the feed from the first call on."""
         self._feed = feed
         self._on_seal = on_seal
         self._final_cut: Mapping[int, int] | None = None
@@ -40,37 +39,35 @@ class Releaser:
         self._history = MarkHistory()
         self._succession = Succession()
         self.last_lower: int | None = None
-        """The lower of the last mark followed, `None` before the first one."""
+        """The lower of the last known mark, or `None` before the first one."""
         self.logs: Sequence[str] = ()
-        """The ids of the logs that cuts are of, empty if not known."""
+        """The ids of the logs that cuts belong to, empty if unknown."""
 
     @property
     def history(self) -> MarkHistory:
-        """The marks that are known: the last one let in and those after it."""
+        """The known marks, from the last admitted one on."""
         return self._history
 
     @property
     def at_end(self) -> State:
-        """The state to report when all is read: at a sealed or quiet end, others need not wait."""
+        """The reader's state at the end: at a sealed or quiet end other readers need not wait."""
         if self._final_cut is not None:
             return "finished"
         return "idle" if self._is_quiet else "live"
 
     @property
     def succession(self) -> Succession:
-        """The scale events that are known."""
         return self._succession
 
     @property
     def final(self) -> Mapping[int, int]:
-        """The final offsets of the segments that are sealed, alone or with the stream."""
+        """The final offsets of segments that are sealed, alone or with the stream."""
         return {**self._succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
-        """Add the feed's marks after the one last let in; raises `Rejected` at first only.
+        """Add the feed's marks after the last admitted one; only the first call raises `Rejected`.
 
-        A mark that Spark cannot express is left out, which is logged once until one can be
-        expressed.
+        Marks that Spark cannot express are left out. Each series of them is logged once.
         """
         if not self._begun:
             self._feed.begin(released)
@@ -94,12 +91,11 @@ class Releaser:
                 self._leave_out(mark)
 
     def release(self, released: Released, position: Mapping[int, int]) -> Released:
-        """Return the mark to let in at `position`, `released` if none is newer.
+        """Return the mark to admit at `position`, or `released` if no mark is newer.
 
-        `position` is what is read of every segment, and nothing is inferred from it: naming a
-        successor implies nothing of its predecessors here, because all segments are read side by
-        side. The lower never goes back, not even if the stream was removed and recreated. Raises
-        `Rejected` if that happened after a seal had closed all windows.
+        `position` must contain all segments. Predecessors of a segment are not inferred, because
+        all segments are read in parallel. The lower never goes back, even if the stream was
+        recreated. Raises `Rejected` if the stream was recreated after a seal closed all windows.
         """
         final_cut = self._final_cut if self._on_seal == "close" else None
         closed = find_seal_release(released, self._stream_id, final_cut, position)
@@ -115,12 +111,12 @@ class Releaser:
         return Released(self._stream_id, window.lower_seq, window.lower)
 
     def find_lower(self, position: Mapping[int, int]) -> int | None:
-        """Return the lower at a position, or the first one that a reader comes to from there."""
+        """Return the lower at a position, or the first lower after it."""
         lower, first = self._history.window(position).lower, self._history.first
         return first.lower if lower is None and first else lower
 
     def has_more(self, released: Released) -> bool:
-        """Whether a mark is known that `release` returns once its cut is read."""
+        """Return whether there is a mark that `release` returns once its cut is read."""
         if released.sealed:
             return False
         last = self._history.last_lower
@@ -132,12 +128,12 @@ class Releaser:
         return (self._final_cut or {}) if released.sealed else self._last_cut
 
     def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
-        """Return the cut below which to read all events with a time below `time`.
+        """Return a cut below which all events with times below `time` lie.
 
-        It is that of the first mark with lower >= `time`. Until there is one it is that of the last
-        mark, because what lies beyond may lie beyond the first one too; of a stream that is sealed
-        below that time, its end. `released` is the last mark let in. Raises `Rejected` if the first
-        such mark may be one that the controller no longer keeps.
+        This is the cut of the first mark with lower >= `time`. Until that mark exists, it is the
+        last mark's cut, or the end of a stream that was sealed before `time`. `released` is the
+        last admitted mark. Raises `Rejected` if the controller may have dropped the first such
+        mark.
         """
         marks = self._history
         try:
@@ -154,7 +150,6 @@ class Releaser:
         )
 
     def close(self) -> None:
-        """Stop following."""
         self._feed.close()
 
     def _leave_out(self, mark: Mark) -> None:
@@ -170,7 +165,7 @@ class Releaser:
     def _append(self, mark: Mark) -> None:
         self._leaving_out = False
         if len(self._history) and mark.seq != self._history.last_seq + 1:
-            # Forgotten by the controller before they were followed (retention): start again here.
+            # the controller dropped marks before they were read (retention): start again here
             self._history = MarkHistory()
         self._history.append(mark)
         self.last_lower = mark.lower
@@ -182,23 +177,23 @@ def find_seal_release(
     final_cut: Mapping[int, int] | None,
     position: Mapping[int, int],
 ) -> Released | None:
-    """Return what to let in at the end of a sealed stream, `None` while it is not reached.
+    """Return the release at the end of a sealed stream, or `None` if the end is not reached.
 
-    The lower of the last mark would leave open the window in which it lies, and nothing comes after
-    it. So once the final cut is read the watermark moves to the end of Spark's time.
+    No mark follows, so the window of the last lower would stay open. At the final cut, the
+    watermark therefore moves to the end of Spark's time.
 
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
     True
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
 
-    Raises `Rejected` if the stream was recreated after that: the query would drop all its rows.
+    Raises `Rejected` if the stream was then recreated, because the query would drop all its rows.
     """
     if released.sealed:
         if stream_id not in {"", released.stream_id}:
             raise Rejected(
-                "the stream was sealed, which closed all windows of this query, and was recreated "
-                "since: start a query with a new checkpoint for it"
+                "the stream was recreated after its seal had closed all windows of this query, "
+                "which would drop the new rows: start a query with a new checkpoint"
             )
         return released
     if final_cut is None or not reaches(position, final_cut):

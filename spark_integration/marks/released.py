@@ -1,4 +1,4 @@
-"""The last mark let into a query, as its offset log has it, and the watermark that it leads to."""
+"""The last mark that a query has admitted, as in its offset log, and the resulting watermark."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from spark_integration.marks.watermark import is_watermark
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The last mark that was let into a query: `seq` in the stream of creation id `stream_id`.
+    """The last mark that a query has admitted.
 
-    The lower itself (ms) is kept too, so that a replayed batch needs no controller; `None` before
-    the first mark, and if an offset log names one that Spark cannot express. `sealed`: the end
-    of a sealed stream was reached, and its lower is the end of Spark's time.
+    The offset log contains the lower, so a batch can run again without a controller.
     """
 
     stream_id: str = ""
+    """The creation id of the mark's stream."""
     seq: int = 0
     lower: int | None = None
+    """The lower in ms, or `None` before the first mark or if Spark cannot express it."""
     sealed: bool = False
+    """Whether the end of a sealed stream was reached. Then `lower` is the end of Spark's time."""
 
     def to_json(self) -> Json:
-        """Return the shape that Spark keeps."""
         json = {"stream_id": self.stream_id, "seq": self.seq, "lower": self.lower}
         return {**json, "sealed": True} if self.sealed else json
 
     @classmethod
     def from_json(cls, json: Json) -> Released:
-        """Return it from what Spark kept."""
+        """Return the mark; its lower is `None` if Spark cannot express it."""
         released = cls(**json)
         if released.lower is None or is_watermark(released.lower):
             return released
@@ -43,7 +43,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The watermark of a micro-batch in ms, `None` for none, and why it is that.
+    """The watermark of a micro-batch in ms, or `None`, and the reason for it.
 
     >>> Watermark.of(Released("a", 3, 30), strict=True)
     Watermark(ms=29, because='the cut of mark 3 is read: lower 30, less 1 ms (strict)')
@@ -56,9 +56,9 @@ class Watermark:
 
     @classmethod
     def of(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
-        """Return the watermark once a mark was let in, in terms of the event time.
+        """Return the watermark for event times after a mark was admitted.
 
-        `lag_ms` is how far that is behind the time of the marks. No row follows the end of a sealed
+        `lag_ms` is how far event times lag behind the marks. No row follows the end of a sealed
         stream, so `strict` subtracts nothing there.
         """
         if released.lower is None:
@@ -74,7 +74,7 @@ class Watermark:
         return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
 
     def explain_wait(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
-        """Return it with what the first of the following marks waits for, if there is one."""
+        """Return the watermark, with the segment that the next mark waits for in its reason."""
         for mark in following[:1]:
             for each in find_missing_offsets(position, mark.cut.offsets)[:1]:
                 why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
@@ -83,18 +83,16 @@ class Watermark:
 
 
 class Restated:
-    """Which batches of a run state the last lower again, by another `run` in their offsets.
+    """Decides which batches of a run restate the last lower, by a new `run` in their offsets.
 
-    Spark's commit log keeps one watermark for the whole query and not that of each source
-    (SPARK-50046): after a restart a join would not advance until its quiet side had a new mark. So
-    the first batch of a run differs from the last one, though nothing may have been read. So does
-    the batch after the end of a sealed stream: a query without state has no other batch under the
-    last watermark, which `NotedLogSink` waits for.
-
-    With `batch_after_mark` a query has one more batch after each lower that a batch states, be it a
-    new one or that of the first batch of a run. The latter counts because a sink may skip a batch
-    that is run again after a crash: its mark is not read then, so the watermark advances with the
-    first batch that is planned anew. What was stated is forgotten with the run.
+    - The first batch of a run restates it. Spark's commit log keeps one watermark for the whole
+      query and not for each source (SPARK-50046). Without it, a join would wait after a restart
+      until its quiet side has a new mark.
+    - So does the batch after the end of a sealed stream. A query without state would not have
+      another batch under the last watermark, and `NotedLogSink` waits for that batch.
+    - With `batch_after_mark`, so does one batch after each new or restated lower. A restated lower
+      counts, because a sink may skip a batch that runs again after a crash. Its mark is then not
+      read, so the watermark advances only with the next planned batch.
     """
 
     def __init__(self, *, batch_after_mark: bool = False) -> None:
@@ -103,7 +101,7 @@ class Restated:
         self._followed: tuple[int | None, bool] | None = None
 
     def run(self, run: int, released: Released, *, is_first_due: bool) -> int:
-        """Return the `run` of the next batch, of which `released` is let in by the batch before."""
+        """Return the `run` of the next batch, if the batch before has admitted `released`."""
         stated = (released.lower, released.sealed)
         if self.has_begun:
             needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)
@@ -116,14 +114,14 @@ class Restated:
 
 
 def whole_to_json(whole: WholeFrom) -> Json:
-    """Return what the offset log keeps of it."""
+    """Return the JSON for the offset log."""
     begins = None if whole.begins is None else position_to_wire(whole.begins)
     kept = {"begins": begins, "time": whole.time, "unknown": whole.unknown or None}
     return {name: value for name, value in kept.items() if value is not None}
 
 
 def whole_from_json(json: Json) -> WholeFrom | None:
-    """Return what an offset says of it, `None` if nothing.
+    """Return the value in an offset, or `None` if it has none.
 
     >>> whole_from_json({"whole": {"begins": {"0": 30}}})
     WholeFrom(begins={0: 30}, time=None, unknown='')
@@ -136,7 +134,7 @@ def whole_from_json(json: Json) -> WholeFrom | None:
 
 
 def is_of_marks(offset: object) -> TypeGuard[Json]:
-    """Whether a source's offset is one of a `MarksOffset`.
+    """Return whether a source's offset is a `MarksOffset`.
 
     >>> is_of_marks({"noted_marks": "flights"}), is_of_marks({"flights": {"0": 1}})
     (True, False)
@@ -145,7 +143,7 @@ def is_of_marks(offset: object) -> TypeGuard[Json]:
 
 
 def is_of_log(offset: object) -> TypeGuard[Json]:
-    """Whether a source's offset is one of a `LogOffset`.
+    """Return whether a source's offset is a `LogOffset`.
 
     >>> is_of_log({"noted_log": "flights"}), is_of_log({"flights": {"0": 1}})
     (True, False)

@@ -1,4 +1,4 @@
-"""The plan that turns mark rows into the watermark of a query, and hides them from the user."""
+"""The plan that turns mark rows into a query's watermark, and hides these rows from the user."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from pyspark.sql.types import TimestampType
 from noted_time import Rejected
 
 DELAY_METADATA = "spark.watermarkDelayMs"
-"""The metadata by which Spark recognises a watermarked column.
+"""The metadata by which Spark recognises a column with a watermark.
 
-The value only decides for how long `dropDuplicatesWithinWatermark` remembers an event.
+The value only sets for how long `dropDuplicatesWithinWatermark` remembers an event.
 """
 
 MARK_TIME = "_noted_mark_time"
-"""The column of the one scan that carries a mark's time; null for events."""
+"""The column with a mark's time in a scan of both; null for events."""
 
 IS_MARK = "_noted_is_mark"
-"""The column of the union that distinguishes a mark from an event."""
+"""The column that distinguishes marks from events in a union."""
 
 MULTIPLE_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-"""The setting that says which of several watermarks is that of the query."""
+"""The setting by which Spark combines several watermarks."""
 
 ONLY_ONE = (
-    "leave withWatermark out, because the marks are the query's watermark: with two, time would be "
-    "the least of both, even under spark.sql.streaming.statefulOperator.allowMultiple=false, which "
-    "Spark's own error advises"
+    "leave withWatermark out, because the marks are the query's watermark: with two, Spark would "
+    "take the least of both, even under spark.sql.streaming.statefulOperator.allowMultiple=false, "
+    "which Spark's own error suggests"
 )
 WATERMARK_NODE = re.compile(r"^[-+:| ]*~?EventTimeWatermark ", re.MULTILINE)
-"""A watermark in the text of a plan."""
+"""Matches a watermark in the text of a plan."""
 
 INSTANT_TYPE = pa.timestamp("us", tz="UTC")
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
@@ -43,7 +43,7 @@ LAST_MS = 253_402_300_799_999
 
 
 def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    """Return the events of a scan, under the watermark of the `MARK_TIME` of its mark rows."""
+    """Return the events of a scan, with the watermark from the `MARK_TIME` of its mark rows."""
     timed = rows.withWatermark(MARK_TIME, "0 seconds")
     return _select_events(
         timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
@@ -51,7 +51,7 @@ def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int
 
 
 def select_union_events(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    """Return the events of a union whose first side, the marks, has the watermark."""
+    """Return the events of a union. Its first side, the marks, has the watermark."""
     return _select_events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
 
 
@@ -69,12 +69,12 @@ def _select_events(
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    """Take the place of `withWatermark`, for which Spark would fail the query's first batch."""
-    raise Rejected(f"the events have the watermark of their writers: {ONLY_ONE}")
+    """Replace `withWatermark`, with which Spark would fail only in the first batch."""
+    raise Rejected(f"the events already have the watermark of their writers: {ONLY_ONE}")
 
 
 def check_time(events: DataFrame, event_time: str) -> None:
-    """Raise `Rejected` unless the events have that column, a timestamp."""
+    """Raise `Rejected` unless the events have the column as a timestamp."""
     if event_time not in events.columns:
         raise Rejected(f"the events have no column {event_time}")
     if not isinstance(events.schema[event_time].dataType, TimestampType):
@@ -82,9 +82,9 @@ def check_time(events: DataFrame, event_time: str) -> None:
 
 
 def check_no_watermark(events: DataFrame) -> None:
-    """Raise `Rejected` if events have a watermark, also one of a column that was dropped since.
+    """Raise `Rejected` if events have a watermark, even on a column that was dropped since.
 
-    Their plan says so. Spark shows it as the answer of a statement, which needs a view.
+    The check searches the plan, which Spark shows as the result of a statement on a view.
     """
     name = f"noted_time_{uuid4().hex}"
     events.createOrReplaceTempView(name)
@@ -93,26 +93,26 @@ def check_no_watermark(events: DataFrame) -> None:
     finally:
         events.sparkSession.catalog.dropTempView(name)
     if WATERMARK_NODE.search(row[0]):
-        raise Rejected(f"the events have a watermark of their own: {ONLY_ONE}")
+        raise Rejected(f"the events already have a watermark: {ONLY_ONE}")
 
 
 def pin_filter(condition: Column) -> Column:
-    """Return the condition of a filter as one that no other filter moves past, either way.
+    """Return a filter's condition as one that Spark does not move past other operators.
 
-    Spark pushes a deterministic filter (the user's own, or the `isnotnull` it infers for a join)
-    below the watermark unless it mentions the watermarked column; the marks, null in every other
-    column, would be gone before they were seen, and the watermark would never advance, silently. It
-    neither pushes a nondeterministic condition down nor merges another filter with it. The
-    partition's id makes the condition nondeterministic, and costs nothing.
+    Spark pushes a deterministic filter below the watermark, unless it mentions the watermarked
+    column. This may be the user's filter, or the `isnotnull` of a join. It would drop the mark
+    rows, whose other columns are null, and the watermark would silently never advance. Spark
+    neither pushes down nor merges a nondeterministic condition. The partition's id makes the
+    condition nondeterministic at no cost.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
 
 
 def is_watermark(time_ms: int) -> bool:
-    """Whether Spark can express a time in Unix ms, and the one before it, as a watermark.
+    """Return whether Spark can express a time in Unix ms, and the ms before it, as a watermark.
 
-    Its timestamps go from the year 1 to the year 9999. A watermark above that would reach the
-    commit log, and make every later row late for good.
+    Spark's timestamps are in the years 1 to 9999. A watermark above would be committed, and would
+    make all later rows late.
 
     >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
     (True, False)
@@ -121,5 +121,5 @@ def is_watermark(time_ms: int) -> bool:
 
 
 def build_instant(time_ms: int) -> pa.Array:
-    """Return a time in Unix ms as one of Spark's timestamps."""
+    """Return a time in Unix ms as a timestamp of Spark, in an array."""
     return pa.array([time_ms * 1000], INSTANT_TYPE)

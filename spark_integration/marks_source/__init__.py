@@ -1,1 +1,1 @@
-"""Marks beside a source that is not ours: a source of their own, united with the events."""
+"""Marks as a separate source, united with the events of another source."""

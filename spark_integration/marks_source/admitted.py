@@ -1,4 +1,4 @@
-"""The marks that a query has let in beside another source, as its offset log has them."""
+"""The admitted marks of a query on another source, as in its offset log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from spark_integration.marks.released import Released, whole_from_json, whole_to
 
 @dataclass(frozen=True, slots=True)
 class MarkAhead:
-    """A mark let in with micro-batch `batch`, before that had read all of the mark's cut.
+    """A mark admitted with micro-batch `batch` before its cut was read.
 
-    `needs` is the part of the cut that was not read when the batch was planned.
+    `needs` is the part of the cut that was unread when the batch was planned.
     """
 
     batch: int
@@ -24,21 +24,20 @@ class MarkAhead:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The last mark of a stream that was let into a query beside another source.
-
-    `topic_id` is that of the Kafka topic whose ends were looked at, `None` if there were none.
-    `ahead` are the last marks that were let in before their cuts were read, in order, at most two.
-    `whole` is from when on the query lacks no row, `None` if it began elsewhere than its topic. It
-    alone is no reason for a micro-batch, and so does not count when offsets are compared.
-    """
+    """The last mark of a stream that a query has admitted."""
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
+    """The id of the Kafka topic whose ends were checked, or `None` if none were."""
     ahead: tuple[MarkAhead, ...] = ()
+    """The last marks admitted before their cuts were read, in order, at most two."""
     whole: WholeFrom | None = field(default=None, compare=False)
+    """From when on the query lacks no row, or `None` if it did not begin where its topic begins.
+
+    It is excluded from comparisons, because a change of it needs no micro-batch.
+    """
 
     def to_json(self) -> Json:
-        """Return the shape that Spark keeps."""
         json: Json = {"mark": self.mark.to_json()}
         if self.topic_id is not None:
             json["topic_id"] = self.topic_id
@@ -51,7 +50,6 @@ class Admitted:
 
     @classmethod
     def from_json(cls, json: Json) -> Admitted:
-        """Return it from what Spark kept."""
         ahead = (
             MarkAhead(**{**each, "needs": position_from_wire(each["needs"])})
             for each in json.get("ahead", ())
@@ -62,11 +60,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class MarksOffset:
-    """Which marks a query has let in beside another source, of one stream or of several.
-
-    `token` tells the source apart from every other in the query's offset log; `run` counts the
-    starts of the query. `backlog` is what was found when the batch was planned, `None` if nothing
-    was known or asked. `claims`: the source feeds claims.
+    """The marks that a query has admitted, of one or several streams.
 
     >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
     >>> MarksOffset.from_json(offset.to_json()) == offset
@@ -75,20 +69,24 @@ class MarksOffset:
 
     streams: Mapping[str, Admitted]
     token: str
+    """Identifies the source in the query's offset log."""
     run: int = 0
+    """The number of batches that restated a lower, see `Restated`."""
     backlog: bool | None = None
+    """Whether the query had a backlog at planning, or `None` if unknown or not wanted."""
     claims: bool = False
+    """Whether the source feeds table claims."""
 
     @property
     def least(self) -> Released:
-        """The mark with the least lower, which is that of the query; none before all have one."""
+        """The mark with the least lower, which sets the watermark, once all streams have one."""
         marks = [admitted.mark for admitted in self.streams.values()]
         if any(mark.lower is None for mark in marks):
             return Released()
         return min(marks, key=lambda mark: mark.lower or 0)
 
     def to_json(self) -> Json:
-        """Return the shape that Spark keeps; equal offsets give the same text."""
+        """Return the JSON for the offset log. Equal offsets give the same text."""
         streams = {name: self.streams[name].to_json() for name in sorted(self.streams)}
         json: Json = {"noted_marks": ",".join(streams), "token": self.token, "run": self.run}
         if self.backlog is not None:
@@ -99,7 +97,6 @@ class MarksOffset:
 
     @classmethod
     def from_json(cls, json: Json) -> MarksOffset:
-        """Return the offset from what Spark kept."""
         admitted = {name: Admitted.from_json(each) for name, each in json["streams"].items()}
         flags = json.get("backlog"), json.get("claims", False)
         return cls(admitted, json["token"], json["run"], *flags)

@@ -1,14 +1,13 @@
-"""Which marks may come with a micro-batch before their cuts are read, and when a query must fail.
+"""Marks that come with a micro-batch before their cuts are read, and when a query must fail.
 
-Spark judges the late rows of micro-batch k by the watermark after batch k - 2. So a mark may come
-with batch N if its cut is read by the end of N + 1. What a topic has when N is planned is read by
-then, unless the rate is limited, or Spark's own look at the topic lacks a partition. The latter
-only happens to partitions that were just added, so none is counted on before the query's own offset
-log names it.
+Spark judges the late rows of batch k by the watermark after batch k - 2. So a mark may come with
+batch N if its cut is read by the end of batch N + 1. All rows that a topic has when N is planned
+are read by then, unless the rate is limited or Spark does not know a partition yet. Spark may lack
+only new partitions, so a partition counts only once the query's offset log contains it.
 
-That is a forecast, and each mark that rests on it is remembered in the offset: the plan of batch
-N + 1 requires that the rest of the cut is still there to be read, the plan of N + 2 that it is
-read. Both are judged from the offsets, so a restart changes nothing.
+This is a forecast, so the offset keeps each such mark until its cut is read. The plan of batch
+N + 1 requires that the rest of the cut can be read. The plan of batch N + 2 requires that it is
+read. Both checks use only offsets, so they give the same result after a restart.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ def find_unreached(needs: Mapping[int, int], position: Mapping[int, int]) -> dic
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """How far a query has read a topic when it plans micro-batch `batch`, for its messages too.
+    """How far a query has read a topic when it plans micro-batch `batch`.
 
-    `read` are the ends of the batch before, in the partitions that the offset log names. `logs` are
-    the ids that the topic may have.
+    `name` is the topic's name for messages. `read` are the ends of the batch before, in the
+    partitions of the offset log. `logs` are the ids that the topic may have.
     """
 
     name: str
@@ -51,10 +50,10 @@ class TopicPlan:
     logs: Collection[str] = ()
 
     def find_due(self, admitted: Admitted) -> MarkAhead | None:
-        """Return the mark of the batch before if its cut is not read yet: it has to be readable.
+        """Return the mark of the batch before if its cut is not read yet.
 
-        Raises `Rejected` if that of an earlier batch is not read: rows of the batch that is planned
-        would be judged by a mark that does not cover them.
+        Raises `Rejected` if the cut of an earlier batch's mark is not read, because that mark would
+        make rows of the planned batch late.
         """
         for ahead in admitted.ahead:
             unread = find_unreached(ahead.needs, self.read)
@@ -68,7 +67,7 @@ class TopicPlan:
         return None
 
     def check_same(self, admitted: Admitted, look: TopicLook) -> None:
-        """Raise `Recreated` if the topic is no longer the one that was read."""
+        """Raise `Recreated` if the topic is not the topic that the query has read."""
         ids = {admitted.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
             fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
@@ -80,13 +79,14 @@ class TopicPlan:
                 )
 
     def build_recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
-        """Return the error of a query whose topic is another one now."""
+        """Return the error for a topic that was replaced by another one."""
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def find_unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
-        """Return the partitions without which a look cannot be judged: another may have them.
+        """Return the partitions that are missing, without which the query cannot continue.
 
-        Raises `Rejected` if the rest of a cut that is due is not readable: its rows are gone.
+        Another answer may have them. Raises `Rejected` if the rest of the cut of `due` cannot be
+        read, because its rows are missing.
         """
         unread = {} if due is None else find_unreached(due.needs, self.read)
         known = {segment: end for segment, end in unread.items() if segment in look.ends}
@@ -94,19 +94,18 @@ class TopicPlan:
         if due is not None and unreadable:
             raise Rejected(
                 f"{self._describe_lack(due, unreadable, look.ends)} Start the query again once the "
-                "topic "
-                f"has these rows; if they are gone, {NEW_CHECKPOINT}"
+                f"topic has these rows; if they were deleted, {NEW_CHECKPOINT}"
             )
         return frozenset(self.read.keys() - look.partitions).union(unread.keys() - known.keys())
 
     def find_readable(self, look: TopicLook) -> dict[int, int]:
-        """Return how far the batch after the one that is planned has read at least."""
+        """Return the offsets up to which the batch after the planned one reads at least."""
         return {
             partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
         }
 
     def admit(self, admitted: Admitted, mark: Released, cut: Mapping[int, int]) -> Admitted:
-        """Return what is let in with the batch that is planned."""
+        """Return the state after the planned batch has admitted `mark`."""
         ahead = tuple(
             each
             for each in admitted.ahead

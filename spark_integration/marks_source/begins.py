@@ -1,4 +1,4 @@
-"""What was deleted of a Kafka topic before a query began there, and what is said of it."""
+"""Rows that were deleted from a Kafka topic before a query began, and the warning about them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EMPTIED_PARTITIONS = "no row is left in partitions {}; "
 
 
 class TopicLike(Protocol):
-    """One Kafka topic, as `noted_time.kafka.Topic`."""
+    """One Kafka topic, see `noted_time.kafka.Topic`."""
 
     name: str
 
@@ -28,16 +28,16 @@ class TopicLike(Protocol):
         """Return the topic's id and ends."""
 
     def begins(self) -> Mapping[int, int]:
-        """Return the first offset that each partition still has."""
+        """Return the first offset of each partition."""
 
     def settings(self) -> Mapping[str, str]:
         """Return the topic's settings."""
 
 
 def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
-    """Return what a query lacks that has begun where the topic does.
+    """Return which rows a query lacks that began where the topic begins.
 
-    What was deleted since it began counts as well, so the time may be later than it need be. Raises
+    This includes rows deleted since then, so the time may be later than necessary. Raises
     `Unreachable` if a partition has no leader.
     """
     try:
@@ -55,9 +55,9 @@ def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
 def warn_of_deleted(
     topic: str, begins: Mapping[int, int], look: TopicLook, whole: WholeFrom
 ) -> None:
-    """Log what a query lacks of a topic that it began to read at these offsets."""
-    gone = {partition: begin for partition, begin in begins.items() if begin}
-    emptied = [partition for partition, begin in gone.items() if look.ends.get(partition) == begin]
-    said = DELETED_ROWS.format(gone) if gone else ""
-    said += EMPTIED_PARTITIONS.format(emptied) if emptied else ""
-    log.warning("Kafka topic %r: %s%s", topic, said, whole.sentence)
+    """Log which rows a query lacks that began to read a topic at these offsets."""
+    deleted = {partition: begin for partition, begin in begins.items() if begin}
+    emptied = [p for p, begin in deleted.items() if look.ends.get(p) == begin]
+    facts = DELETED_ROWS.format(deleted) if deleted else ""
+    facts += EMPTIED_PARTITIONS.format(emptied) if emptied else ""
+    log.warning("Kafka topic %r: %s%s", topic, facts, whole.sentence)

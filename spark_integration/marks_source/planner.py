@@ -1,4 +1,4 @@
-"""Which marks come with the next micro-batch of a query on sources that are not ours."""
+"""Plan the marks of the next micro-batch of a query on another source."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PLANNING_S = 30.0
 PAUSE_S = 0.2
 
 NO_IDS = (
-    "Kafka topic %r has no id, as before Kafka 2.8: if it is deleted and created again, and is "
-    "longer by the next look than what the query has read, that goes unnoticed"
+    "Kafka topic %r has no id, as before Kafka 2.8: if it is recreated and soon longer than the "
+    "query has read, that is not detected"
 )
 
 
 def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> MarksPlanner:
-    """Return the planner of a query; `client` configures the Kafka client."""
+    """Return the planner of a query. `client` configures the Kafka client."""
     url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
     releasers = {
         stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
@@ -59,7 +59,7 @@ def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, An
 
 
 class WatchedTopic:
-    """A Kafka topic whose id and ends the plans of one run look at."""
+    """A Kafka topic whose id and ends the plans of one run check."""
 
     def __init__(
         self, topic: TopicLike, terms: KafkaPlanning, patience_s: float = PLANNING_S
@@ -70,42 +70,41 @@ class WatchedTopic:
         self._is_known = False
         self._frozen: TopicLook | None = None
         self.begun: WholeFrom | None = None
-        """What was first looked up of where the topic begins."""
-        self._said: WholeFrom | None = None
+        """The first result for where the topic begins."""
+        self._logged: WholeFrom | None = None
 
     def freeze(self) -> None:
-        """Look now, for all plans of a run that reads what is there now."""
+        """Read the ends now and use them in all plans, for a run that stops at the present end."""
         self._frozen = self._look_at_topic()
 
     @property
     def name(self) -> str:
-        """The topic's name."""
         return self._topic.name
 
     def check_limit(self, due: MarkAhead | None) -> None:
-        """Raise `Rejected` if a mark is due and its rows may not be read in time."""
+        """Raise `Rejected` if a limit may leave rows of a due mark to a later batch."""
         limit = self._terms.limit
         if due is not None and limit:
             raise Rejected(
-                f"mark {due.seq} of Kafka topic {self._topic.name!r} came ahead of what is read, "
-                f"and {limit} may now leave its rows to a later micro-batch, which would drop "
+                f"mark {due.seq} of Kafka topic {self._topic.name!r} came before its rows were "
+                f"read, and {limit} may now leave them to a later micro-batch, which would drop "
                 f"them as late: run the query without {limit} until it has read "
                 f"{dict(due.needs)}, and set it then"
             )
 
     def check_judged(self, ended: Admitted, batch: int) -> None:
-        """Raise `Rejected` if the rows of a batch are judged by a mark that came one before it."""
+        """Raise `Rejected` if rows of a batch are judged by a mark of the batch before it."""
         if self._terms.limit is AheadLimit.AT_ONCE:
             self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
     def look(
         self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
     ) -> TopicLook | None:
-        """Return the topic as it is now, `None` if there is no need to ask, or no answer now.
+        """Return the topic as it is now, or `None` if the broker is not needed or unreachable.
 
-        Each run asks at first, so that a recreated topic is found before anything of it is read;
-        then only if a mark `waits` or is `due`. Raises as `TopicPlan` and `noted_time.kafka.Topic`,
-        what ends alone show only if they stay so.
+        Each run asks the broker once, so that a recreated topic is found before rows are read.
+        Later it asks only if a mark `waits` or is `due`. Raises as `TopicPlan` and
+        `noted_time.kafka.Topic`. A fault that only the ends show is raised only if it lasts.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:
@@ -116,7 +115,7 @@ class WatchedTopic:
                 look = self._frozen or self._look_at_topic()
             except Unreachable as error:
                 if not is_needed:
-                    log.warning("no mark comes ahead of what is read: %s", error)
+                    log.warning("marks come after their rows for now: %s", error)
                     return None
                 if clocks.monotonic() >= deadline:
                     raise
@@ -133,14 +132,14 @@ class WatchedTopic:
             self._wait()
 
     def find_position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
-        """Return the position whose marks may come with the batch that is planned."""
+        """Return the position that selects the marks of the planned batch."""
         is_ahead = self._terms.ahead and not self._terms.limit and self._frozen is None
         return plan.find_readable(look) if is_ahead else plan.read
 
     def find_whole_from(
         self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
     ) -> WholeFrom | None:
-        """Return from when on the query lacks no row, as far as marks tell; a change is logged."""
+        """Return from when on the query lacks no row, as far as marks show it; log changes."""
         if known is None or not known.is_pending:
             return known
         with suppress(Unreachable):
@@ -148,16 +147,16 @@ class WatchedTopic:
                 self.begun = self.begun or find_whole_from(self._topic, self._look_at_topic())
             begun = self.begun or known
             found = begun.resolve(marks, bounded=bounded)
-            if found not in (known, self._said, WHOLE_LOG):
+            if found not in (known, self._logged, WHOLE_LOG):
                 warn_of_deleted(self._topic.name, begun.begins or {}, self._look_at_topic(), found)
-            self._said = known = found
+            self._logged = known = found
         return known
 
     def _look_at_topic(self) -> TopicLook:
         return self._topic.look(committed=self._terms.committed)
 
     def _wait(self) -> None:
-        """Wait until the next look, which is also that of a run that reads what is there now."""
+        """Wait, and in a run that stops at the present end, read the ends again."""
         clocks.sleep(PAUSE_S)
         if self._frozen is not None:
             with suppress(Unreachable):
@@ -166,7 +165,7 @@ class WatchedTopic:
     def _find_fault(
         self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, look: TopicLook
     ) -> Rejected | Unreachable | None:
-        """Return why the query cannot continue with what a look found, if it cannot."""
+        """Return why the query cannot continue with this state of the topic, or `None`."""
         try:
             plan.check_same(admitted, look)
             unclear = plan.find_unclear(due, look)
@@ -179,17 +178,17 @@ class WatchedTopic:
     ) -> Recreated | Unreachable:
         if partition in look.partitions:
             return Unreachable(
-                f"partition {partition} of Kafka topic {self._topic.name!r} has no leader, "
-                "and the last mark rests on it: start the query again once it has one; nothing is "
-                "lost"
+                f"partition {partition} of Kafka topic {self._topic.name!r} has no leader, and "
+                "the last mark needs its rows: start the query again once it has a leader; no "
+                "rows are lost"
             )
         return plan.build_recreated(f"it has no partition {partition}, which the query has read")
 
 
 class MarksPlanner:
-    """Plans beside the driver; follows the marks from the first plan on.
+    """Plans micro-batches in a process of Spark's driver, and follows the marks.
 
-    `watched` are the Kafka topics, by stream; the marks of other streams come once they are read.
+    `watched` has the Kafka topic of each stream. Marks of other streams come after their rows.
     """
 
     def __init__(
@@ -208,32 +207,30 @@ class MarksPlanner:
         self._backlogs: dict[str, QueryBacklog] = {}
 
     def close(self) -> None:
-        """Stop following marks."""
         for releaser in self._releasers.values():
             releaser.close()
 
     def read_no_more_than_now(self) -> None:
-        """Take the present marks, and none that come later."""
+        """Limit this run to the marks and rows that exist now."""
         self._available_now = True
         for each in self._watched.values():
             each.freeze()
 
     def get_initial_offset(self) -> Json:
-        """Return an offset with a token of its own and no mark."""
+        """Return an offset with a new token and without marks."""
         begun = self._query.kafka.begun if self._query.kafka else {}
         streams = {name: Admitted(whole=begun.get(name)) for name in self._query.streams}
         claims = self._query.policy.batch_after_mark
         return MarksOffset(streams, self._token, claims=claims).to_json()
 
-    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - it is one row
-        """See `PlannedReader`."""
+    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - always one row
         return self.plan(MarksOffset.from_json(start)).to_json()
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the mark's row, its value the time in ms; raises as `check_covered`.
+        """Return the mark's row, with the time in ms; raises as `check_covered`.
 
-        Spark has written the batch's end to the offset log by now but not begun to read it, and it
-        asks for the first batch of each run: so no row is judged by marks that do not cover it.
+        Spark calls this after it has written the batch's end to the offset log and before it reads
+        the batch, also for the first batch of each run. So uncovered rows are found in time.
         """
         ended = MarksOffset.from_json(end)
         self.check_covered(ended)
@@ -244,8 +241,8 @@ class MarksPlanner:
     def plan(self, begun: MarksOffset) -> MarksOffset:
         """Return the marks for the next micro-batch.
 
-        The first batch of a run always has a new offset (`Restated`): in a new query it brings the
-        token into the offset log.
+        The first batch of a run always has a new offset (`Restated`). In a new query, it writes the
+        token to the offset log.
         """
         if begun.streams.keys() != self._query.streams.keys():
             was, asked = (
@@ -265,18 +262,18 @@ class MarksPlanner:
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # a change of the flag, or of what is whole, alone makes no batch
+        # a change of only the flag, or of `whole`, makes no batch
         return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
-        """Whether a run that would begin now has a backlog, by the offset log.
+        """Return whether a run that begins now has a backlog, by the offset log.
 
-        A new query begins at the position in `starting`, by stream; it may be unknown.
+        A new query begins at the positions in `starting`, by stream, if they are known.
         """
         return bool(self._judge_backlog(self._follow_marks(), starting))
 
     def _follow_marks(self) -> MarksOffset:
-        """Follow the marks after those that the offset log has, and return these."""
+        """Follow the marks after the last offset in the offset log, and return that offset."""
         last = self._progress.find_last_marks(self._query.streams)
         begun = MarksOffset.from_json(last or self.get_initial_offset())
         for stream, releaser in self._releasers.items():
@@ -286,7 +283,7 @@ class MarksPlanner:
     def _judge_backlog(
         self, begun: MarksOffset, positions: Mapping[str, Mapping[int, int]]
     ) -> bool | None:
-        """Return whether one of the streams has a backlog when a batch begins there."""
+        """Return whether any stream has a backlog at the start of a batch."""
         policy = self._query.backlog
         if policy is None:
             return None
@@ -299,7 +296,7 @@ class MarksPlanner:
         return combine_flags(each.flag for each in self._backlogs.values())
 
     def check_covered(self, ended: MarksOffset) -> None:
-        """Raise `Rejected` unless the marks cover all that the batch that ends here reads."""
+        """Raise `Rejected` unless the marks cover all rows of the batch that ends here."""
         self._find_read(ended.token)
         for stream, watched in self._watched.items():
             watched.check_judged(ended.streams[stream], self._progress.last)
@@ -311,9 +308,9 @@ class MarksPlanner:
         )
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Return from when on each topic is whole, once marks tell, for a run that begins now.
+        """Return from when on each topic is complete, once marks show it, if a run begins now.
 
-        Of a new query also the begins that this is by, as Spark takes them, by topic.
+        For a new query, also return the offsets at which the topics begin, by topic, for Spark.
         """
         begun = self._follow_marks().streams
         while True:
@@ -351,11 +348,11 @@ class MarksPlanner:
             AnotherLog.check(stream, logs, begun.topic_id)
         elif due is not None:
             raise Rejected(
-                f"mark {due.seq} of stream {stream!r} came ahead of what is read: start the query "
-                "with read_noted_kafka, as before"
+                f"mark {due.seq} of stream {stream!r} came before its rows were read: start the "
+                "query with read_noted_kafka, as before"
             )
         mark = releaser.release(begun.mark, position)
         if mark != begun.mark:
             return plan.admit(begun, mark, releaser.get_cut(mark))
-        # the first offset of a run changes anyway
+        # the first offset of a run changes in any case
         return begun if self._restated.has_begun else plan.admit(begun, mark, {})

@@ -1,4 +1,4 @@
-"""What a query asks for whose marks are a source of their own: a value, pickled into its plan."""
+"""A query for marks as a separate source: a value that is pickled into Spark's plan."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class AheadLimit(StrEnum):
-    """What prevents marks ahead of what is read.
+    """An option or setting that prevents marks ahead of the rows read.
 
-    Options of Spark's Kafka source leave rows to later micro-batches. `AT_ONCE` is the setting
-    under which Spark judges late rows by the batch before.
+    The options of Spark's Kafka source leave rows to later micro-batches. Under the setting
+    `AT_ONCE`, Spark judges late rows by the batch before.
     """
 
     MOST_ROWS = "maxOffsetsPerTrigger"
@@ -30,34 +30,30 @@ class AheadLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KafkaPlanning:
-    """How the planner looks at the topics of a query, one for each stream.
-
-    `ahead`: marks may come before their cuts are read, unless there is a `limit`. `committed`: the
-    query is read_committed. `begun` has the streams whose query begins where the topic does, and
-    what is known of that at first.
-    """
+    """How the planner checks the Kafka topics of a query, one per stream."""
 
     topics: Mapping[str, str]
     ahead: bool
+    """Whether marks may come before their cuts are read, unless there is a `limit`."""
     limit: AheadLimit | None = None
     committed: bool = False
+    """Whether the query reads only committed records."""
     begun: Mapping[str, WholeFrom | None] = field(default_factory=dict)
+    """The streams whose query begins where the topic begins, with the initial knowledge of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """Which marks a query needs, and where to find how far it has read.
-
-    `streams` maps each stream to how its position follows from the offset of the events' source.
-    `lag_ms` is how far the watermark is behind the time of the marks, and `backlog` decides whether
-    a micro-batch is flagged as one of a backlog.
-    """
+    """The marks that a query needs, and where to find how far it has read."""
 
     streams: Mapping[str, PositionOf]
+    """For each stream, how the offset of the events' source maps to a position."""
     controller_url: str
     checkpoint: str
     domain: str | None = None
     policy: WatermarkPolicy = SAFE_POLICY
     kafka: KafkaPlanning | None = None
     lag_ms: int = 0
+    """How far the watermark is below the marks."""
     backlog: BacklogPolicy | None = None
+    """Decides which micro-batches are flagged as having a backlog."""

@@ -1,4 +1,4 @@
-"""How a query on any other streaming source gets an exact watermark: marks as a second source."""
+"""Give a query on any streaming source an exact watermark, with marks as a second source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spark_integration.marks_source.query import MarksQuery
 from spark_integration.session.settings import build_source_name, set_reader_name
 
 
-def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but two are named
+def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
     events: DataFrame,
     event_time: str,
     noted: Noted,
@@ -41,23 +41,24 @@ def with_noted_watermark(  # noqa: PLR0913 - the options of a source; all but tw
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
-    `checkpoint_location` is the `checkpointLocation` with which the query will be started: its
-    offset log says how far the query has read, and so which marks it has reached. `position` maps
-    the offset of the events' source, as parsed from the JSON in that log, to segment → exclusive
-    offset. By default it is `KafkaTopic(stream)`, the Kafka topic named like the stream; given its
-    `client`, this raises `AnotherLog` if the stream is of another topic, such as one that was
-    deleted and created again, or whose mirror this is.
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started. Its
+    offset log contains how far the query has read, and so which marks it has reached. `position`
+    maps the offset of the events' source, as parsed from JSON in that log, to segment → exclusive
+    offset. By default it is `KafkaTopic(stream)`, for the Kafka topic with the stream's name. If a
+    `KafkaTopic` has a `client`, this function raises `AnotherLog` if the stream belongs to another
+    topic, such as a recreated topic or the original of a mirror.
 
-    A mark arrives one micro-batch after the events that it covers; `read_noted_kafka` reads Kafka
-    topics with marks in the micro-batch of their events. `domain` is the one that `event_time`
-    belongs to, by default the only one of the stream.
+    A mark arrives one micro-batch after its events. To read Kafka topics with marks in the batch of
+    their events, use `read_noted_kafka`. `domain` is the domain of `event_time`, by default the
+    stream's only one.
 
-    Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or have a
-    watermark already: with watermarks on both sides of a union, a quiet stream would hold the
-    query's watermark. The query fails with `Rejected`, before it has read a row, if `events` come
-    from more than one source, or from Kafka topics that `position` does not cover: rows that the
-    marks do not cover would be dropped as late. Call this function once for each source, and join
-    or union the results.
+    Call this function once for each source, and join or union the results.
+
+    Raises `Rejected` if `event_time` is not a timestamp, if `events` are not streaming, or if they
+    already have a watermark: a quiet stream would then hold the query's watermark. The query fails
+    with `Rejected` before it reads a row, if `events` come from several sources, or from Kafka
+    topics that `position` does not cover. The marks do not cover such rows, so they would be
+    dropped as late.
     """
     check_promised(domain, event_time)
     policy.check_partial("with_noted_watermark")
@@ -85,9 +86,9 @@ def read_marks(
     token: str | None,
     client: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the marks that a query needs, in the column `time`; needs `PYTHON_SOURCES`.
+    """Return the marks of a query in the column `time`; needs `PYTHON_SOURCES`.
 
-    Raises `Rejected` for a checkpoint that cannot be read, in the call instead of in the query.
+    Raises `Rejected` in the call if the checkpoint cannot be read.
     """
     from spark_integration.marks_source.source import MarksSource  # noqa: PLC0415 - not in every PySpark
     from spark_integration.session.sources import build_secrets, create_reader  # noqa: PLC0415 - likewise
@@ -106,14 +107,14 @@ def read_marks(
 def unite_with_marks(
     marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
 ) -> DataFrame:
-    """Return the events under the least watermark of several marks, the first sides of a union."""
+    """Return the events with the least watermark of the marks, which are first in a union."""
     columns = [_select_for_mark(field, event_time) for field in events.schema]
     sides = []
     for each in marks:
         timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
         sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
     sides.append(events.withColumn(IS_MARK, F.lit(col=False)))
-    union = reduce(lambda one, other: one.union(other), sides)  # of Connect's class in Spark 3.5
+    union = reduce(lambda one, other: one.union(other), sides)  # Connect has its own class in 3.5
     return select_union_events(union, event_time, policy.dedup_retention_ms)
 
 
@@ -126,6 +127,6 @@ def _select_for_mark(field: StructField, event_time: str) -> Column:
 def check_events(events: DataFrame, event_time: str) -> None:
     """Raise `Rejected` unless the events are streaming, with a time and without a watermark."""
     if not events.isStreaming:
-        raise Rejected("the events are not read by a streaming source: use spark.readStream")
+        raise Rejected("the events do not come from a streaming source: use spark.readStream")
     check_time(events, event_time)
     check_no_watermark(events)

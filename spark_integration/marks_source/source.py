@@ -1,4 +1,4 @@
-"""The marks as a source of their own, which a union puts before the events of another source."""
+"""The marks as a separate source, which a union puts before the events of another source."""
 
 from __future__ import annotations
 
@@ -20,29 +20,26 @@ if TYPE_CHECKING:
 
 
 class MarksSource(QuerySource):
-    """Spark's entry: one `MarksQuery` per source of events."""
+    """Spark's entry point, with one `MarksQuery` per source of events."""
 
     query: MarksQuery
 
     @classmethod
     def name(cls) -> str:
-        """Return the name under which Spark knows the source."""
         return "noted_marks"
 
     def schema(self) -> StructType:
-        """Return one column, the time of the mark."""
         return StructType([StructField("time", TimestampType())])
 
     def streamReader(self, schema: StructType) -> MarksReader:  # noqa: ARG002, N802 - Spark's names
-        """Return the reader of one run of a query."""
         client = json.loads(self.take_secret(CLIENT_OPTION) or "{}")
         return MarksReader(self.query, self.take_secret(TOKEN_OPTION), client)
 
 
 class MarksReader(PlannedReader["MarksPlanner"]):
-    """Lets marks into the query, as one row a micro-batch at most, whatever the limit.
+    """Yields the marks, at most one row per micro-batch.
 
-    `client` is the configuration of the Kafka client that looks at the topics.
+    `client` is the configuration of the Kafka client that reads the topics' ends.
     """
 
     def __init__(
@@ -57,5 +54,4 @@ class MarksReader(PlannedReader["MarksPlanner"]):
         return create_planner(self._query, *self._secrets)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the mark's row."""
         yield pa.RecordBatch.from_arrays([build_instant(partition.value)], names=["time"])

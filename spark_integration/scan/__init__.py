@@ -1,1 +1,1 @@
-"""Which rows the file log has, and which of them a query or a micro-batch reads."""
+"""The rows of the file log, and the rows that a query or a micro-batch reads."""

@@ -115,7 +115,7 @@ def test_events_at_rest_are_refused(spark: SparkSession, controller: Served) -> 
     """No offset log would show how far they are read."""
     events = spark.sql("SELECT TIMESTAMP '2013-01-01 00:00:00' AS time")
 
-    with pytest.raises(Rejected, match=r"not read by a streaming source: use spark\.readStream"):
+    with pytest.raises(Rejected, match=r"not come from a streaming source: use spark\.readStream"):
         with_noted_watermark(
             events, "time", Noted(controller.url, "s"), checkpoint_location="unused"
         )
@@ -127,7 +127,7 @@ def test_events_with_a_watermark_of_their_own_are_refused(ticks: Ticks, column: 
     guessed = ticks.events().withColumn("created", F.col("timestamp"))
     events = guessed.withWatermark(column, "1 hour").drop("created")
 
-    with pytest.raises(Rejected, match="the events have a watermark of their own: leave withWater"):
+    with pytest.raises(Rejected, match="the events already have a watermark: leave withWater"):
         ticks.watermarked(events)
 
 

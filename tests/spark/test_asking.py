@@ -262,7 +262,7 @@ def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller:
     """It has none to take one from; a controller that is away is not waited for."""
     controller.stop()
 
-    with pytest.raises(Rejected, match=r"no file yet in .*flights: give the schema"):
+    with pytest.raises(Rejected, match=r"no file yet in .*flights: pass the schema"):
         asked(flights.root, controller.url)
     controller.start()
 

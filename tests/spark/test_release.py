@@ -150,8 +150,8 @@ def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
 
 
 LEFT_OUT = (
-    "is left out, since Spark's timestamps are Unix milliseconds of the years 1 to 9999; "
-    "the watermark advances with the next mark that they can express"
+    "is left out, because Spark's timestamps are Unix ms of the years 1 to 9999; "
+    "the watermark advances with the next mark in this range"
 )
 
 
