@@ -1,7 +1,7 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for.
 
-Names are imported on first use, because Spark starts several Python processes for a query. Some
-names also need packages that not every Spark has.
+Names are imported on first use, because each Python process of Spark imports this package, and not
+every Spark has the packages that all names need.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_integration.tables.table import NotedTable as NotedTable
 
 try:
-    import_module(f"{__name__}.marks.watermark")  # imports what the whole package needs
+    import_module(f"{__name__}.marks.watermark")  # imports all common dependencies
     from spark_integration.session.versions import require
 except ModuleNotFoundError as error:
     raise build_import_error(__name__, "spark", error) from None

@@ -1,4 +1,4 @@
-"""How far a query has read and written, from the batches that its checkpoint has committed."""
+"""How far a query has read, from the committed batches in its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     """Return the offsets that a query's last committed batch has read of a topic or file log.
 
-    If several sources of the query read the topic, the least offset counts. If the query keeps
-    state, rows above the watermark of that batch may still be in the state, so only rows below
-    the watermark count.
+    If several of its sources read the topic, the least offset counts. If the query keeps state,
+    only rows below the watermark count, because later rows may still be in the state.
 
-    Raises `NothingKnown` if no batch is committed. Raises `Rejected` if the query does not read
-    the topic, or if `checkpoint` is not a checkpoint.
+    Raises `NothingKnown` without a committed batch, and `Rejected` if the query does not read the
+    topic.
     """
     files = open_checkpoint(checkpoint)
     batches = [int(name) for name in files.list_names("commits") if name.isdigit()]

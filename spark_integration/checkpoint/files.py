@@ -31,23 +31,20 @@ STORE_CREDENTIALS = {
     "abfss": AZURE_CREDENTIALS,
     "gs": GOOGLE_CREDENTIALS,
 }
-"""The environment variables with the credentials of an object store, by URI scheme."""
+"""The environment variables with an object store's credentials, by URI scheme."""
 
 REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
 MAX_RETRIES = 2
 
 _CHECKPOINT_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
-# the last three patterns: the machine was asked for an identity and has none
+# the last three patterns: the machine has no identity
 _REFUSED_REQUEST = re.compile(
     r"status code: (4\d\d)|token request|/api/token|/security-credentials"
 )
 
 
 class CheckpointPlace(NamedTuple):
-    """The location of a checkpoint.
-
-    `bucket` is ``container@host`` on Azure, and the host of an ``hdfs:`` URI.
-    """
+    """The location of a checkpoint. The host is part of `bucket` for Azure and HDFS."""
 
     scheme: str
     bucket: str
@@ -85,7 +82,6 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
 
 
 def open_checkpoint(checkpoint: str) -> Files:
-    """Return the files of a checkpoint. Raises as `parse_place` and `StoredFiles`."""
     place = parse_place(checkpoint)
     if place.scheme in STORE_CREDENTIALS:
         return StoredFiles(checkpoint, place)
@@ -95,29 +91,26 @@ def open_checkpoint(checkpoint: str) -> Files:
 
 
 class Files:
-    """The files below a path of a file system. File names are relative to that path."""
+    """The files below a path of a file system. Their names are relative."""
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system, self._path = system, path
 
     def list_names(self, directory: str) -> list[str]:
-        """Return the names in a directory, or an empty list if it does not exist."""
         found = self._list_paths(posixpath.join(self._path, directory))
         return [posixpath.basename(each) for each in found]
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file, or `None` if it does not exist."""
         with suppress(FileNotFoundError):
             return self._read_bytes(posixpath.join(self._path, name)).decode()
         return None
 
     def has_files(self, directory: str) -> bool:
-        """Return whether the directory contains anything."""
         found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
         return bool(self._system.get_file_info(found))
 
     def write(self, name: str, text: str) -> None:
-        """Write a whole file, replacing an existing one; raises `OSError`."""
+        """Replace a file at once; raises `OSError`."""
         path = posixpath.join(self._path, name)
         self._system.create_dir(posixpath.dirname(path), recursive=True)
         with self._system.open_output_stream(f"{path}.tmp") as stream:
@@ -125,7 +118,6 @@ class Files:
         self._system.move(f"{path}.tmp", path)
 
     def delete(self, name: str) -> None:
-        """Delete a file if it exists; raises `OSError`."""
         with suppress(FileNotFoundError):
             self._system.delete_file(posixpath.join(self._path, name))
 
@@ -140,9 +132,8 @@ class Files:
 class StoredFiles(Files):
     """The files below a prefix in a bucket of an object store.
 
-    Credentials come from the environment of this process. Raises `Rejected` if the bucket does not
-    exist or must not be read. Raises `Unreachable` if the store does not answer within half a
-    minute, and `ImportError` with the package to install.
+    Credentials come from the environment. Raises `Rejected` if the bucket does not exist or must
+    not be read, `Unreachable` after half a minute without an answer, and `ImportError`.
     """
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:

@@ -32,9 +32,7 @@ class PositionListener(StreamingQueryListener):
     """Reports how far a query has read, as the position of one reader of a group.
 
     Add it with ``spark.streams.addListener``, also in a Spark Connect client. A thread sends the
-    reports, so the query never waits for them. If the controller is unreachable, the latest report
-    is sent once it answers again. When the query ends, its reader goes offline at its last
-    position.
+    latest position, so the query never waits. When the query ends, its reader goes offline.
     """
 
     def __init__(  # noqa: PLR0913 - what is reported, and to which controller
@@ -50,9 +48,9 @@ class PositionListener(StreamingQueryListener):
     ) -> None:
         """Report the query named `query_name`, or every query that reads the stream.
 
-        `position` maps the offset of a source to segment → exclusive offset. It raises `Rejected`
-        for a source of another stream. By default, file logs and Kafka topics with the stream's
-        name are reported. `token` is a reader's token, by default the variable NOTED_TIME_TOKEN.
+        `position` maps the offset of a source to segment → exclusive offset, and raises `Rejected`
+        for a source of another stream. The default maps file logs and Kafka topics with the
+        stream's name. `token` is a reader's token, by default the variable NOTED_TIME_TOKEN.
         """
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
             validate_name(what, name)
@@ -78,7 +76,7 @@ class PositionListener(StreamingQueryListener):
         )
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Do nothing, because the first progress starts the reports."""
+        """Do nothing; progress events start the reports."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """Report the end offsets of the committed batch."""
@@ -90,7 +88,7 @@ class PositionListener(StreamingQueryListener):
                 self._client.advance(position)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Take the reader offline at the query's last position, if the query had one."""
+        """Take the reader offline at the query's last position."""
         position = self._positions.pop(str(event.id), None)
         if position is not None:
             try:
@@ -99,7 +97,7 @@ class PositionListener(StreamingQueryListener):
                 logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:
-        """Send the last report, for a few seconds at most, and end the thread."""
+        """Send the last report, waiting a few seconds at most, and stop the thread."""
         if "_client" in self.__dict__:
             self._client.close()
 
@@ -115,7 +113,7 @@ def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -
 
 
 def _parse_offset(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a source's offset; Spark writes the text `None` if there is none yet."""
+    """Parse an offset; it is the text `None` before a source's first batch."""
     with suppress(ValueError):
         return json.loads(text)
     return text

@@ -1,8 +1,8 @@
 """How far a query has read, from the offset log in its checkpoint.
 
 Spark writes the end offsets of micro-batch N to ``<checkpoint>/offsets/N`` before it runs the
-batch, and asks the sources for the end of N + 1 afterwards. So the offsets in the newest file are
-read before any batch that is planned now, even if their batch runs again.
+batch, and asks the sources for the end of N + 1 afterwards. So a batch that is planned now begins
+after the offsets in the newest file.
 """
 
 from __future__ import annotations
@@ -31,27 +31,23 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """A micro-batch as Spark planned it. It stays the same when the batch runs again."""
+    """A micro-batch as Spark planned it. A repeated run has the same plan."""
 
     query_id: str
     batch_id: int
     watermark_ms: int | None
-    """The batch's watermark in Unix ms, or `None` if the query has none yet (Spark writes 0)."""
+    """The watermark in Unix ms, or `None` if there is none yet (Spark writes 0)."""
     watermark_policy: str
-    """How Spark combines several watermarks, `"min"` or `"max"`."""
+    """How several watermarks are combined, `"min"` or `"max"`."""
     offsets: tuple[Any, ...]
-    """The end of each source as a JSON value, in the order of `order_offsets`.
-
-    A source without an offset has `None`.
-    """
+    """The end of each source as a JSON value, or `None`, see `order_offsets`."""
 
 
 @dataclass
 class QueryProgress:
-    """The offset log of one query, which grows by a file for each batch.
+    """The offset log of one query.
 
-    `checkpoint` is the query's `checkpointLocation`: a path, or the URI of an object store. Raises
-    `Rejected` if its scheme is not supported. Methods also raise as `open_checkpoint`.
+    `checkpoint` is the query's `checkpointLocation`, a path or URI. Raises as `open_checkpoint`.
     """
 
     checkpoint: str
@@ -71,9 +67,8 @@ class QueryProgress:
     ) -> Mapping[K, V]:
         """Return the position of the events whose marks come from the source named by `token`.
 
-        Events directly follow their marks, see `order_offsets`. The position is empty while their
-        source has no offset. Raises `Rejected` if the log was written by another query, or if more
-        than one source follows the marks.
+        It is empty while their source has no offset. Raises `Rejected` if another query wrote the
+        log, or unless exactly one source follows the marks.
         """
         _, sources = self._read_newest()
         offsets = order_offsets(sources, token, position_of)
@@ -84,7 +79,6 @@ class QueryProgress:
         raise _build_refusal(self.checkpoint, "was written by another query")
 
     def find_last_marks(self, streams: Collection[str]) -> Json | None:
-        """Return the last offset of the marks of these streams, or `None` if there is none yet."""
         if not self._files.list_names("offsets"):
             return None
         _, sources = self._read_newest()
@@ -93,21 +87,19 @@ class QueryProgress:
         return next((offset for offset in marks if offset["noted_marks"] == names), None)
 
     def read_query_id(self) -> str:
-        """Return the id of the query, which stays the same across restarts."""
         text = self._files.read("metadata")
         if text is None:
             raise Rejected(f"{self.checkpoint} is not a checkpoint: it has no metadata file")
         return str(json.loads(text)["id"])
 
     def has_state(self) -> bool:
-        """Return whether operators of the query keep state."""
         return self._files.has_files("state")
 
     def read_batch(self, batch_id: int) -> PlannedBatch:
-        """Return a batch as Spark planned it.
+        """Return a planned batch.
 
-        Raises `Rejected` if the offset log does not have the batch: it is not planned yet, or Spark
-        has deleted its file (`spark.sql.streaming.minBatchesToRetain`).
+        Raises `Rejected` if it is not planned yet, or Spark has deleted its file
+        (`spark.sql.streaming.minBatchesToRetain`).
         """
         text = self._files.read(f"offsets/{batch_id}")
         if text is None:
@@ -118,10 +110,9 @@ class QueryProgress:
         return PlannedBatch(self.read_query_id(), batch_id, watermark_ms, policy, offsets)
 
     def read_watermark(self, batch_id: int) -> int | None:
-        """Return the watermark in ms with which the running batch `batch_id` was planned.
+        """Return the watermark in ms of the running batch `batch_id`, whose results it completes.
 
-        Operators of that batch emit the results below it. Returns `None` if the query has no
-        watermark yet. Raises `Rejected` if the batch is not the last planned batch.
+        Raises `Rejected` if another batch is the last planned one.
         """
         metadata, _ = self._read_newest()
         if self.last != batch_id:
@@ -132,8 +123,7 @@ class QueryProgress:
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
         """Return the metadata of the last planned batch, and the offsets by source.
 
-        Files are listed only once. Then the next file is read by its name, because stores list
-        names in an order in which 10 comes before 9.
+        After a first listing, files are read by name, because stores list 10 before 9.
         """
         files, following = self._files, self.last + 1
         if self.last < 0:
@@ -159,15 +149,15 @@ class QueryProgress:
 def order_offsets(
     sources: Mapping[str, Any], token: str = "", position_of: Callable[[Any], object] | None = None
 ) -> tuple[Any, ...]:
-    """Return the offsets of sources in an order in which events directly follow their marks.
+    """Return the offsets of sources, so that events directly follow their marks.
 
-    Sources with numbers have the order of the plan. Spark keeps no order of named sources, so they
-    are paired:
+    Sources with numbers have the order of the plan. Named sources have no order, so they are
+    paired:
 
-    - Events that this package reads are named after their marks.
-    - The other events may belong to any of the remaining marks. The marks of `token` are paired
-      with the only source that `position_of` can read, the others arbitrarily.
-    - If the remaining marks and events cannot be paired, all events follow the last marks.
+    - Events that this package reads have the name of their marks and a suffix.
+    - Other events may belong to any of the other marks. The marks of `token` get the only source
+      that `position_of` can read.
+    - If marks and events cannot be paired, all events follow the last marks.
 
     >>> order_offsets({"b": {"b": {}}, "noted_time_m": {"noted_marks": "b", "token": "t"}})
     ({'noted_marks': 'b', 'token': 't'}, {'b': {}})
@@ -212,10 +202,10 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
 
 
 def _find_only_source(stream: str, following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the offset of the only source that follows the marks, up to this package's next one.
+    """Return the offset of the only source that follows the marks.
 
-    The marks do not cover a second source, so its rows would be dropped as late. The log does not
-    show whether a source is part of the union or only joined with it.
+    The marks do not cover other sources, so their rows would be dropped as late. The log does not
+    show whether another source is in the union or only joined.
     """
     events = list(
         takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)

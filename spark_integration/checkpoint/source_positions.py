@@ -1,4 +1,4 @@
-"""Map the offset of a Spark source to a position in the stream."""
+"""Map the offset of a Spark source to a position."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from noted_time import Rejected
 
 PositionOf = Callable[[Any], Mapping[int, int]]
-"""Maps a source's offset, as parsed from JSON, to segment → exclusive offset."""
+"""Maps a source's offset, parsed from JSON, to segment → exclusive offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +19,15 @@ class KafkaTopic:
     >>> KafkaTopic("flights")({"flights": {"0": 123, "1": 7}})
     {0: 123, 1: 7}
 
-    `client` has the librdkafka settings with which to connect to the topic. If it is given, the
-    topic's id is compared with the ids of the stream. The settings stay in the driver.
+    `client` has settings of librdkafka. If it is given, the topic's id is compared with the ids of
+    the stream. The settings stay in the driver.
     """
 
     topic: str
     client: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
-        """Return the position; raises `Rejected` if the source also reads another topic.
-
-        The marks do not cover the other topic, so its events would be dropped as late.
-        """
+        """Return the position; raises `Rejected` if the source also reads another topic."""
         if isinstance(offset, dict) and len(offset) > 1:
             raise Rejected(
                 f"the source reads Kafka topics {_join_names(offset)}, and the marks cover only "
@@ -41,10 +38,9 @@ class KafkaTopic:
         return self.among_others(offset)
 
     def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
-        """Return the position in this topic; other topics of the source are ignored.
+        """Return the position in this topic and ignore other topics.
 
-        The position is empty while the source has found no topic. Raises `Rejected` if it has
-        found only other topics.
+        Raises `Rejected` if the source has found topics, but not this topic.
         """
         if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
             message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
@@ -58,7 +54,7 @@ class KafkaTopic:
 
 
 def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
-    # Spark's processes import this module only for its classes, and HTTP is slow to import.
+    # imported here, because Spark's processes import this module, and HTTP is slow to import
     from noted_time.client import position_from_wire  # noqa: PLC0415
 
     return position_from_wire(json)

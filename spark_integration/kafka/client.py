@@ -1,4 +1,4 @@
-"""Settings with which confluent-kafka connects to Kafka as Spark's own client does."""
+"""Translate settings of Spark's Kafka client for confluent-kafka."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from noted_time import Rejected
 from noted_time.kafka.config_function import FUNCTION_SETTING
 
 Client = Mapping[str, str] | str
-"""Settings of librdkafka, or the name of a function that returns them: `module:function`."""
+"""Settings of librdkafka, or the name of a function that returns them, `module:function`."""
 
 CLIENT_PREFIX = "kafka."
-"""The prefix of options that are settings of Kafka's own client."""
+"""The prefix of options for Kafka's own client."""
 
 SHARED_SETTINGS = (
     *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
     *("ssl.endpoint.identification.algorithm", "ssl.key.password", "client.dns.lookup"),
 )
-"""Settings with the same name and values in Kafka's Java client and in librdkafka."""
+"""Settings that are the same in Kafka's Java client and in librdkafka."""
 
 JAAS_SETTING = "sasl.jaas.config"
 JAAS_LOGIN = re.compile(r"\s*\S+\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
@@ -40,7 +40,7 @@ STORE_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 def build_client_config(
     bootstrap: str, options: Mapping[str, Any], client: Client | None
 ) -> dict[str, str]:
-    """Return the configuration with which confluent-kafka connects as Spark does.
+    """Return the configuration for confluent-kafka to connect as Spark does.
 
     A `sasl.jaas.config` login (PLAIN, SCRAM) and PEM stores are translated.
 
@@ -52,19 +52,18 @@ def build_client_config(
     {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
     'sasl.password': 'b'}
 
-    The settings of a `client` are used instead of translated ones.
+    Settings of a `client` are not translated:
 
     >>> build_client_config("b:9092", {"kafka.security.protocol": "SSL"},
     ...     {"ssl.ca.location": "/ca.pem"})
     {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
 
-    A function is passed on by its name, because Spark plans in another process and calls it there.
+    Spark plans in another process, so a function is passed by its name:
 
     >>> build_client_config("b:9092", {}, "kafka_login:config")
     {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}
 
-    Raises `Rejected` if `client` contains a function, or if there is no `client` and a setting
-    cannot be translated.
+    Raises `Rejected` if a setting cannot be translated, or `client` contains a function.
 
     >>> build_client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
     Traceback (most recent call last):
@@ -95,7 +94,7 @@ def build_client_config(
 
 
 def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the librdkafka settings for a Java setting; raises `Rejected` if there are none."""
+    """Return the librdkafka settings for one of Java; raises `Rejected` if there are none."""
     if name == JAAS_SETTING and (login := JAAS_LOGIN.fullmatch(value)):
         texts = {name: "".join(quoted) for name, *quoted in JAAS_OPTION.findall(login[1])}
         if texts.keys() == {"username", "password"}:

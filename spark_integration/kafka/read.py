@@ -1,4 +1,4 @@
-"""Read Kafka topics with an exact watermark, from Spark's own source and the topics' marks."""
+"""Read Kafka topics with Spark's own source and an exact watermark."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ Marks = Literal["ahead", "committed", "topic"]
 
 STARTING_OFFSETS = "startingOffsets"
 MOST_ROWS = AheadLimit.MOST_ROWS.value
-"""The option of Spark that `CatchUp` replaces."""
+"""The option that `CatchUp` replaces."""
 
 FILE_LOG_OPTIONS: Mapping[type, str] = {
     ReadRange: "read_complete_kafka reads a range of event times",
     Columns: "parse= of the records selects columns, and read_late_kafka reads late rows",
     Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
 }
-"""The options that only a file log has, with the alternative for a topic."""
+"""The options that only a file log has, with the alternative for topics."""
 
 LAG_REMEDY = (
     f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
@@ -92,61 +92,46 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 ) -> DataFrame:
     """Return the events of Kafka topics, with a watermark that the producers vouch for.
 
-    Spark's own source reads the `records`, by default from the earliest offsets. Partitions are
-    segments. By default the stream has the topic's name; `noted` may name another one. Each of
-    several topics has its own stream, and the watermark is the least of their lowers.
-
-    `event_time` is the timestamp column that the marks refer to: a column of the parsed events, or
+    Spark's own source reads the `records`, by default from the earliest offsets. Each topic has a
+    stream, by default of the same name, and its partitions are segments. The least lower of all
+    streams is the watermark. `event_time` is a timestamp column of the parsed events, or
     ``"timestamp"`` if the producers note the times of Kafka's records. A record without an event
-    time fails the query; the error shows its topic, partition and offset if `parse` only selects
-    and filters. `parse` may drop or repair such records.
+    time fails the query, unless `parse` drops or repairs it.
 
-    `checkpoint_location` is the `checkpointLocation` with which the query will be started. `marks`
-    selects how marks are read:
+    `checkpoint_location` is the `checkpointLocation` of the query. `marks` selects how marks are
+    read:
 
-    - ``"ahead"``: A mark is in the micro-batch of its rows, because the planner asks the broker for
-      the topic's end. The offset log keeps such a mark until its cut is read. If the rows are not
-      read in time, the query fails before it drops any.
+    - ``"ahead"``: A mark comes in the micro-batch of its rows, because the planner reads the ends
+      of the topic. If the rows are not read in time, the query fails before it drops any.
     - ``"committed"``: A mark comes one micro-batch later, once the offset log shows that its cut is
-      read. ``"ahead"`` does the same with availableNow, with the options `maxOffsetsPerTrigger`,
+      read. ``"ahead"`` also does this with availableNow, with the options `maxOffsetsPerTrigger`,
       `minOffsetsPerTrigger` and `maxTriggerDelay`, and under
       ``spark.sql.streaming.statefulOperator.allowMultiple=false``.
     - ``"topic"``: Spark also reads the marks, from the topic `TOPIC.noted` of a relay. This needs
-      no `checkpoint_location`. The call finds stream and domain at the controller of `noted`, if
-      it has a URL. Nothing is checked while the query runs, so options that delay rows are refused,
-      and must not be added at a restart. See `docs/guides/kafka-marks.md`.
+      no `checkpoint_location`. Options that delay rows are refused, and must not be added at a
+      restart, because nothing is checked later. See `docs/guides/kafka-marks.md`.
 
-    Rows may have been deleted before a new query begins at the earliest offsets. By default the
-    query returns windows without these rows, and logs until when; `TableClaims` report it too. A
-    policy with ``first_windows="skip"`` skips rows below that time. The call then waits for the
-    mark that shows the time, and raises `Rejected` if no mark can.
+    If rows were deleted before a new query began at the earliest offsets, a warning shows until
+    when windows may lack rows. A policy with ``first_windows="skip"`` skips these windows; the call
+    then waits for a mark that shows the time.
 
-    `options` are values, at most one of each type:
+    `options` are values, at most one of each type. An `Ingestion` with ``domain="ingestion"`` uses
+    the marks of an observer (`writer_client.IngestionNoter`). A `CatchUp` flags micro-batches with
+    a backlog in the offset log. Its limit replaces `maxOffsetsPerTrigger` in runs that begin with a
+    backlog.
 
-    - `Ingestion`, with ``domain="ingestion"``, uses the marks of an observer
-      (`writer_client.IngestionNoter`). The watermark is `max_event_time_lag_ms` below them.
-    - `CatchUp` flags each micro-batch with marks in the offset log, by whether the query has a
-      backlog. A run that begins with a backlog uses its limit instead of `maxOffsetsPerTrigger`
-      until it ends, because Spark reads that option only at the start.
+    Raises `InvalidName` for a topic or stream, `Unreachable` if no broker answers, and
+    `AnotherLog` if the stream belongs to another topic, such as the original of a mirror. Raises
+    `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers.
+    Raises `Rejected` for options that cannot be combined, an unknown topic or one without access,
+    and an event time that is not a timestamp. Raises `Rejected` if the session lacks the Kafka
+    connector. With Spark Connect, topics and streams are checked when the query starts.
 
-    The call raises:
-
-    - `InvalidName` for a topic or stream.
-    - `Rejected` for options that cannot be combined, an unknown topic or one that must not be
-      described, an event time that is not a timestamp, and a session without the Kafka connector.
-    - `Unreachable` if no broker answers.
-    - `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` for the controller's
-      answers.
-    - `AnotherLog` if the stream belongs to another topic, such as the original of this mirror.
-
-    With Spark Connect, the server checks topic and stream when the query starts. The query fails:
-
-    - with `Recreated` if a topic was recreated, or lost records or partitions that were read.
-    - with `Rejected` if rows below an admitted mark's cut were deleted.
-    - with `Unreachable` if such rows are in a partition without a leader for half a minute.
-    - with Spark's own error, for ``marks="topic"``, if a record of the relay's topic is not a mark
-      of the stream, or is a mark of another topic. Topic ids are checked only if confluent-kafka
-      can connect with the options or `client`.
+    The query fails with `Recreated` if a topic was recreated, or lost records or partitions that
+    were read. It fails with `Rejected` if rows below an admitted mark's cut were deleted, and with
+    `Unreachable` if their partition has no leader for half a minute. With ``marks="topic"`` it
+    fails with Spark's own error if a record is not a mark of the stream and topic. The topic's id
+    is only checked if confluent-kafka can connect with the options or `client`.
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)
@@ -207,7 +192,6 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 
 
 def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
-    """Raise `Rejected` for policies that have no effect while Spark plans alone."""
     if marks == "topic":
         policy.check_partial('read_noted_kafka(marks="topic")')
     if policy.batch_after_mark and marks == "topic":
@@ -221,7 +205,7 @@ def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
 def _split_options(
     options: Sequence[object], marks: Marks, domain: str | None, event_time: str
 ) -> tuple[CatchUp | None, int]:
-    """Return the `CatchUp` of a call, and how many ms the watermark lags behind the marks."""
+    """Return the `CatchUp` of a call, and the lag of the watermark behind the marks in ms."""
     for option in options:
         if reason := FILE_LOG_OPTIONS.get(type(option)):
             raise Rejected(f"{type(option).__name__} is an option of file logs: {reason}")
@@ -248,7 +232,7 @@ def _limit_rows(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the options of a run, with the limit of `catch_up` if it begins with a backlog."""
+    """Return the options of a run, with the limit of `catch_up` during a backlog."""
     usual, larger = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
     if usual is None and larger is not None:
         raise Rejected(
@@ -280,9 +264,9 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
-    """Return from which time each stream's topic is complete, and the offsets to start at.
+    """Return from when on each topic is complete, and the offsets to start at.
 
-    The query starts at exactly these offsets, so Spark fails it if their rows are deleted.
+    Spark fails a query whose start offsets are deleted.
     """
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         found, begins = planner.wait_for_whole()
@@ -298,7 +282,6 @@ def _create_planner(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> MarksPlanner:
-    """Return the planner of a query, for a check before the query starts."""
     if _is_remote(spark):
         raise Rejected(f"{asked} needs the checkpoint, which only Connect's server has: omit it")
     from spark_integration.marks_source.planner import create_planner  # noqa: PLC0415 - not in every PySpark
@@ -307,7 +290,7 @@ def _create_planner(
 
 
 def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """Return the positions of option `startingOffsets` by stream; empty if they are unknown.
+    """Return the positions of option `startingOffsets` by stream, or nothing if unknown.
 
     >>> parse_starting_offsets('{"flights": {"0": 7, "1": -2, "2": -1}}', {"f": "flights"})
     {'f': {0: 7, 1: 0, 2: 9223372036854775807}}
@@ -332,10 +315,7 @@ def _read_events(
     options: Mapping[str, Any],
     asked: tuple[str, str],
 ) -> DataFrame:
-    """Return the events of the topics. An event without an event time fails the query.
-
-    `asked` has the name of their source and the event time column.
-    """
+    """Return the events; `asked` has the name of their source and the event time column."""
     name, event_time = asked
     reader = set_reader_name(spark, spark.readStream, name).format("kafka")
     given = {STARTING_OFFSETS: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
@@ -378,7 +358,6 @@ def _choose_position_of(topic: str, *, several: bool) -> PositionOf:
 
 
 def _find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadLimit | None:
-    """Return the setting or option that prevents marks ahead of the rows read, or `None`."""
     name, _, _ = AheadLimit.AT_ONCE.partition("=")
     if read_setting(spark, name, "true").lower() == "false":
         return AheadLimit.AT_ONCE
@@ -386,12 +365,10 @@ def _find_ahead_limit(spark: SparkSession, options: Mapping[str, Any]) -> AheadL
 
 
 def _is_remote(spark: object) -> bool:
-    """Return whether a session is a client of Spark Connect."""
     return not isinstance(spark, SparkSession)
 
 
 def _find_ids(topics: Mapping[str, str], config: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the topic id of each stream; raises if the broker does not have the topic."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     return {stream: Topic(config, topic).look().id for stream, topic in topics.items()}
@@ -403,9 +380,9 @@ def _find_ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """Return the ids, or after a warning none if this process cannot ask the broker.
+    """Return the topics' ids, or log that this process cannot ask the broker.
 
-    A client of Spark Connect may reach another broker at the server's address.
+    The server of Spark Connect may reach another broker at the same address.
     """
     try:
         if records.client is None and _is_remote(spark):
@@ -419,11 +396,7 @@ def _find_ids_if_known(
 def _find_streams(
     spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
 ) -> dict[str, StreamAnswer | None]:
-    """Return each stream, or `None` if the controller cannot be asked.
-
-    Raises if the controller does not know the stream or domain. With Spark Connect only the server
-    asks the controller.
-    """
+    """Return each stream, or `None` if the controller cannot be asked here."""
     if not noted.url or _is_remote(spark):
         return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:
@@ -437,10 +410,7 @@ def _find_only_domain(stream: StreamAnswer | None) -> str | None:
 def _find_logs(
     known: Mapping[str, StreamAnswer | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
-    """Return the ids of the logs whose marks each stream may have; empty if unknown.
-
-    Raises `AnotherLog` if a topic has none of these ids.
-    """
+    """Return the ids of each stream's logs; raises `AnotherLog` if a topic has another id."""
     found = {}
     for stream, read in known.items():
         logs, topic_id = read.logs if read else (), ids.get(stream)

@@ -1,4 +1,4 @@
-"""Records of Kafka topics: the options of Spark's own source, and the event times of records."""
+"""Records of Kafka topics: options of Spark's source, and event times."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
 """The options that the call sets."""
 
 PATTERN_OPTIONS = ("subscribePattern", "assign")
-"""The options that select topics without their names."""
+"""The options that select topics without names."""
 
 KAFKA_TIME = "timestamp"
-"""The column of Kafka's own timestamps. A record without a timestamp has -1 ms."""
+"""The column of Kafka's own timestamps, which are -1 ms if missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,12 @@ class KafkaRecords:
     """Kafka topics, and how Spark's own source reads their records.
 
     - `bootstrap` is ``host:port``, several separated by commas.
-    - `parse` turns the rows of the source (`key`, `value`, `topic`, `partition`, `offset`,
-      `timestamp`, …) into events.
-    - `options` are options of Spark's Kafka source. `failOnDataLoss` must stay true.
-    - `client` has the settings with which confluent-kafka connects. It is needed if `options` has
-      `kafka.` settings that only Java knows. A `sasl.jaas.config` of PLAIN or SCRAM and PEM stores
-      are translated. `client` may also be the name of a function without arguments,
-      ``"module:function"``, that returns the settings, such as an `oauth_cb`. It is called where
-      Spark plans, and its module may be in the current directory.
+    - `parse` turns the rows of Spark's source (`key`, `value`, `timestamp`, …) into events.
+    - `options` are options of Spark's source. `failOnDataLoss` must stay true.
+    - `client` has settings for confluent-kafka, if `options` has `kafka.` settings that only Java
+      knows. Logins by `sasl.jaas.config` (PLAIN, SCRAM) and PEM stores need none. `client` may also
+      be the name of a function that returns settings, ``"module:function"``, such as an
+      `oauth_cb`. It is called where Spark plans, and may be in the current directory.
     """
 
     topic: str | Sequence[str]
@@ -54,15 +52,14 @@ class KafkaRecords:
 
 
 def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
-    """Return the options under the names that Spark documents. Spark ignores case.
+    """Return the options as Spark documents their names. To Spark, case does not matter.
 
-    If an option has several spellings, the last one counts, as for Spark. Kafka's settings, which
-    begin with `kafka.`, are in lower case.
+    Names of Kafka's settings are in lower case. The last of several spellings counts.
 
     >>> normalize_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
     {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
 
-    Raises `Rejected` for `OWN_OPTIONS` and the `taken` options, which the function `by` sets.
+    Raises `Rejected` for `OWN_OPTIONS` and `taken`, which the function `by` sets.
     """
     own = (*OWN_OPTIONS, *taken)
     named = (*map(str, AheadLimit), *own, *PATTERN_OPTIONS, "startingOffsets", "failOnDataLoss")
@@ -83,7 +80,7 @@ def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
 
 
 def is_committed(options: Mapping[str, Any]) -> bool:
-    """Return whether normalized options make Spark read only committed records.
+    """Return whether Spark reads only committed records.
 
     >>> is_committed({"kafka.isolation.level": " Read_Committed"}), is_committed({})
     (True, False)
@@ -92,11 +89,10 @@ def is_committed(options: Mapping[str, Any]) -> bool:
 
 
 def require_event_time(events: DataFrame, event_time: str) -> DataFrame:
-    """Return the events, as a query that fails at an event without an event time.
+    """Return events that fail the query if their event time is missing.
 
-    The error shows the record's topic, partition and offset, even if `parse` left these columns
-    out, because Spark finds them below a projection. Raises `Rejected` if the column is not a
-    timestamp.
+    The error shows topic, partition and offset even if `parse` dropped these columns, because
+    Spark finds them below a projection. Raises `Rejected` if the column is not a timestamp.
     """
     check_time(events, event_time)
     column = F.col(f"`{event_time}`")
@@ -123,5 +119,5 @@ def _fail_without_time(
     )
     fails = F.raise_error(message).cast("boolean")
     checked = events.where(pin_filter(F.when(missing, fails).otherwise(value=True)))
-    checked.schema  # noqa: B018 - Spark Connect analyzes the plan only when its schema is read
+    checked.schema  # noqa: B018 - Spark Connect analyzes a plan only for its schema
     return checked

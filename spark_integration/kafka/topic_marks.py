@@ -1,9 +1,8 @@
-"""Marks as records of a noted topic, which Spark's own source reads and its expressions check.
+"""Marks as records of a noted topic, which Spark's own source reads.
 
 A relay writes a mark once all rows below its cut are readable. Spark reads the end of the noted
-topic before the end of the events' topic, so the rows below the cut are in the mark's micro-batch.
-Late rows are judged by the mark in the micro-batch after the next. The cut is not checked again, so
-the call refuses options that may leave rows to later micro-batches.
+topic first, so the rows below the cut are in the mark's micro-batch. Their cuts are not checked
+later, so options that may leave rows to later micro-batches are refused.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     from spark_integration.marks_source.query import AheadLimit
 
 MARK_SCHEMA = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
-"""The fields of a record's value that the plan needs."""
+"""The fields of a record that the plan needs."""
 
 MAX_TOPICS = 2
-"""The largest number of topics in a query: Spark keeps the order of up to four sources."""
+"""The most topics of a query: Spark keeps the order of only four sources."""
 
 UNNAMED_DOMAIN = "is of domain %s, and the call names no domain="
 MIRRORED_TOPIC = "is of a topic with the id %s, and this one has %s"
@@ -51,9 +50,9 @@ class WantedMarks:
     """The marks that a query needs.
 
     - `topics`: the events' topic of each stream
-    - `domains`: the domain of each stream, or `None` if the call does not name it
+    - `domains`: the domain of each stream, or `None` if not given
     - `logs`: the ids that each topic may have, empty if unknown
-    - `connection`: the options with which Spark connects
+    - `connection`: Spark's options to connect
     - `lag_ms`: how far the watermark is below the marks
     """
 
@@ -67,9 +66,9 @@ class WantedMarks:
     def read(self, spark: SparkSession) -> list[DataFrame]:
         """Return the marks of each stream in the column `time`, for a watermark each.
 
-        Raises `Rejected` if a topic does not exist. Spark's commit log keeps only the least
-        watermark (SPARK-50046), so after a restart a quiet stream would hold the others. So with
-        several streams, a mark of one stream restates the last lower of the other before the run.
+        Spark's commit log keeps only the least watermark (SPARK-50046), so after a restart a quiet
+        stream would hold the others. Each stream therefore restates the last lower of the other.
+        Raises `Rejected` if a topic does not exist.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
         noted = ",".join(map(name_noted_topic, self.topics.values()))
@@ -106,10 +105,10 @@ class NotedTopic:
     def select_lowers(
         self, records: DataFrame, last: int | None = None, *, named: bool = True
     ) -> DataFrame:
-        """Return the watermarks in ms for the records of noted topics, as `lower`.
+        """Return the watermarks in ms for records of noted topics, as `lower`.
 
-        A record of another topic gives the watermark `last`. A record that is not a mark of the
-        stream fails the query. So does a mark of another domain, unless the domain was `named`.
+        A record of another topic restates `last`. A record that is not a mark of the stream fails
+        the query, as does a mark of another domain unless the domain was `named`.
         """
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
         mark = F.from_json(value, MARK_SCHEMA).alias("mark")
@@ -144,7 +143,6 @@ class NotedTopic:
 
 
 def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimit | None) -> None:
-    """Raise `Rejected` if a setting of the query could lose rows."""
     if limit:
         raise Rejected(
             f'{limit} may leave rows to later micro-batches, and with marks="topic" nothing checks '
@@ -166,7 +164,6 @@ def check_exact(spark: SparkSession, topics: Mapping[str, str], limit: AheadLimi
 
 
 def _collect_rows(frame: DataFrame, topic: str, remedy: str) -> list[Row]:
-    """Return the rows of a frame that reads a topic; raises `Rejected` if it does not exist."""
     try:
         return frame.collect()
     except (PySparkException, Py4JError) as error:

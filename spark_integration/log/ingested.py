@@ -1,11 +1,11 @@
 """Ingestion time in a query: the mark that stamps each row.
 
-A row is stamped T - 1, where T is the lower of the first ingestion mark whose cut lies above the
-row. Rows above the last cut wait. The offset of a micro-batch contains the marks that stamped it,
-and marks never change, so a batch that runs again has the same stamps.
+A row has the stamp T - 1, where T is the lower of the first ingestion mark whose cut lies above
+the row. Rows above the last cut wait. The offset of a micro-batch names its marks, and marks never
+change, so a repeated batch has the same stamps.
 
-The controller drops old marks. Rows below the cut of the first mark that it keeps may belong to an
-older mark, so their ingestion time is unknown.
+Rows below the first mark that the controller keeps may belong to a dropped mark, so their stamp is
+unknown.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"
-"""The names in the offset log of the marks that stamped a batch. They are not domains."""
+"""Names of the marks in the offset log that stamped a batch. They are not domains."""
 
 UNSTAMPED_MARK = "ingestion/unstamped"
-"""The name in the offset log of the mark below whose cut rows have no stamp, if any."""
+"""Name of the mark in the offset log below whose cut rows have no stamp."""
 
 
 class IngestionMarks:
-    """A feed that passes on ingestion marks, and keeps the marks that stamp unread rows.
+    """A feed of ingestion marks that keeps the marks for unread rows.
 
-    `feed_of` creates the feed. It is called again to fetch marks that are no longer kept here.
+    `feed_of` creates the feed, and another one to fetch earlier marks.
     """
 
     def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
@@ -49,7 +49,7 @@ class IngestionMarks:
         self._last_seq = 0
         self._marks: list[Mark] = []
         self._after_gap = 0
-        """The seq of a kept mark after marks that were dropped."""
+        """The seq of the first mark after dropped marks."""
 
     @property
     def subject(self) -> str:
@@ -66,7 +66,7 @@ class IngestionMarks:
             is_continued = new.stream_id == self._admitted.stream_id
             self._last_seq = self._admitted.seq if is_continued else 0
         if new.marks and new.marks[0].seq <= self._last_seq:
-            self._marks = []  # the chain is another one: all its marks are read again
+            self._marks = []  # a new chain of marks
         elif new.marks and new.marks[0].seq != self._last_seq + 1:
             self._after_gap, self._marks = new.marks[0].seq, []
         self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
@@ -78,7 +78,7 @@ class IngestionMarks:
 
     @property
     def cut(self) -> Mapping[int, int]:
-        """The last cut. Only rows below it can be stamped."""
+        """The last cut. Rows above it have no stamp yet."""
         return self._marks[-1].cut.offsets if self._marks else {}
 
     def limit_plan(self, plan: Plan) -> Plan:
@@ -87,7 +87,7 @@ class IngestionMarks:
     def stamp(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
         """Return the end of a micro-batch with the marks that stamp its rows.
 
-        Raises `Rejected` if earlier marks were dropped, unless rows may be unstamped.
+        Raises `Rejected` for unknown stamps, unless rows may be unstamped.
         """
         self._forget_below(begun.segments)
         grown = [
@@ -125,8 +125,7 @@ class IngestionMarks:
     ) -> Iterator[Slice]:
         """Yield the slices of (segment, files, start, end), each with its stamp.
 
-        Raises `Unreachable` if the stamping marks are unknown and no controller answers. Raises
-        `Rejected` if the controller no longer keeps them.
+        Raises `Unreachable` and `Rejected` if the marks must be fetched and cannot.
         """
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:
@@ -143,7 +142,6 @@ class IngestionMarks:
                 begin = upto
 
     def _forget_below(self, position: Mapping[int, int]) -> None:
-        """Drop all marks whose cuts are read, except the last one."""
 
         def is_read(mark: Mark) -> bool:
             return all(position.get(s, 0) >= end for s, end in mark.cut.offsets.items())
@@ -177,7 +175,6 @@ class IngestionMarks:
 
 
 def _find_mark_above(marks: Sequence[Mark], segment: int, offset: int) -> int:
-    """Return the index of the first mark whose cut lies above the row at `offset`."""
     return bisect_right(marks, offset, key=lambda mark: mark.cut.offsets.get(segment, 0))
 
 
@@ -186,5 +183,4 @@ def _select_stamps(new: NewMarks) -> list[Mark]:
 
 
 def _has_all(marks: Sequence[Mark], first: Released, last: Released) -> bool:
-    """Return whether `marks`, which have no gaps, contain all from `first` to `last`."""
     return bool(marks) and marks[0].seq <= first.seq and last.seq <= marks[-1].seq

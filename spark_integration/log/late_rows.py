@@ -1,14 +1,10 @@
-"""Rows that a query reads too late, and how to keep them from being dropped.
+"""Rows that a query reads too late, and how to keep them.
 
-A row is *late* if its event time is below the lower that the query had admitted before the
-micro-batch that reads the row. This lower is in the start offset of the batch. Spark writes that
-offset before it runs the batch, so a batch that runs again has the same late rows.
+A row is *late* if its event time is below the lower in the start offset of its micro-batch. Spark
+writes that offset before it runs the batch, so a repeated batch has the same late rows.
 
 Spark's watermark is never above this lower: it lags by one batch, and by 1 ms under `strict`. So
-all rows that Spark drops as late are late here. A window that is still open accepts a late row.
-
-A mark is admitted once its cut is read, and the events below its lower lie below its cut. So a
-writer that keeps its promise has no late rows.
+all rows that Spark drops as late are late here. An open window accepts late rows.
 """
 
 from __future__ import annotations
@@ -22,19 +18,18 @@ from noted_time import Rejected
 from spark_integration.marks.watermark import DELAY_METADATA, build_instant
 
 LATE_COLUMN = "_late"
-"""The column that contains whether a row is late."""
+"""The column with whether a row is late."""
 
 
 def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return the rows in time and the late rows, both without the column `_late`.
 
-    `events` come from `read_noted_log` with ``Columns(late="keep")``. The rows in time keep the
-    watermark. It drops none of them from windows, and under `strict` from no other operator. The
-    late rows have no watermark, so nothing drops them, but Spark refuses to aggregate them in
-    `append` mode.
+    `events` come from `read_noted_log` with ``Columns(late="keep")``. The watermark drops no rows
+    in time from windows, and under `strict` from no other operator. The late rows have no
+    watermark, so nothing drops them, but Spark refuses to aggregate them in `append` mode.
 
-    Use both in one query, as a union of their results, because another query has other
-    micro-batches and so other late rows. Raises `Rejected` if `events` have no column `_late`.
+    Use both in one query, because another query has other late rows. Raises `Rejected` if there is
+    no column `_late`.
     """
     if LATE_COLUMN not in events.columns:
         raise Rejected(
@@ -53,7 +48,7 @@ def _without_watermark(rows: DataFrame, name: str) -> Column:
 def are_late(event_times: pa.Array, below: int | None) -> pa.Array:
     """Return for each row whether its event time is below `below` (ms).
 
-    Without a bound no row is late. A row without an event time is not late.
+    Rows without an event time are not late.
     >>> are_late(pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC")), 5).to_pylist()
     [True, False, False]
     """

@@ -1,4 +1,4 @@
-"""The offset of a file log in a query's offset log."""
+"""The offset of a file log, as in a query's offset log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 
 @dataclass(frozen=True, slots=True)
 class LogOffset:
-    """How far a query has read the file log, and the last mark of each domain that it admitted.
+    """How far a query has read the file log, and the last admitted mark of each domain.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -24,24 +24,23 @@ class LogOffset:
 
     stream: str
     run: int = 0
-    """How many times a run of the query has restated its lower."""
+    """How many batches restated a lower, see `Restated`."""
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
     backlog: bool | None = None
-    """Whether the query had a backlog at planning, or `None` if unknown or not wanted."""
+    """Whether the query had a backlog at planning, if known and wanted."""
     times: TimeRange = ALL_TIMES
-    """The query's range of event times."""
     begin: Mapping[int, int] = field(default_factory=dict)
-    """The start of the first batch for that range."""
+    """The start of the first batch, if `times` has a start."""
     root: str = ""
-    """The absolute path of the log."""
+    """The log's absolute path."""
     claims: bool = False
     """Whether the source feeds table claims."""
 
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
-        """Return the offset for a query that would begin at `new`, but continues from this offset.
+        """Return this offset for a query that would otherwise begin at `new`.
 
-        Raises `Rejected` if the query reads another log or the marks of another domain.
+        Raises `Rejected` if the query reads another log or domain.
 
         >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
         >>> offset.continue_as(LogOffset("landings", root="/log"), "default")
@@ -63,7 +62,7 @@ class LogOffset:
         return replace(self, claims=new.claims)
 
     def rename_domain(self, domain: str) -> LogOffset:
-        """Return the offset with the marks of its domain under the name `domain`.
+        """Return the offset with `domain` as the name of its domain.
 
         >>> offset = LogOffset("flights", marks={"default": Released("a", 3, 99)})
         >>> offset.rename_domain("ship_time").get_released("ship_time").seq
@@ -79,7 +78,7 @@ class LogOffset:
         return replace(self, marks={**self.marks, domain: released})
 
     def to_json(self) -> Json:
-        """Return the JSON for the offset log. Equal offsets give the same text."""
+        """Return JSON; equal offsets give the same text."""
         json: Json = {
             "noted_log": self.stream,
             "run": self.run,
@@ -111,7 +110,7 @@ class LogOffset:
 
 
 def is_domain(name: str) -> bool:
-    """Return whether marks in an offset belong to a domain. Names of domains have no slash.
+    """Return whether a name in an offset is a domain's, which has no slash.
 
     >>> is_domain("default"), is_domain("ingestion/first")
     (True, False)

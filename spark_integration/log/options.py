@@ -1,4 +1,4 @@
-"""The options of a query on a file log: frozen values that are checked on creation."""
+"""The options of a query on a file log, which are checked on creation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ class ReadRange:
     """Where a query begins and ends.
 
     The query returns the events from `start_at` (inclusive) to `end_at` (exclusive), as
-    `read_complete` does. Bounds are Unix ms or aware `datetime`s; either may be left out.
+    `read_complete` does. Both are optional, in Unix ms or as aware `datetime`s.
 
-    With `end_at`, the query reads up to the cut of the first mark whose lower is at or above it.
-    Until that mark exists, the query reads up to the last mark's cut. The watermark ends at
-    `end_at`, and no more rows follow. The checkpoint keeps where the query began, so `start_at`
-    only affects a new query. `end_at` must not change.
+    With `end_at`, the query reads up to the cut of the first mark whose lower is at or above it,
+    and its watermark ends at `end_at`. Until that mark exists, it reads up to the last mark's cut.
+    `start_at` only affects a new query. `end_at` must not change at a restart.
 
     >>> ReadRange(end_at=60, start_at=60)
     Traceback (most recent call last):
@@ -59,12 +58,11 @@ class ReadRange:
 class Columns:
     """The columns that a query reads, and their types.
 
-    - `names` are read in addition to `event_time`, by default all. Spark does not tell a Python
-      source which columns a query needs.
-    - `schema` is the schema of the events, a `StructType` or ``"departure timestamp, origin
-      string"``. By default it is the schema of the log's first file.
-    - `late="keep"` adds the column `_late`, which is true for rows that were read too late.
-      `split_late` separates these rows before Spark drops them.
+    - `names` are read in addition to `event_time`, by default all.
+    - `schema` is the schema of the events, by default of the log's first file: a `StructType` or
+      ``"departure timestamp, origin string"``.
+    - `late="keep"` adds the column `_late`, true for rows that were read too late, for
+      `split_late`.
     """
 
     names: Sequence[str] = ()
@@ -81,11 +79,10 @@ class Batches:
 
     - `max_rows_per_trigger` is the largest number of rows in a batch; `None` means no limit.
     - `order` selects these rows. With `share`, each segment gives rows in proportion to its unread
-      rows, so all segments reach their ends together. With `time`, a batch ends at the cut of a
-      mark, so rows are nearly in the order of their times. The results are the same, see
-      `docs/guides/order.md`.
-    - `cores` is the number of tasks for a large batch. By default it is the number of cores in the
-      cluster when the query is defined.
+      rows. With `time`, a batch ends at the cut of a mark, so rows are nearly in order of time. The
+      results are the same, see `docs/guides/order.md`.
+    - `cores` is the number of tasks for a large batch, by default the cluster's cores when the
+      query is defined.
     """
 
     max_rows_per_trigger: int | None = None
@@ -102,9 +99,8 @@ class Batches:
 class CatchUp:
     """Other limits while the query has a backlog (FLIP-328), which `policy` decides.
 
-    Batches planned during a backlog have at most `max_rows_per_trigger` rows, instead of the limit
-    of `Batches`. By default they have no limit, so catching up takes fewer and larger batches. For
-    a topic, it replaces `maxOffsetsPerTrigger` in runs that begin with a backlog.
+    Batches planned during a backlog have at most `max_rows_per_trigger` rows, by default any
+    number. For a topic, this replaces `maxOffsetsPerTrigger` in runs that begin with a backlog.
     """
 
     policy: BacklogPolicy
@@ -129,8 +125,8 @@ class Ingestion:
 
     - `max_event_time_lag_ms` gives `event_time` a watermark this far below the lower. Rows that
       were older when they came in are late.
-    - `unstamped="null"` gives a null `_ingested` to rows that came in before the first mark that
-      is still kept. By default these rows fail the query.
+    - `unstamped="null"` accepts rows that came in before the first mark that is still kept, with a
+      null `_ingested`. By default they fail the query.
     """
 
     max_event_time_lag_ms: int | None = None
@@ -141,17 +137,17 @@ class Ingestion:
         check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
 
     def check_domain(self, domain: str | None) -> None:
-        """Raise `Rejected` if options are set and the marks are of another domain."""
+        """Raise `Rejected` if options are set, but the marks are of another domain."""
         if domain != INGESTION_NAME and self != Ingestion():
             raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Ingestion
-"""One of the option values of `read_noted_log`, which takes at most one of each type."""
+"""The option values of `read_noted_log`, at most one of each type."""
 
 
 def choose_options(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
-    """Return the options of a call by field; raises `Rejected` for two of the same type."""
+    """Return options by field; raises `Rejected` for two of the same type."""
     chosen: dict[str, Any] = {}
     for option in options:
         name = fields.get(type(option))

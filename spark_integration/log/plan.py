@@ -1,8 +1,7 @@
 """Plan the end of a micro-batch and its watermark.
 
 A batch is planned in stages: range → ingested → order → limit. Each stage takes a `Plan` and
-returns a plan that reads less or divides rows differently. The last stage sets the ends. A batch
-that runs again keeps its offsets and is not planned again.
+returns a plan that reads less or divides rows differently. The last stage sets the ends.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class BatchPlan:
 
 
 Divide = Callable[[Unread, int], dict[int, int]]
-"""Returns the number of rows to read of each segment, within a limit."""
+"""Returns the rows to read of each segment, within a limit."""
 
 
 def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
@@ -39,10 +38,7 @@ def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The rows that a micro-batch may read after `begun`, with the last mark `released`.
-
-    `marks` has the known marks. The last stage sets `ends`.
-    """
+    """The rows that a micro-batch after `begun` may read. The last stage sets `ends`."""
 
     begun: LogOffset
     released: Released
@@ -60,7 +56,7 @@ Stage = Callable[[Plan], Plan]
 
 
 def limit_to_range(plan: Plan) -> Plan:
-    """Read only up to the cut for the query's `end_at`; raises as `Releaser.find_cut`."""
+    """Read only up to the query's `end_at`; raises as `Releaser.find_cut`."""
     end_at = plan.begun.times.end_at
     return plan if end_at is None else plan.limit_to_cut(plan.marks.find_cut(end_at, plan.released))
 
@@ -75,7 +71,7 @@ def order_by_time(plan: Plan) -> Plan:
 
 
 class Limit:
-    """The last stage, which limits the rows of a batch, with another limit during a backlog."""
+    """The last stage, which limits the rows, with another limit during a backlog."""
 
     def __init__(self, catch_up: CatchUp | None) -> None:
         self._catch_up = catch_up
@@ -101,7 +97,7 @@ class Limit:
         return ReadMaxRows(larger) if larger else ReadAllAvailable()
 
     def flag_backlog(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
-        """Return `ended` with the backlog found. A change of the backlog alone makes no batch."""
+        """Return `ended` with the backlog, which alone makes no batch."""
         if self._catch_up is None or ended == begun:
             return ended
         return replace(ended, backlog=self._backlog.flag if self._backlog else None)

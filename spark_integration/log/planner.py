@@ -75,13 +75,12 @@ class Planner:
         return self.plan(self._query.parse_offset(start), limit).ends.to_json()
 
     def read_no_more_than_now(self) -> None:
-        """Limit this run to the rows that are in the log now."""
         self._target = self._files.refresh()
 
     def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
-        """Return the end of the next micro-batch: rows up to the limit, and the mark they reach.
+        """Return the end of the next micro-batch and its watermark.
 
-        Marks are read before the files are listed, so the list has all rows below their cuts.
+        Marks are read before files are listed, so the list has all rows below their cuts.
         """
         released = begun.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
@@ -93,10 +92,7 @@ class Planner:
         return self._explain(ended)
 
     def _set_times(self, begun: LogOffset) -> LogOffset:
-        """Return the start of a batch, with the query's range of times.
-
-        The start of the first batch is computed only once, so its offset is kept.
-        """
+        """Return the start of a batch with the query's range, computed only for the first batch."""
         asked = self._query.range.times
         if begun == self._query.beginning:
             begun = replace(begun, times=asked, begin=self._find_first_offsets())
@@ -139,8 +135,8 @@ class Planner:
     def _find_deleted(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
         """Return the ends of the sealed segments without files, which count as read.
 
-        Raises `Rejected` if rows of a segment were deleted that the query has not read. Other rows
-        that the last mark needs and the log lacks are logged, once per segment.
+        Raises `Rejected` if unread rows were deleted. Logs rows that the last mark needs and the
+        log lacks, once per segment.
         """
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
         for segment, offset in begun.items():
@@ -171,7 +167,6 @@ class Planner:
         return self._last
 
     def report_latest(self) -> Json | None:
-        """Return how far the log and the marks reach, and the last planned batch's watermark."""
         if self._last is None:
             return None
         ended, watermark = self._last.ends, self._last.watermark
@@ -192,7 +187,6 @@ class Planner:
         }
 
     def _find_watermark(self, offset: LogOffset, *, strict: bool | None = None) -> Watermark:
-        """Return the watermark after a batch that ends at `offset`."""
         query = self._query
         released = offset.get_released(query.domain_name)
         if offset.times.are_read(released.lower):
@@ -228,7 +222,6 @@ class Planner:
     def _find_runs(
         self, begun: LogOffset, ended: LogOffset
     ) -> Iterator[tuple[int, list[LogFile], int, int]]:
-        """Yield (segment, files, start, end) for the rows between the offsets."""
         files = self._files.refresh()
         for segment, end in ended.segments.items():
             run, start = files.get(segment, []), begun.segments.get(segment, 0)

@@ -48,8 +48,7 @@ OPTION_FIELDS: dict[type[Option], str] = {
 class LogQuery:
     """A stream's log and the options of a read; raises `Rejected` if they cannot be combined.
 
-    `event_time` is the column of the watermark. `is_only` is true if the stream is known to have
-    only one domain. Then a checkpoint may name this domain or not.
+    If the stream has only one domain (`is_only`), a checkpoint may name it or not.
     """
 
     root: str
@@ -88,7 +87,7 @@ class LogQuery:
         domain: str | None = None,
         policy: WatermarkPolicy = SAFE_POLICY,
     ) -> LogQuery:
-        """Return the query of a call; raises `Rejected` for two options of the same type."""
+        """Return the query of a call; raises `Rejected` for two options of a type."""
         chosen = choose_options(options, OPTION_FIELDS)
         lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
         column = choose_event_time(domain, event_time, lag_ms)
@@ -96,12 +95,11 @@ class LogQuery:
 
     @property
     def beginning(self) -> LogOffset:
-        """The offset at which a new query begins."""
         root = os.path.abspath(self.root)  # noqa: PTH100 - the target of a link may change
         return LogOffset(self.stream, root=root, claims=self.policy.batch_after_mark)
 
     def parse_offset(self, json: Json) -> LogOffset:
-        """Return an offset of this query's log; raises `Rejected` if it is of another log."""
+        """Return an offset; raises `Rejected` if it is of another log."""
         offset = LogOffset.from_json(json)
         if self.is_only:
             offset = offset.rename_domain(self.domain_name)
@@ -109,17 +107,17 @@ class LogQuery:
 
     @property
     def is_ingestion(self) -> bool:
-        """Whether the marks are ingestion marks, which stamp rows."""
+        """Whether ingestion marks stamp the rows."""
         return self.domain == INGESTION_NAME
 
     @property
     def domain_name(self) -> str:
-        """The name of this query's domain in the offset log."""
+        """The domain's name in the offset log."""
         return self.domain or "default"
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns to read from the log, empty for all. The event time is always read."""
+        """The columns to read with the event time, empty for all."""
         names = tuple(self.columns.names)
         if not names or self.event_time == INGESTED_COLUMN:
             return names

@@ -1,4 +1,4 @@
-"""Read the file log in a query with an exact watermark."""
+"""Read the file log with an exact watermark."""
 
 from __future__ import annotations
 
@@ -34,37 +34,28 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
     `root` contains the log in the layout of `noted_time.filelog.layout`; driver and workers read
-    it. `event_time` is the column of the event time, and `domain` its time domain. The column
-    becomes a timestamp: integers are read as Unix ms, timestamps without a zone as UTC. The
-    watermark comes from the last mark whose cut the query has read, under a `policy`.
+    it. `event_time` is the column of the event time, in the time domain `domain`. Integers in it
+    are read as Unix ms, timestamps without a zone as UTC. The watermark comes from the last mark
+    whose cut the query has read, under a `policy`.
 
-    `options` are values, at most one of each type: a `ReadRange` of event times, the `Columns`, the
-    size and order of `Batches`, other batches for `CatchUp`, and `Ingestion`.
+    `options` are values, at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
+    `Ingestion`.
 
     ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
     the column `_ingested`: 1 ms before the lower of the first mark whose cut lies above the row.
-    Rows above the last cut wait. The watermark is for `_ingested`, so `event_time` is left out,
-    unless an `Ingestion` sets how far it may lag.
+    Rows above the last cut wait. The watermark is for `_ingested`, unless an `Ingestion` sets how
+    far `event_time` may lag.
 
-    The call raises:
+    Raises `InvalidName` for the stream, and `ImplausibleTime` for an `end_at` in seconds. Raises
+    `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers.
+    Raises `Rejected` for an invalid URL, column, schema or range, and for options that cannot be
+    combined. With Spark Connect, log and controller are checked when the query starts.
 
-    - `InvalidName` for the stream.
-    - `Rejected` for an invalid URL, column or schema, a range that Spark cannot express, and
-      options that cannot be combined.
-    - `ImplausibleTime` for an `end_at` in seconds.
-    - `UnknownStream`, `UnknownDomain` and `NotAllowed` for the controller's answers, and
-      `UnexpectedAnswer` if the URL is not a controller.
-
-    With Spark Connect, the server checks log and controller when the query starts. The query fails
-    with `UnreadableFile` for a truncated or foreign file, and with `Rejected` if:
-
-    - the controller does not know the stream or domain at the start.
-    - the controller no longer keeps the marks at `end_at`.
-    - the checkpoint has another `end_at`.
-    - the stream was recreated after the query had read it, sealed, to its end.
-
-    While the controller is unreachable, the query reads on, with `end_at` only up to the last known
-    cut. Its watermark does not advance.
+    The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
+    if the controller does not know the stream or domain at the start, or no longer keeps the marks
+    at `end_at`; if the checkpoint has another `end_at`; or if a sealed stream was recreated after
+    it was read to its end. While the controller is unreachable, the query reads on, with `end_at`
+    up to the last known cut, and its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(

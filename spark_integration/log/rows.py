@@ -1,4 +1,4 @@
-"""Read rows of Parquet files as Arrow batches of the declared schema."""
+"""Read rows of Parquet files as Arrow batches of a schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ from spark_integration.scan.time_range import TimeRange
 ROWS_A_BATCH = 262_144
 UNIX_MS = pa.timestamp("ms", tz="UTC")
 TIME_TYPES = (TimestampType, TimestampNTZType, DateType, IntegralType)
-"""The column types for an event time."""
 
 
 class AddedColumn(NamedTuple):
@@ -54,11 +53,10 @@ ADDED_COLUMNS = {
 
 
 def build_scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
-    """Return the schema of a query's source. By default events have the schema of the log.
+    """Return the schema of a query's source. By default events have the log's schema.
 
-    The row of a mark has nulls in all other columns. No column has a watermark, even if the given
-    schema is of a query's output. Raises `Rejected` as `read_log_schema` and `convert_schema`, and
-    if the log has a column with the name of an added column.
+    All columns are nullable, for the row of a mark. Their metadata is dropped, because it may have
+    a watermark. Raises `Rejected` as `read_log_schema`, and if the log has an added column.
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
@@ -74,7 +72,6 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
 
 
 def list_added_columns(query: LogQuery) -> tuple[str, ...]:
-    """Return the columns that the source adds to the events."""
     stamp, late = (INGESTED_COLUMN,) * query.is_ingestion, (LATE_COLUMN,) * query.keeps_late
     return (*stamp, MARK_TIME, *late)
 
@@ -82,10 +79,7 @@ def list_added_columns(query: LogQuery) -> tuple[str, ...]:
 def read_log_schema(
     root: Path, stream: str, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
-    """Return the Spark schema of the events, taken from the first file of the log.
-
-    Raises `Rejected` if there is no file yet, and as `read_file_schema`.
-    """
+    """Return the Spark schema of the log's first file; raises `Rejected` if there is none."""
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
             return read_file_schema(file.path, event_time, columns)
@@ -93,7 +87,7 @@ def read_log_schema(
 
 
 def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
-    """Return the Spark schema of a file's events; raises `Rejected` as `convert_schema`."""
+    """Return the Spark schema of a file's events; raises as `convert_schema`."""
     schema = pq.read_schema(path)
     names = list(columns) if columns else schema.names
     missing = set(names) - set(schema.names)
@@ -104,10 +98,10 @@ def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] 
 
 
 def convert_schema(events: StructType, event_time: str | None, where: str) -> StructType:
-    """Return the schema in which events are read, with the event time, if any, as a timestamp.
+    """Return the schema with the event time as a timestamp.
 
     Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` if the column is
-    missing or not a time. `where` is the place in the message.
+    missing or not a time.
     """
     if event_time is not None and event_time not in events.names:
         has = ", ".join(events.names)
@@ -129,10 +123,9 @@ def _convert_field(field: StructField, event_time: str | None, where: str) -> St
 
 @dataclass(frozen=True, slots=True)
 class LogTask(InputPartition):
-    """The rows that one task yields: the rows of its slices, then the mark, if it has one.
+    """The rows of a task, and the mark after them, if any.
 
-    Only rows within `times` are read. Rows with a time below `late_below`, the lower that the query
-    had admitted before, are late.
+    Rows with a time below `late_below`, the lower that was admitted before, are late.
     """
 
     work: tuple[Slice, ...]
@@ -143,7 +136,7 @@ class LogTask(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """The shape of the batches: a Spark schema, with the `added` columns at its end."""
+    """The schema of the batches, with the `added` columns at its end."""
 
     schema: StructType
     event_time: str
@@ -159,7 +152,6 @@ class RowShape:
     def read_events(
         self, work: Sequence[Slice], late_below: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the slices in order; raises `UnreadableFile`."""
         target = self.to_arrow()
         plain = pa.schema([target.field(name) for name in self.columns])
         for each in work:
@@ -177,7 +169,7 @@ class RowShape:
     def build_mark(self, time_ms: int) -> pa.RecordBatch:
         """Return the single row that advances the watermark to `time_ms`.
 
-        Its event time is not null, because a window aggregate filters nulls below the watermark.
+        Its event time is set, because a window aggregate filters nulls below the watermark.
         """
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
@@ -206,7 +198,6 @@ def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.
 
 
 def _explain_failure(path: Path, error: Exception) -> str:
-    """Return why this host cannot read a file that existed when its task was planned."""
     host = socket.gethostname()
     if not isinstance(error, FileNotFoundError):
         return f"{error} (host {host})"
@@ -219,7 +210,7 @@ def _explain_failure(path: Path, error: Exception) -> str:
 
 
 def _find_row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
-    """Return the row groups of the slice, and its bounds counted from the first group."""
+    """Return the slice's row groups, and its bounds counted from the first of them."""
     groups, begin, base = [], 0, None
     for index in range(metadata.num_row_groups):
         end = begin + metadata.row_group(index).num_rows

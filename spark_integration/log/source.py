@@ -1,4 +1,4 @@
-"""The file log as a streaming source of Spark, which yields events and the marks they reach."""
+"""The file log as a streaming source of Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LogSource(QuerySource):
-    """Spark's entry point, with one `LogQuery` per stream."""
+    """Spark's entry point."""
 
     query: LogQuery
 
@@ -31,7 +31,6 @@ class LogSource(QuerySource):
         return "noted_log"
 
     def schema(self) -> StructType:
-        """Return the schema of the log's first file, with the columns that the source adds."""
         return build_scan_schema(self.query)
 
     def streamReader(self, schema: StructType) -> LogReader:  # noqa: N802 - Spark's name
@@ -61,7 +60,6 @@ class LogReader(PlannedReader["Planner"]):
         return self._planner.report_latest() if "_planner" in self.__dict__ else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the Arrow batches of one task; raises `UnreadableFile`."""
         task: LogTask = partition  # type: ignore[assignment]
         events = self._shape.read_events(task.work, task.late_below)
         yield from task.times.filter_rows(events, self._query.event_time)

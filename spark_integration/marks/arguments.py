@@ -1,4 +1,4 @@
-"""Arguments that all readers with marks share, and their checks."""
+"""Arguments of all readers with marks, and their checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noted_time.values import Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
 INGESTED_COLUMN = "_ingested"
-"""The column with the time at which a row came in."""
+"""The column with a row's ingestion time."""
 
 EVENT_TIMES_REMEDY = (
     "name the domain of the event times (domain=), which the writers note, or an observer by "
@@ -25,7 +25,7 @@ FirstWindows = Literal["partial", "skip"]
 
 
 def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 - a `Literal`
-    """Raise `Rejected` unless `value` is one of the values of a `Literal`.
+    """Raise `Rejected` unless `value` is in a `Literal`.
 
     >>> check_one_of("on_seal", "colse", OnSeal)
     Traceback (most recent call last):
@@ -41,12 +41,11 @@ def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 
 class Noted:
     """A stream with noted times, at the controller with that `url`.
 
-    - `url` may list several addresses of the controller, separated by commas.
-    - `stream` may be left out for a Kafka topic, because its stream has the same name by default.
-      For several topics it may be a mapping, topic → stream.
-    - `token` needs the scope `read`. By default it is the variable NOTED_TIME_TOKEN from when the
-      driver was started. It stays in the driver's memory, and is not part of any plan, checkpoint
-      or task.
+    - `url` may list several URLs, separated by commas.
+    - `stream` may be left out for a Kafka topic with the stream's name. For several topics it may
+      be a mapping, topic → stream.
+    - `token` needs the scope `read`. By default it is the variable NOTED_TIME_TOKEN of the driver.
+      It stays in the driver's memory, outside of plans, checkpoints and tasks.
     """
 
     url: str = ""
@@ -66,23 +65,19 @@ class WatermarkPolicy:
     """How the watermark of a query follows the marks.
 
     - `strict` sets the watermark 1 ms below the lower of the last admitted mark. Spark closes a
-      window whose end is at or below the watermark, but it also drops single rows at the
-      watermark. So by default joins and deduplication lose nothing, and a window that ends at the
-      lower stays open until the next mark. With `strict=False` the watermark is the lower, which is
-      exact only for windowed aggregations.
-    - `on_seal="close"` moves the watermark to the end of Spark's time, once the query has read a
-      sealed stream to its end. So all windows close. `"hold"` leaves it at the last mark's lower.
+      window whose end is at the watermark, but also drops single rows at the watermark. So joins
+      and deduplication lose nothing, but a window that ends at the lower stays open until the next
+      mark. `strict=False` is exact only for windowed aggregations.
+    - `on_seal="close"` closes all windows once the query has read a sealed stream to its end, by a
+      watermark at the end of Spark's time. `"hold"` keeps the last mark's lower.
     - `dedup_retention_ms` is how long after its event time `dropDuplicatesWithinWatermark`
       remembers an event.
-    - `batch_after_mark` adds a micro-batch after a mark that no other batch follows. A mark sets
-      the watermark of the next batch, but a query without state plans that batch only for new
-      rows. With the added batch, the claim of a table or a derived stream reaches the mark, with
-      availableNow in the same run. This costs one batch each time the stream becomes quiet. A query
-      with state does not need it.
-    - `first_windows` applies if rows of a Kafka topic may have been deleted before the query began
-      at its earliest offsets. If the upper of the first mark whose cut reaches these offsets is a
-      bound, it bounds their times. `"partial"` returns the windows that may lack rows, with a
-      warning. `"skip"` leaves out all rows up to that upper.
+    - `batch_after_mark` adds a micro-batch after a mark that no other batch follows. A query
+      without state needs it for the last claim of a table or derived stream, because a mark sets
+      the watermark of the next batch. It costs one batch each time the stream becomes quiet.
+    - `first_windows` applies if a Kafka topic lost rows before the query began at its earliest
+      offsets. These rows are up to the upper of the first mark above these offsets, if it is a
+      bound. `"partial"` returns their windows with a warning. `"skip"` skips them.
     """
 
     strict: bool = True
@@ -96,20 +91,20 @@ class WatermarkPolicy:
         check_one_of("first_windows", self.first_windows, FirstWindows)
 
     def check_partial(self, reader: str) -> None:
-        """Raise `Rejected` for "skip", if the reader cannot find the rows to leave out."""
+        """Raise `Rejected` for "skip", which `reader` does not support."""
         if self.first_windows == "skip":
             remedy = 'leave first_windows="skip" out, or use read_noted_kafka(marks="ahead")'
             raise Rejected(f"{reader} does not look for rows deleted before its query: {remedy}")
 
 
 SAFE_POLICY = WatermarkPolicy()
-"""The policy with which queries of all kinds keep all rows."""
+"""A policy that keeps all rows in queries of any kind."""
 
 
 def check_promised(
     domain: str | None, event_time: str | None, remedy: str = EVENT_TIMES_REMEDY
 ) -> None:
-    """Raise `Rejected` if ingestion marks are used for another column than ingestion time.
+    """Raise `Rejected` if the column has another time than ingestion marks do.
 
     >>> check_promised("ingestion", "_ingested"), check_promised("default", "departure")
     (None, None)
@@ -125,7 +120,7 @@ def check_promised(
 
 
 def convert_time(time: Time) -> int:
-    """Return a bound in Unix ms; raises `Rejected` if it is not a whole ms, or not Spark's time.
+    """Return a bound in Unix ms; raises `Rejected` for a fraction of a ms or an unknown year.
 
     >>> convert_time(1_357_034_220_000)
     1357034220000

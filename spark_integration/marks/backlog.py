@@ -1,7 +1,6 @@
-"""Whether a query has a backlog, and the flag for it in the offset of a micro-batch.
+"""Whether a query has a backlog, and the flag for it in its offsets.
 
-The flag does not change a batch that runs again. It only tells the next run, for the sticky rule,
-that the query had caught up.
+The flag only tells the next run whether the query had caught up, for the sticky rule.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from noted_time.progress import Backlog, BacklogPolicy, BacklogState
 
 
 class QueryBacklog:
-    """The backlog of a query on one stream, which continues from the `flag` in its last offset.
+    """The backlog of a query on one stream, beginning with the `flag` in its last offset.
 
     >>> backlog = QueryBacklog(BacklogPolicy(behind_ms=1000, rule="sticky"), flag=False)
     >>> backlog.look(5000, 9000, idle=False), backlog.flag
     (False, False)
 
-    While no writer is live, the lag behind the wall clock is ignored (FLIP-328). The query does not
-    count as caught up:
+    Without a live writer, the lag behind the wall clock does not count (FLIP-328), but the query
+    has not caught up:
 
     >>> quiet = QueryBacklog(BacklogPolicy(watermark_lag_ms=1000), flag=None)
     >>> quiet.look(5000, 5000, idle=True), quiet.flag
@@ -39,7 +38,7 @@ class QueryBacklog:
         idle: bool,
         first_lower: int | None = None,
     ) -> bool:
-        """Return whether the query has a backlog now. See `Backlog` for the arguments."""
+        """Return whether there is a backlog now; see `Backlog.look`."""
         self._is_idle = idle
         now_ms = time.time_ns() // 1_000_000
         found = self._backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
@@ -47,9 +46,9 @@ class QueryBacklog:
 
     @property
     def flag(self) -> bool | None:
-        """The backlog at the last call of `look`, or `None` if it is not known.
+        """Whether `look` last found a backlog, or `None` if unknown.
 
-        By the sticky rule false is final, so then it is false only once the query has caught up.
+        Under the sticky rule it is false only once the query has caught up.
         """
         state = self._backlog.state
         is_known = state.caught_up or (self._is_idle and not self._is_sticky)

@@ -1,4 +1,4 @@
-"""The feed of marks from a controller, which may be unreachable."""
+"""A feed of marks from a controller."""
 
 from __future__ import annotations
 
@@ -33,37 +33,35 @@ class NewMarks:
     """Marks in the order of their seq."""
 
     stream_id: str = ""
-    """The creation id of the stream, or `""` if unknown."""
+    """The stream's creation id, or `""` if unknown."""
     marks: Sequence[Mark] = ()
     succession: Succession = field(default_factory=Succession)
-    """The scale events that the cuts may need."""
     final_cut: Mapping[int, int] | None = None
-    """The end of the stream, once it is sealed and all its marks are known."""
+    """The end of a sealed stream, once all its marks are known."""
     is_quiet: bool = False
-    """Whether the last poll found that no writer is waited for."""
+    """Whether the last poll found no writer to wait for."""
     logs: Sequence[str] = ()
-    """The ids of the logs that the cuts belong to, empty if unknown."""
+    """The ids of the logs of the cuts, empty if unknown."""
 
 
 class MarksFeed(Protocol):
-    """Where a source gets its marks. While the controller is unreachable, there are no new ones."""
+    """A source of marks, which returns none while the controller is unreachable."""
 
     @property
     def subject(self) -> str:
         """The stream and domain, for messages."""
 
     def begin(self, released: Released) -> None:
-        """Follow the marks after the last admitted one; wait briefly for all existing marks.
+        """Follow the marks after `released`; wait briefly for all that exist.
 
-        Raises `Rejected` if a controller answers that the stream or domain does not exist, and as
-        `take`.
+        Raises `Rejected` if the stream or domain does not exist, and as `take`.
         """
 
     def take(self) -> NewMarks:
         """Return the marks that arrived since the last call, without waiting.
 
-        If the creation id changes, the stream was recreated, and its marks start with the first.
-        Raises `ClientFailed` if the thread that follows the marks has crashed.
+        Another creation id means that the stream was recreated. Raises `ClientFailed` if the thread
+        has crashed.
         """
 
     def close(self) -> None:
@@ -71,9 +69,9 @@ class MarksFeed(Protocol):
 
 
 class ControllerFeed:
-    """The marks of one domain of a controller's stream, which a thread follows.
+    """The marks of one domain of a stream, which a thread follows.
 
-    If `domain` is `None`, it is the only domain that the stream declares, or `default`.
+    The domain may be left out if it is the only declared one, or `default`.
     """
 
     def __init__(
@@ -85,7 +83,7 @@ class ControllerFeed:
         token: str | None = None,
         wait_ms: int = FEED_WAIT_MS,
     ) -> None:
-        """Connect only in `begin`; `wait_ms` is the longest wait of a poll."""
+        """Prepare the feed; `wait_ms` is the longest wait of a poll."""
         self._transport = Transport(url, token=token)
         self._stream = stream
         self._domain = domain
@@ -184,10 +182,9 @@ def check_known(
 ) -> StreamAnswer | None:
     """Return the stream, or `None` if the controller is unreachable.
 
-    Raises `UnknownStream` and `UnknownDomain` as the controller answers, and `UnexpectedAnswer` if
-    the URL is not a controller. Raises `Rejected` if the default domain is of ingestion, which
-    promises nothing of `event_time`. Raises `ImplausibleTime` for an `end_at` in seconds, because
-    the query would end without a row.
+    Raises as the controller answers, and `UnexpectedAnswer` if it is not a controller. Raises
+    `Rejected` for a default domain of ingestion, unless `event_time` is the ingestion time. Raises
+    `ImplausibleTime` for an `end_at` in seconds, because the query would end without a row.
     """
     try:
         stream = transport.ask(ask_stream(name))

@@ -1,4 +1,4 @@
-"""Admit marks to a query: a micro-batch may have the last mark whose cut it has read."""
+"""Admit to each micro-batch the last mark whose cut it reads."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LEFT_OUT_WARNING = (
 
 
 class Releaser:
-    """The known marks that the query has not admitted yet.
+    """The known marks from the last admitted one on.
 
-    Spark judges late rows by the watermark of the batch before, so a mark could come one batch
-    earlier. A mark whose cut is read is safe in all queries.
+    A mark could come one batch earlier, because Spark judges late rows by the batch before. A mark
+    whose cut is read is safe in all queries.
     """
 
     def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
@@ -39,18 +39,17 @@ class Releaser:
         self._history = MarkHistory()
         self._succession = Succession()
         self.last_lower: int | None = None
-        """The lower of the last known mark, or `None` before the first one."""
+        """The lower of the last known mark."""
         self.logs: Sequence[str] = ()
-        """The ids of the logs that cuts belong to, empty if unknown."""
+        """The ids of the logs of the cuts, empty if unknown."""
 
     @property
     def history(self) -> MarkHistory:
-        """The known marks, from the last admitted one on."""
         return self._history
 
     @property
     def at_end(self) -> State:
-        """The reader's state at the end: at a sealed or quiet end other readers need not wait."""
+        """The reader's state at the end. Unless it is `live`, other readers need not wait."""
         if self._final_cut is not None:
             return "finished"
         return "idle" if self._is_quiet else "live"
@@ -61,13 +60,13 @@ class Releaser:
 
     @property
     def final(self) -> Mapping[int, int]:
-        """The final offsets of segments that are sealed, alone or with the stream."""
+        """The final offsets of sealed segments."""
         return {**self._succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
-        """Add the feed's marks after the last admitted one; only the first call raises `Rejected`.
+        """Add the feed's marks after `released`; only the first call raises `Rejected`.
 
-        Marks that Spark cannot express are left out. Each series of them is logged once.
+        Marks that Spark cannot express are left out, and logged once per series.
         """
         if not self._begun:
             self._feed.begin(released)
@@ -93,9 +92,9 @@ class Releaser:
     def release(self, released: Released, position: Mapping[int, int]) -> Released:
         """Return the mark to admit at `position`, or `released` if no mark is newer.
 
-        `position` must contain all segments. Predecessors of a segment are not inferred, because
-        all segments are read in parallel. The lower never goes back, even if the stream was
-        recreated. Raises `Rejected` if the stream was recreated after a seal closed all windows.
+        `position` must have all segments, because predecessors are not inferred. The lower never
+        goes back, even if the stream was recreated. Raises `Rejected` if this happened after a seal
+        had closed all windows.
         """
         final_cut = self._final_cut if self._on_seal == "close" else None
         closed = find_seal_release(released, self._stream_id, final_cut, position)
@@ -111,12 +110,12 @@ class Releaser:
         return Released(self._stream_id, window.lower_seq, window.lower)
 
     def find_lower(self, position: Mapping[int, int]) -> int | None:
-        """Return the lower at a position, or the first lower after it."""
+        """Return the lower at a position, or else the first lower after it."""
         lower, first = self._history.window(position).lower, self._history.first
         return first.lower if lower is None and first else lower
 
     def has_more(self, released: Released) -> bool:
-        """Return whether there is a mark that `release` returns once its cut is read."""
+        """Return whether `release` can return another mark later."""
         if released.sealed:
             return False
         last = self._history.last_lower
@@ -124,16 +123,15 @@ class Releaser:
         return is_above or (self._final_cut is not None and self._on_seal == "close")
 
     def get_cut(self, released: Released) -> Mapping[int, int]:
-        """Return the cut of the mark that `release` returned last."""
+        """Return the cut of the last released mark."""
         return (self._final_cut or {}) if released.sealed else self._last_cut
 
     def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
-        """Return a cut below which all events with times below `time` lie.
+        """Return a cut that covers all events with times below `time`.
 
         This is the cut of the first mark with lower >= `time`. Until that mark exists, it is the
-        last mark's cut, or the end of a stream that was sealed before `time`. `released` is the
-        last admitted mark. Raises `Rejected` if the controller may have dropped the first such
-        mark.
+        last mark's cut, or the end of a sealed stream. Raises `Rejected` if the controller may have
+        dropped the first such mark.
         """
         marks = self._history
         try:
@@ -165,7 +163,7 @@ class Releaser:
     def _append(self, mark: Mark) -> None:
         self._leaving_out = False
         if len(self._history) and mark.seq != self._history.last_seq + 1:
-            # the controller dropped marks before they were read (retention): start again here
+            # the controller dropped marks before they were read (retention)
             self._history = MarkHistory()
         self._history.append(mark)
         self.last_lower = mark.lower
@@ -177,17 +175,16 @@ def find_seal_release(
     final_cut: Mapping[int, int] | None,
     position: Mapping[int, int],
 ) -> Released | None:
-    """Return the release at the end of a sealed stream, or `None` if the end is not reached.
+    """Return the release at the end of a sealed stream, or `None` before the end.
 
-    No mark follows, so the window of the last lower would stay open. At the final cut, the
-    watermark therefore moves to the end of Spark's time.
+    No mark follows, so the watermark moves to the end of Spark's time to close all windows.
 
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
     True
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
 
-    Raises `Rejected` if the stream was then recreated, because the query would drop all its rows.
+    Raises `Rejected` if the stream was recreated later, because all its rows would be dropped.
     """
     if released.sealed:
         if stream_id not in {"", released.stream_id}:

@@ -1,4 +1,4 @@
-"""The last mark that a query has admitted, as in its offset log, and the resulting watermark."""
+"""The last admitted mark in a query's offset log, and the resulting watermark."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from spark_integration.marks.watermark import is_watermark
 class Released:
     """The last mark that a query has admitted.
 
-    The offset log contains the lower, so a batch can run again without a controller.
+    The offset log has its lower, so a batch can be repeated without a controller.
     """
 
     stream_id: str = ""
-    """The creation id of the mark's stream."""
+    """The stream's creation id."""
     seq: int = 0
     lower: int | None = None
-    """The lower in ms, or `None` before the first mark or if Spark cannot express it."""
+    """The lower in ms, or `None` before the first mark, or if Spark cannot express it."""
     sealed: bool = False
-    """Whether the end of a sealed stream was reached. Then `lower` is the end of Spark's time."""
+    """Whether a sealed stream was read to its end. Then `lower` is the end of Spark's time."""
 
     def to_json(self) -> Json:
         json = {"stream_id": self.stream_id, "seq": self.seq, "lower": self.lower}
@@ -34,7 +34,6 @@ class Released:
 
     @classmethod
     def from_json(cls, json: Json) -> Released:
-        """Return the mark; its lower is `None` if Spark cannot express it."""
         released = cls(**json)
         if released.lower is None or is_watermark(released.lower):
             return released
@@ -43,7 +42,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The watermark of a micro-batch in ms, or `None`, and the reason for it.
+    """The watermark of a micro-batch in ms, or `None`, and its reason.
 
     >>> Watermark.of(Released("a", 3, 30), strict=True)
     Watermark(ms=29, because='the cut of mark 3 is read: lower 30, less 1 ms (strict)')
@@ -56,10 +55,9 @@ class Watermark:
 
     @classmethod
     def of(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
-        """Return the watermark for event times after a mark was admitted.
+        """Return the watermark after a mark, with event times `lag_ms` behind the marks.
 
-        `lag_ms` is how far event times lag behind the marks. No row follows the end of a sealed
-        stream, so `strict` subtracts nothing there.
+        `strict` has no effect at the end of a sealed stream, because no row follows.
         """
         if released.lower is None:
             return cls(None, "no mark has its cut read")
@@ -74,7 +72,7 @@ class Watermark:
         return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
 
     def explain_wait(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
-        """Return the watermark, with the segment that the next mark waits for in its reason."""
+        """Return the watermark; its reason also names the segment that the next mark waits for."""
         for mark in following[:1]:
             for each in find_missing_offsets(position, mark.cut.offsets)[:1]:
                 why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
@@ -85,14 +83,12 @@ class Watermark:
 class Restated:
     """Decides which batches of a run restate the last lower, by a new `run` in their offsets.
 
-    - The first batch of a run restates it. Spark's commit log keeps one watermark for the whole
-      query and not for each source (SPARK-50046). Without it, a join would wait after a restart
-      until its quiet side has a new mark.
-    - So does the batch after the end of a sealed stream. A query without state would not have
-      another batch under the last watermark, and `NotedLogSink` waits for that batch.
+    - The first batch restates it. Spark's commit log keeps only one watermark per query
+      (SPARK-50046), so a join would otherwise wait for a new mark of its quiet side.
+    - So does the batch after the end of a sealed stream. `NotedLogSink` waits for a batch under the
+      last watermark, and a query without state would not plan it.
     - With `batch_after_mark`, so does one batch after each new or restated lower. A restated lower
-      counts, because a sink may skip a batch that runs again after a crash. Its mark is then not
-      read, so the watermark advances only with the next planned batch.
+      counts, because a sink may skip a batch that is repeated after a crash, with its mark.
     """
 
     def __init__(self, *, batch_after_mark: bool = False) -> None:
@@ -101,7 +97,7 @@ class Restated:
         self._followed: tuple[int | None, bool] | None = None
 
     def run(self, run: int, released: Released, *, is_first_due: bool) -> int:
-        """Return the `run` of the next batch, if the batch before has admitted `released`."""
+        """Return the `run` of the next batch; the batch before has admitted `released`."""
         stated = (released.lower, released.sealed)
         if self.has_begun:
             needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)
@@ -114,14 +110,13 @@ class Restated:
 
 
 def whole_to_json(whole: WholeFrom) -> Json:
-    """Return the JSON for the offset log."""
     begins = None if whole.begins is None else position_to_wire(whole.begins)
     kept = {"begins": begins, "time": whole.time, "unknown": whole.unknown or None}
     return {name: value for name, value in kept.items() if value is not None}
 
 
 def whole_from_json(json: Json) -> WholeFrom | None:
-    """Return the value in an offset, or `None` if it has none.
+    """Return the value in an offset, or `None`.
 
     >>> whole_from_json({"whole": {"begins": {"0": 30}}})
     WholeFrom(begins={0: 30}, time=None, unknown='')

@@ -1,4 +1,4 @@
-"""The plan that turns mark rows into a query's watermark, and hides these rows from the user."""
+"""The plan that turns mark rows into a query's watermark."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pyspark.sql.types import TimestampType
 from noted_time import Rejected
 
 DELAY_METADATA = "spark.watermarkDelayMs"
-"""The metadata by which Spark recognises a column with a watermark.
+"""The metadata of a column with a watermark.
 
-The value only sets for how long `dropDuplicatesWithinWatermark` remembers an event.
+The value only sets how long `dropDuplicatesWithinWatermark` remembers an event.
 """
 
 MARK_TIME = "_noted_mark_time"
-"""The column with a mark's time in a scan of both; null for events."""
+"""The column with a mark's time in a scan; null for events."""
 
 IS_MARK = "_noted_is_mark"
-"""The column that distinguishes marks from events in a union."""
+"""The column that marks have in a union, to distinguish them from events."""
 
 MULTIPLE_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-"""The setting by which Spark combines several watermarks."""
+"""The setting that selects one of several watermarks."""
 
 ONLY_ONE = (
     "leave withWatermark out, because the marks are the query's watermark: with two, Spark would "
@@ -34,16 +34,15 @@ ONLY_ONE = (
     "which Spark's own error suggests"
 )
 WATERMARK_NODE = re.compile(r"^[-+:| ]*~?EventTimeWatermark ", re.MULTILINE)
-"""Matches a watermark in the text of a plan."""
 
 INSTANT_TYPE = pa.timestamp("us", tz="UTC")
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 LAST_MS = 253_402_300_799_999
-"""The end of Spark's time: 9999-12-31T23:59:59.999Z."""
+"""9999-12-31T23:59:59.999Z, the end of Spark's time."""
 
 
 def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    """Return the events of a scan, with the watermark from the `MARK_TIME` of its mark rows."""
+    """Return the events of a scan, with a watermark from the `MARK_TIME` of its mark rows."""
     timed = rows.withWatermark(MARK_TIME, "0 seconds")
     return _select_events(
         timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
@@ -51,7 +50,7 @@ def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int
 
 
 def select_union_events(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    """Return the events of a union. Its first side, the marks, has the watermark."""
+    """Return the events of a union with a watermark on its first side, the marks."""
     return _select_events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
 
 
@@ -69,12 +68,11 @@ def _select_events(
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    """Replace `withWatermark`, with which Spark would fail only in the first batch."""
+    """Replace `withWatermark`, because Spark would fail only in the first batch."""
     raise Rejected(f"the events already have the watermark of their writers: {ONLY_ONE}")
 
 
 def check_time(events: DataFrame, event_time: str) -> None:
-    """Raise `Rejected` unless the events have the column as a timestamp."""
     if event_time not in events.columns:
         raise Rejected(f"the events have no column {event_time}")
     if not isinstance(events.schema[event_time].dataType, TimestampType):
@@ -84,7 +82,7 @@ def check_time(events: DataFrame, event_time: str) -> None:
 def check_no_watermark(events: DataFrame) -> None:
     """Raise `Rejected` if events have a watermark, even on a column that was dropped since.
 
-    The check searches the plan, which Spark shows as the result of a statement on a view.
+    Only the plan shows it, as the result of a statement on a view.
     """
     name = f"noted_time_{uuid4().hex}"
     events.createOrReplaceTempView(name)
@@ -97,22 +95,20 @@ def check_no_watermark(events: DataFrame) -> None:
 
 
 def pin_filter(condition: Column) -> Column:
-    """Return a filter's condition as one that Spark does not move past other operators.
+    """Return a filter's condition in a form that Spark does not move.
 
     Spark pushes a deterministic filter below the watermark, unless it mentions the watermarked
-    column. This may be the user's filter, or the `isnotnull` of a join. It would drop the mark
-    rows, whose other columns are null, and the watermark would silently never advance. Spark
-    neither pushes down nor merges a nondeterministic condition. The partition's id makes the
-    condition nondeterministic at no cost.
+    column. A user's filter, or the `isnotnull` of a join, would drop the mark rows there, and the
+    watermark would silently never advance. Spark neither pushes down nor merges a nondeterministic
+    condition. The partition's id makes it nondeterministic at no cost.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
 
 
 def is_watermark(time_ms: int) -> bool:
-    """Return whether Spark can express a time in Unix ms, and the ms before it, as a watermark.
+    """Return whether Spark can express a time in Unix ms as a watermark.
 
-    Spark's timestamps are in the years 1 to 9999. A watermark above would be committed, and would
-    make all later rows late.
+    Spark's timestamps are in the years 1 to 9999. A watermark above would make all later rows late.
 
     >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
     (True, False)
@@ -121,5 +117,4 @@ def is_watermark(time_ms: int) -> bool:
 
 
 def build_instant(time_ms: int) -> pa.Array:
-    """Return a time in Unix ms as a timestamp of Spark, in an array."""
     return pa.array([time_ms * 1000], INSTANT_TYPE)

@@ -1,4 +1,4 @@
-"""The admitted marks of a query on another source, as in its offset log."""
+"""The marks that a query on another source has admitted, as in its offset log."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from spark_integration.marks.released import Released, whole_from_json, whole_to
 
 @dataclass(frozen=True, slots=True)
 class MarkAhead:
-    """A mark admitted with micro-batch `batch` before its cut was read.
-
-    `needs` is the part of the cut that was unread when the batch was planned.
-    """
+    """A mark admitted with micro-batch `batch`, before the rest of its cut, `needs`, was read."""
 
     batch: int
     seq: int
@@ -24,17 +21,17 @@ class MarkAhead:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The last mark of a stream that a query has admitted."""
+    """The last admitted mark of a stream."""
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
-    """The id of the Kafka topic whose ends were checked, or `None` if none were."""
+    """The id of the Kafka topic whose ends were read, if any."""
     ahead: tuple[MarkAhead, ...] = ()
-    """The last marks admitted before their cuts were read, in order, at most two."""
+    """Up to two marks that were admitted before their cuts were read, in order."""
     whole: WholeFrom | None = field(default=None, compare=False)
     """From when on the query lacks no row, or `None` if it did not begin where its topic begins.
 
-    It is excluded from comparisons, because a change of it needs no micro-batch.
+    A change of it makes no micro-batch.
     """
 
     def to_json(self) -> Json:
@@ -60,7 +57,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class MarksOffset:
-    """The marks that a query has admitted, of one or several streams.
+    """The admitted marks of one or several streams.
 
     >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
     >>> MarksOffset.from_json(offset.to_json()) == offset
@@ -69,24 +66,24 @@ class MarksOffset:
 
     streams: Mapping[str, Admitted]
     token: str
-    """Identifies the source in the query's offset log."""
+    """Identifies the source in the offset log."""
     run: int = 0
-    """The number of batches that restated a lower, see `Restated`."""
+    """How many batches restated a lower, see `Restated`."""
     backlog: bool | None = None
-    """Whether the query had a backlog at planning, or `None` if unknown or not wanted."""
+    """Whether the query had a backlog at planning, if known and wanted."""
     claims: bool = False
     """Whether the source feeds table claims."""
 
     @property
     def least(self) -> Released:
-        """The mark with the least lower, which sets the watermark, once all streams have one."""
+        """The mark with the least lower, once all streams have a mark."""
         marks = [admitted.mark for admitted in self.streams.values()]
         if any(mark.lower is None for mark in marks):
             return Released()
         return min(marks, key=lambda mark: mark.lower or 0)
 
     def to_json(self) -> Json:
-        """Return the JSON for the offset log. Equal offsets give the same text."""
+        """Return JSON; equal offsets give the same text."""
         streams = {name: self.streams[name].to_json() for name in sorted(self.streams)}
         json: Json = {"noted_marks": ",".join(streams), "token": self.token, "run": self.run}
         if self.backlog is not None:

@@ -1,13 +1,13 @@
-"""Marks that come with a micro-batch before their cuts are read, and when a query must fail.
+"""Marks that come before their cuts are read, and when a query must fail.
 
 Spark judges the late rows of batch k by the watermark after batch k - 2. So a mark may come with
-batch N if its cut is read by the end of batch N + 1. All rows that a topic has when N is planned
-are read by then, unless the rate is limited or Spark does not know a partition yet. Spark may lack
-only new partitions, so a partition counts only once the query's offset log contains it.
+batch N if its cut is read by the end of N + 1. All rows that a topic has when N is planned are read
+by then, unless the rate is limited or Spark does not know a new partition yet. So a partition
+counts only once the query's offset log contains it.
 
-This is a forecast, so the offset keeps each such mark until its cut is read. The plan of batch
-N + 1 requires that the rest of the cut can be read. The plan of batch N + 2 requires that it is
-read. Both checks use only offsets, so they give the same result after a restart.
+This is a forecast, so the offset keeps each such mark until its cut is read. The plan of N + 1
+requires that the rest of the cut can be read, the plan of N + 2 that it is read. Both use only
+offsets, so a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def find_unreached(needs: Mapping[int, int], position: Mapping[int, int]) -> dic
 class TopicPlan:
     """How far a query has read a topic when it plans micro-batch `batch`.
 
-    `name` is the topic's name for messages. `read` are the ends of the batch before, in the
-    partitions of the offset log. `logs` are the ids that the topic may have.
+    `read` has the ends of the batch before, and `logs` the ids that the topic may have.
     """
 
     name: str
@@ -50,10 +49,10 @@ class TopicPlan:
     logs: Collection[str] = ()
 
     def find_due(self, admitted: Admitted) -> MarkAhead | None:
-        """Return the mark of the batch before if its cut is not read yet.
+        """Return the mark of the batch before, if its cut is not read yet.
 
-        Raises `Rejected` if the cut of an earlier batch's mark is not read, because that mark would
-        make rows of the planned batch late.
+        Raises `Rejected` if this is the mark of an earlier batch, because it would make rows of the
+        planned batch late.
         """
         for ahead in admitted.ahead:
             unread = find_unreached(ahead.needs, self.read)
@@ -67,7 +66,7 @@ class TopicPlan:
         return None
 
     def check_same(self, admitted: Admitted, look: TopicLook) -> None:
-        """Raise `Recreated` if the topic is not the topic that the query has read."""
+        """Raise `Recreated` if the query has read another topic."""
         ids = {admitted.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
             fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
@@ -79,14 +78,12 @@ class TopicPlan:
                 )
 
     def build_recreated(self, fact: str, *, is_certain: bool = False) -> Recreated:
-        """Return the error for a topic that was replaced by another one."""
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def find_unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
-        """Return the partitions that are missing, without which the query cannot continue.
+        """Return the partitions that the query needs and the broker did not return.
 
-        Another answer may have them. Raises `Rejected` if the rest of the cut of `due` cannot be
-        read, because its rows are missing.
+        Raises `Rejected` if other rows that `due` needs are missing.
         """
         unread = {} if due is None else find_unreached(due.needs, self.read)
         known = {segment: end for segment, end in unread.items() if segment in look.ends}
@@ -99,13 +96,13 @@ class TopicPlan:
         return frozenset(self.read.keys() - look.partitions).union(unread.keys() - known.keys())
 
     def find_readable(self, look: TopicLook) -> dict[int, int]:
-        """Return the offsets up to which the batch after the planned one reads at least."""
+        """Return the ends that the batch after the planned one reaches at least."""
         return {
             partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
         }
 
     def admit(self, admitted: Admitted, mark: Released, cut: Mapping[int, int]) -> Admitted:
-        """Return the state after the planned batch has admitted `mark`."""
+        """Return the state after the planned batch admits `mark`."""
         ahead = tuple(
             each
             for each in admitted.ahead

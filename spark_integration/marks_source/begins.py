@@ -1,4 +1,4 @@
-"""Rows that were deleted from a Kafka topic before a query began, and the warning about them."""
+"""Rows that were deleted from a Kafka topic before a query began."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ class TopicLike(Protocol):
 def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
     """Return which rows a query lacks that began where the topic begins.
 
-    This includes rows deleted since then, so the time may be later than necessary. Raises
-    `Unreachable` if a partition has no leader.
+    Rows deleted later are included. Raises `Unreachable` if a partition has no leader.
     """
     try:
         is_compacted = "compact" in topic.settings().get("cleanup.policy", "")
@@ -55,7 +54,6 @@ def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
 def warn_of_deleted(
     topic: str, begins: Mapping[int, int], look: TopicLook, whole: WholeFrom
 ) -> None:
-    """Log which rows a query lacks that began to read a topic at these offsets."""
     deleted = {partition: begin for partition, begin in begins.items() if begin}
     emptied = [p for p, begin in deleted.items() if look.ends.get(p) == begin]
     facts = DELETED_ROWS.format(deleted) if deleted else ""

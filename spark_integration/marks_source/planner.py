@@ -43,7 +43,6 @@ NO_IDS = (
 
 
 def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, Any]) -> MarksPlanner:
-    """Return the planner of a query. `client` configures the Kafka client."""
     url, domain, on_seal = query.controller_url, query.domain, query.policy.on_seal
     releasers = {
         stream: Releaser(ControllerFeed(url, stream, domain, token=token), on_seal)
@@ -59,7 +58,7 @@ def create_planner(query: MarksQuery, token: str | None, client: Mapping[str, An
 
 
 class WatchedTopic:
-    """A Kafka topic whose id and ends the plans of one run check."""
+    """A Kafka topic that the plans of one run watch."""
 
     def __init__(
         self, topic: TopicLike, terms: KafkaPlanning, patience_s: float = PLANNING_S
@@ -70,11 +69,11 @@ class WatchedTopic:
         self._is_known = False
         self._frozen: TopicLook | None = None
         self.begun: WholeFrom | None = None
-        """The first result for where the topic begins."""
+        """Where the topic began when it was first read."""
         self._logged: WholeFrom | None = None
 
     def freeze(self) -> None:
-        """Read the ends now and use them in all plans, for a run that stops at the present end."""
+        """Read the ends now, for all plans of a run with availableNow."""
         self._frozen = self._look_at_topic()
 
     @property
@@ -82,7 +81,7 @@ class WatchedTopic:
         return self._topic.name
 
     def check_limit(self, due: MarkAhead | None) -> None:
-        """Raise `Rejected` if a limit may leave rows of a due mark to a later batch."""
+        """Raise `Rejected` if a limit may delay rows of a due mark."""
         limit = self._terms.limit
         if due is not None and limit:
             raise Rejected(
@@ -93,18 +92,18 @@ class WatchedTopic:
             )
 
     def check_judged(self, ended: Admitted, batch: int) -> None:
-        """Raise `Rejected` if rows of a batch are judged by a mark of the batch before it."""
+        """Raise `Rejected` if rows are judged by a mark of the batch before theirs."""
         if self._terms.limit is AheadLimit.AT_ONCE:
             self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
     def look(
         self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
     ) -> TopicLook | None:
-        """Return the topic as it is now, or `None` if the broker is not needed or unreachable.
+        """Return the topic's present state, or `None` if it is not needed or unknown.
 
-        Each run asks the broker once, so that a recreated topic is found before rows are read.
-        Later it asks only if a mark `waits` or is `due`. Raises as `TopicPlan` and
-        `noted_time.kafka.Topic`. A fault that only the ends show is raised only if it lasts.
+        Each run asks the broker once, to find a recreated topic before it reads rows. Later it asks
+        only if a mark `waits` or is `due`. Faults raise as in `TopicPlan` and
+        `noted_time.kafka.Topic`; uncertain faults must last.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:
@@ -132,14 +131,13 @@ class WatchedTopic:
             self._wait()
 
     def find_position(self, plan: TopicPlan, look: TopicLook) -> Mapping[int, int]:
-        """Return the position that selects the marks of the planned batch."""
         is_ahead = self._terms.ahead and not self._terms.limit and self._frozen is None
         return plan.find_readable(look) if is_ahead else plan.read
 
     def find_whole_from(
         self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
     ) -> WholeFrom | None:
-        """Return from when on the query lacks no row, as far as marks show it; log changes."""
+        """Return from when on the query lacks no row, as far as marks show; log changes."""
         if known is None or not known.is_pending:
             return known
         with suppress(Unreachable):
@@ -156,7 +154,6 @@ class WatchedTopic:
         return self._topic.look(committed=self._terms.committed)
 
     def _wait(self) -> None:
-        """Wait, and in a run that stops at the present end, read the ends again."""
         clocks.sleep(PAUSE_S)
         if self._frozen is not None:
             with suppress(Unreachable):
@@ -165,7 +162,7 @@ class WatchedTopic:
     def _find_fault(
         self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, look: TopicLook
     ) -> Rejected | Unreachable | None:
-        """Return why the query cannot continue with this state of the topic, or `None`."""
+        """Return why the query cannot continue, or `None`."""
         try:
             plan.check_same(admitted, look)
             unclear = plan.find_unclear(due, look)
@@ -188,7 +185,7 @@ class WatchedTopic:
 class MarksPlanner:
     """Plans micro-batches in a process of Spark's driver, and follows the marks.
 
-    `watched` has the Kafka topic of each stream. Marks of other streams come after their rows.
+    Marks of streams that are not `watched` come after their rows.
     """
 
     def __init__(
@@ -211,13 +208,11 @@ class MarksPlanner:
             releaser.close()
 
     def read_no_more_than_now(self) -> None:
-        """Limit this run to the marks and rows that exist now."""
         self._available_now = True
         for each in self._watched.values():
             each.freeze()
 
     def get_initial_offset(self) -> Json:
-        """Return an offset with a new token and without marks."""
         begun = self._query.kafka.begun if self._query.kafka else {}
         streams = {name: Admitted(whole=begun.get(name)) for name in self._query.streams}
         claims = self._query.policy.batch_after_mark
@@ -229,8 +224,8 @@ class MarksPlanner:
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the mark's row, with the time in ms; raises as `check_covered`.
 
-        Spark calls this after it has written the batch's end to the offset log and before it reads
-        the batch, also for the first batch of each run. So uncovered rows are found in time.
+        Spark calls this between writing a batch's end and reading the batch, also for the first
+        batch of each run. So no row is judged by marks that do not cover it.
         """
         ended = MarksOffset.from_json(end)
         self.check_covered(ended)
@@ -241,8 +236,7 @@ class MarksPlanner:
     def plan(self, begun: MarksOffset) -> MarksOffset:
         """Return the marks for the next micro-batch.
 
-        The first batch of a run always has a new offset (`Restated`). In a new query, it writes the
-        token to the offset log.
+        The first offset of a run is always new (`Restated`). In a new query, it has the token.
         """
         if begun.streams.keys() != self._query.streams.keys():
             was, asked = (
@@ -262,18 +256,18 @@ class MarksPlanner:
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # a change of only the flag, or of `whole`, makes no batch
+        # the flag and `whole` alone make no batch
         return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
-        """Return whether a run that begins now has a backlog, by the offset log.
+        """Return whether a run that begins now has a backlog.
 
-        A new query begins at the positions in `starting`, by stream, if they are known.
+        `starting` has the start positions of a new query by stream, if known.
         """
         return bool(self._judge_backlog(self._follow_marks(), starting))
 
     def _follow_marks(self) -> MarksOffset:
-        """Follow the marks after the last offset in the offset log, and return that offset."""
+        """Follow the marks after the last offset in the log, and return that offset."""
         last = self._progress.find_last_marks(self._query.streams)
         begun = MarksOffset.from_json(last or self.get_initial_offset())
         for stream, releaser in self._releasers.items():
@@ -283,7 +277,6 @@ class MarksPlanner:
     def _judge_backlog(
         self, begun: MarksOffset, positions: Mapping[str, Mapping[int, int]]
     ) -> bool | None:
-        """Return whether any stream has a backlog at the start of a batch."""
         policy = self._query.backlog
         if policy is None:
             return None
@@ -296,7 +289,7 @@ class MarksPlanner:
         return combine_flags(each.flag for each in self._backlogs.values())
 
     def check_covered(self, ended: MarksOffset) -> None:
-        """Raise `Rejected` unless the marks cover all rows of the batch that ends here."""
+        """Raise `Rejected` unless the marks cover all rows of the batch."""
         self._find_read(ended.token)
         for stream, watched in self._watched.items():
             watched.check_judged(ended.streams[stream], self._progress.last)
@@ -308,9 +301,9 @@ class MarksPlanner:
         )
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Return from when on each topic is complete, once marks show it, if a run begins now.
+        """Return from when on each topic is complete, once marks show it.
 
-        For a new query, also return the offsets at which the topics begin, by topic, for Spark.
+        For a new query, also return Spark's start offsets by topic.
         """
         begun = self._follow_marks().streams
         while True:
@@ -354,5 +347,5 @@ class MarksPlanner:
         mark = releaser.release(begun.mark, position)
         if mark != begun.mark:
             return plan.admit(begun, mark, releaser.get_cut(mark))
-        # the first offset of a run changes in any case
+        # a run changes its first offset in any case
         return begun if self._restated.has_begun else plan.admit(begun, mark, {})

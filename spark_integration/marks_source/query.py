@@ -1,4 +1,4 @@
-"""A query for marks as a separate source: a value that is pickled into Spark's plan."""
+"""A query for marks as a separate source, which is pickled into Spark's plan."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class AheadLimit(StrEnum):
     """An option or setting that prevents marks ahead of the rows read.
 
-    The options of Spark's Kafka source leave rows to later micro-batches. Under the setting
-    `AT_ONCE`, Spark judges late rows by the batch before.
+    Options of Spark's Kafka source delay rows. Under `AT_ONCE`, Spark judges late rows by the batch
+    before.
     """
 
     MOST_ROWS = "maxOffsetsPerTrigger"
@@ -30,24 +30,24 @@ class AheadLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KafkaPlanning:
-    """How the planner checks the Kafka topics of a query, one per stream."""
+    """How the planner watches the Kafka topics of a query, one per stream."""
 
     topics: Mapping[str, str]
     ahead: bool
-    """Whether marks may come before their cuts are read, unless there is a `limit`."""
+    """Whether marks may come before their cuts are read, without a `limit`."""
     limit: AheadLimit | None = None
     committed: bool = False
-    """Whether the query reads only committed records."""
+    """Whether only committed records are read."""
     begun: Mapping[str, WholeFrom | None] = field(default_factory=dict)
-    """The streams whose query begins where the topic begins, with the initial knowledge of it."""
+    """The streams whose query begins where the topic begins, with the first state of `Admitted.whole`."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """The marks that a query needs, and where to find how far it has read."""
+    """The marks that a query needs, and where to find its progress."""
 
     streams: Mapping[str, PositionOf]
-    """For each stream, how the offset of the events' source maps to a position."""
+    """Maps the offset of the events' source to a position, for each stream."""
     controller_url: str
     checkpoint: str
     domain: str | None = None
@@ -56,4 +56,4 @@ class MarksQuery:
     lag_ms: int = 0
     """How far the watermark is below the marks."""
     backlog: BacklogPolicy | None = None
-    """Decides which micro-batches are flagged as having a backlog."""
+    """Decides which micro-batches are flagged."""

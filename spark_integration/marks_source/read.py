@@ -1,4 +1,4 @@
-"""Give a query on any streaming source an exact watermark, with marks as a second source."""
+"""Give any streaming source an exact watermark, with marks as a second source."""
 
 from __future__ import annotations
 
@@ -41,24 +41,21 @@ def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
-    `checkpoint_location` is the `checkpointLocation` with which the query will be started. Its
-    offset log contains how far the query has read, and so which marks it has reached. `position`
-    maps the offset of the events' source, as parsed from JSON in that log, to segment → exclusive
-    offset. By default it is `KafkaTopic(stream)`, for the Kafka topic with the stream's name. If a
-    `KafkaTopic` has a `client`, this function raises `AnotherLog` if the stream belongs to another
-    topic, such as a recreated topic or the original of a mirror.
+    `checkpoint_location` is the `checkpointLocation` of the query. Its offset log contains how far
+    the query has read. `position` maps the offset of the events' source, parsed from JSON, to
+    segment → exclusive offset. By default it is `KafkaTopic(stream)`. A `KafkaTopic` with a
+    `client` raises `AnotherLog` if the stream belongs to another topic, such as a recreated topic
+    or the original of a mirror.
 
-    A mark arrives one micro-batch after its events. To read Kafka topics with marks in the batch of
-    their events, use `read_noted_kafka`. `domain` is the domain of `event_time`, by default the
-    stream's only one.
+    `domain` is the time domain of `event_time`, by default the stream's only one. A mark arrives
+    one micro-batch after its events; with `read_noted_kafka` it arrives in the same batch.
 
-    Call this function once for each source, and join or union the results.
+    Call this function once for each source, and join or union the results. The query fails with
+    `Rejected` before it reads a row, if `events` come from several sources, or from topics that
+    `position` does not cover. Marks do not cover their rows, so these would be dropped as late.
 
-    Raises `Rejected` if `event_time` is not a timestamp, if `events` are not streaming, or if they
-    already have a watermark: a quiet stream would then hold the query's watermark. The query fails
-    with `Rejected` before it reads a row, if `events` come from several sources, or from Kafka
-    topics that `position` does not cover. The marks do not cover such rows, so they would be
-    dropped as late.
+    Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or
+    already have a watermark. With two watermarks a quiet stream would hold the query's.
     """
     check_promised(domain, event_time)
     policy.check_partial("with_noted_watermark")
@@ -86,10 +83,7 @@ def read_marks(
     token: str | None,
     client: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the marks of a query in the column `time`; needs `PYTHON_SOURCES`.
-
-    Raises `Rejected` in the call if the checkpoint cannot be read.
-    """
+    """Return the marks of a query in the column `time`; needs `PYTHON_SOURCES`."""
     from spark_integration.marks_source.source import MarksSource  # noqa: PLC0415 - not in every PySpark
     from spark_integration.session.sources import build_secrets, create_reader  # noqa: PLC0415 - likewise
 
@@ -107,14 +101,14 @@ def read_marks(
 def unite_with_marks(
     marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
 ) -> DataFrame:
-    """Return the events with the least watermark of the marks, which are first in a union."""
+    """Return the events under the least watermark of the marks, the first sides of a union."""
     columns = [_select_for_mark(field, event_time) for field in events.schema]
     sides = []
     for each in marks:
         timed = each.withColumnRenamed("time", event_time).withWatermark(event_time, "0 seconds")
         sides.append(timed.select(*columns, F.lit(col=True).alias(IS_MARK)))
     sides.append(events.withColumn(IS_MARK, F.lit(col=False)))
-    union = reduce(lambda one, other: one.union(other), sides)  # Connect has its own class in 3.5
+    union = reduce(lambda one, other: one.union(other), sides)  # Connect's class differs in 3.5
     return select_union_events(union, event_time, policy.dedup_retention_ms)
 
 
@@ -125,7 +119,7 @@ def _select_for_mark(field: StructField, event_time: str) -> Column:
 
 
 def check_events(events: DataFrame, event_time: str) -> None:
-    """Raise `Rejected` unless the events are streaming, with a time and without a watermark."""
+    """Raise `Rejected` unless events are streaming, with a time and without a watermark."""
     if not events.isStreaming:
         raise Rejected("the events do not come from a streaming source: use spark.readStream")
     check_time(events, event_time)

@@ -1,4 +1,4 @@
-"""The marks as a separate source, which a union puts before the events of another source."""
+"""The marks as a separate source, for a union with another source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class MarksSource(QuerySource):
-    """Spark's entry point, with one `MarksQuery` per source of events."""
+    """Spark's entry point."""
 
     query: MarksQuery
 
@@ -37,10 +37,7 @@ class MarksSource(QuerySource):
 
 
 class MarksReader(PlannedReader["MarksPlanner"]):
-    """Yields the marks, at most one row per micro-batch.
-
-    `client` is the configuration of the Kafka client that reads the topics' ends.
-    """
+    """Reads marks, at most one row per micro-batch. `client` configures the Kafka client."""
 
     def __init__(
         self, query: MarksQuery, token: str | None = None, client: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""The unread rows of a log: count them, limit them and divide them into tasks."""
+"""The unread rows of a log: count, limit and divide them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from noted_time.values import MAX_INT64
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
-"""The least rows of a task, because a Python task costs about 10 ms."""
+"""The least rows of a task; starting a Python task costs about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows `first` to `last` (exclusive) of one file, counted from the start of the file.
-
-    `stamp_ms` is the ingestion time of these rows, if it is known and the query asks for it.
-    """
+    """Rows `first` to `last` (exclusive) of one file, with their ingestion time, if known."""
 
     path: str
     first: int
@@ -34,7 +31,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The files of each segment, and the offset from which the segment is unread."""
+    """The files of each segment, and the offset where its unread rows start."""
 
     files: FilesBySegment
     start: Mapping[int, int]
@@ -45,7 +42,6 @@ class Unread:
         }
 
     def count_rows_below(self, cut: Mapping[int, int]) -> dict[int, int]:
-        """Return the number of unread rows of each segment below a cut."""
         return {
             segment: _count_rows(
                 run, start := self.start.get(segment, 0), max(start, cut.get(segment, 0))
@@ -54,13 +50,11 @@ class Unread:
         }
 
     def find_ends(self, rows: Mapping[int, int]) -> dict[int, int]:
-        """Return the offset of each segment after reading that many rows."""
         return {
             s: advance_offset(run, self.start.get(s, 0), rows[s]) for s, run in self.files.items()
         }
 
     def limit_to_cut(self, cut: Mapping[int, int]) -> Unread:
-        """Return the unread rows below a cut."""
         start = self.start
         files = {
             s: select_below(f, max(cut.get(s, 0), start.get(s, 0))) for s, f in self.files.items()
@@ -69,15 +63,14 @@ class Unread:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is read."""
         return all(not f or self.start.get(s, 0) >= f[-1].end for s, f in self.files.items())
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
     """Return the files below a cut. The last file ends at the cut.
 
-    If only unused offsets lie between the last row and the cut, an empty file at the cut is added.
-    So a position that has read the last row reaches the cut.
+    Unused offsets below the cut become an empty file, so a position after the last row reaches the
+    cut.
     """
     kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
     if kept and kept[-1].end > cut:
@@ -90,7 +83,7 @@ def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
 def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     """Divide `limit` rows over the segments in proportion to their available rows.
 
-    So all segments reach their ends together, and no mark waits for a single segment.
+    So all segments reach their ends together, and no mark waits for one of them.
 
     >>> compute_shares({0: 300, 1: 100}, 100)
     {0: 75, 1: 25}
@@ -123,8 +116,8 @@ def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterat
 def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
     """Return the offset after the first `rows` rows at or above `start`.
 
-    A compacted topic, or one with transaction markers, has unused offsets. They are read with the
-    row before them once the next file shows where they end.
+    Unused offsets (after compaction, or of transaction markers) are read with the row before them,
+    once the next file shows their end.
     """
     end = start
     for file in _select_unread(files, start):
@@ -139,10 +132,7 @@ def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
 
 
 def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
-    """Raise `Rejected` if rows from `start` to `end` were deleted before they were read.
-
-    A query that reads a log from 0 begins with the first row that is there.
-    """
+    """Raise `Rejected` if unread rows were deleted. A log read from 0 may start anywhere."""
     last = files[-1].end if files else start
     if start > 0:
         check_begins(files, start)
@@ -152,7 +142,6 @@ def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
 
 
 def check_begins(files: Sequence[LogFile], start: int) -> None:
-    """Raise `Rejected` if the rows from `start` to the first file were deleted."""
     first = files[0].start if files else start
     if start < first:
         raise Rejected(f"offsets {start} to {first} are missing: before {files[0].path.name}")
@@ -171,7 +160,7 @@ def _select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
 def divide_into_tasks(
     work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK
 ) -> list[list[Slice]]:
-    """Divide slices into tasks of nearly equal size: one per core, fewer if there are few rows.
+    """Divide slices into equal tasks: one per core, fewer if there are few rows.
 
     >>> [[(each.path, each.first, each.last) for each in task] for task in
     ...  divide_into_tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]

@@ -1,4 +1,4 @@
-"""The files of a stream's log, with the rows and event times from their footers."""
+"""The files of a stream's log, with the contents of their footers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _TICKS_PER_MS = {
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows `first` to `last` (exclusive) of a file, and the range of their event times.
+    """Rows `first` to `last` (exclusive) of a file, and the range of their times.
 
-    `least` and `most` are Unix ms, rounded down, or `None` if the file has no statistics.
+    The times are Unix ms, rounded down, or `None` without statistics.
     """
 
     first: int
@@ -38,10 +38,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One append to the log: rows at offsets `start` to `end` (exclusive).
-
-    `groups` has the file's row groups if `LogFiles` was created with `between`.
-    """
+    """One append to the log: rows at offsets `start` to `end` (exclusive)."""
 
     path: Path
     start: int
@@ -50,7 +47,7 @@ class LogFile:
 
 
 FilesBySegment = Mapping[int, list[LogFile]]
-"""The files of each segment, in the order of their offsets."""
+"""The files of each segment, ordered by offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +77,9 @@ class CutRange:
 
 
 class LogFiles:
-    """The files of one stream. Files never change, so each footer is read only once.
+    """The files of one stream. Files never change, so footers are read only once.
 
-    Every file must have all `columns`. With `between`, files without rows between the two cuts are
-    skipped and not opened.
+    All files must have the `columns`. Files outside of `between` are not opened.
     """
 
     def __init__(
@@ -101,10 +97,10 @@ class LogFiles:
         self._files: dict[int, list[LogFile]] = {}
 
     def refresh(self) -> dict[int, list[LogFile]]:
-        """Return the files of each segment in the order of their offsets.
+        """Return the files of each segment, ordered by offset.
 
-        Raises `UnreadableFile` if a file is truncated, lacks a column or overlaps its neighbour.
-        Raises `Rejected` if the directories have another archive's layout.
+        Raises `UnreadableFile` if a file is truncated, foreign or overlaps another one, and
+        `Rejected` for archives of another layout.
         """
         for segment, directory in self._directories.segments().items():
             for _, new in directory.list_changes():
@@ -134,10 +130,7 @@ class LogFiles:
 
 
 def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
-    """Return the row groups of a file, with the statistics of its time column.
-
-    The column has timestamps or integers in Unix ms. Other types have no statistics.
-    """
+    """Return the row groups of a file, with the statistics of a timestamp or Unix ms column."""
     schema = metadata.schema.to_arrow_schema()
     per_ms = _find_ticks_per_ms(schema.field(event_time).type)
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
@@ -161,7 +154,7 @@ def _find_ticks_per_ms(kind: pa.DataType) -> Fraction | None:
 
 
 def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
-    """Return a Parquet time in ms, or `None` for the 12-byte times of older writers."""
+    """Return a time in ms, or `None` for the 12-byte times of older writers."""
     return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
 
 

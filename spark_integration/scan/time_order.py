@@ -1,7 +1,4 @@
-"""How many rows of each segment a micro-batch reads, so that rows are nearly in order of time.
-
-The functions are pure. A batch that runs again keeps its offsets and is not planned again.
-"""
+"""How many rows of each segment to read, so that rows are nearly in order of time."""
 
 from __future__ import annotations
 
@@ -48,8 +45,8 @@ def divide_by_time(
 def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
     """Return the seq of the last mark with at most `limit` unread rows below its cut.
 
-    If there is none, return the seq before the first mark. The search doubles its steps, because
-    the mark is near and counting rows for each mark is slow.
+    Without such a mark, return the seq before the first one. Steps double, because the mark is near
+    and counting rows takes time.
     """
 
     def is_too_large(seq: int) -> bool:
@@ -71,9 +68,9 @@ def _add_shares(
     limit: int,
     succession: Succession,
 ) -> dict[int, int]:
-    """Return the `given` rows plus, within the limit, shares of the rows up to `upto`.
+    """Return `given` plus shares of the rows up to `upto`, within the limit.
 
-    Successors get a share once their predecessors reach their ends.
+    Successors get a share once their predecessors are complete.
     """
     rows = dict(given)
     while (left := limit - sum(rows.values())) > 0:
@@ -93,7 +90,7 @@ def _add_shares(
 def _find_complete_ends(
     unread: Unread, rows: Mapping[int, int], succession: Succession
 ) -> Mapping[int, int]:
-    """Return the ends after reading `rows`. A sealed segment without files counts as read."""
+    """Return the ends after reading `rows`. Sealed segments without files count as read."""
     if not succession:
         return {}
     deleted = {s: end for s, end in succession.final.items() if s not in unread.files}

@@ -1,4 +1,4 @@
-"""A range of event times: which rows of a log are in it, and where they begin."""
+"""A range of event times, and where its rows are in a log."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ EMPTY_POSITION: Mapping[int, int] = {}
 class TimeRange:
     """Event times from `start_at` to `end_at` (exclusive), in Unix ms. `None` means no bound.
 
-    A query has read the whole range once it has admitted a mark with a lower at or above `end_at`.
-    Its watermark then stays at `end_at`, even if the lower is higher:
+    A query has read the range once it admits a mark with a lower at or above `end_at`. Its
+    watermark then is `end_at`:
 
     >>> hour = TimeRange(end_at=60)
     >>> [(hour.are_read(lower), hour.cap(lower)) for lower in (50, 60, 75)]
@@ -33,18 +33,15 @@ class TimeRange:
     end_at: int | None = None
 
     def are_read(self, lower: int | None) -> bool:
-        """Return whether a query that admitted a mark with this lower has read the range."""
         return lower is not None and self.end_at is not None and lower >= self.end_at
 
     def cap(self, time: int | None) -> int | None:
-        """Return the time, but at most `end_at`."""
         return time if time is None or self.end_at is None else min(time, self.end_at)
 
     def continue_as(self, asked: TimeRange) -> TimeRange:
-        """Return the range of a query that continues from a checkpoint with this range.
+        """Return the range for a query that continues from a checkpoint with this range.
 
-        `start_at` stays, because the query has already begun. Raises `Rejected` if `end_at`
-        changes, because later rows were skipped. A range without `end_at` gets the new one.
+        `start_at` stays. Raises `Rejected` if `end_at` changes, because later rows were skipped.
 
         >>> TimeRange(0).continue_as(TimeRange(5, 60))
         TimeRange(start_at=0, end_at=60)
@@ -60,7 +57,7 @@ class TimeRange:
     def filter_rows(
         self, batches: Iterator[pa.RecordBatch], event_time: str
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of each batch within the range. Rows without a time are excluded."""
+        """Yield the rows within the range. Bounds exclude rows without a time."""
         if self == ALL_TIMES:
             yield from batches
             return
@@ -77,7 +74,7 @@ class TimeRange:
 
 
 ALL_TIMES = TimeRange()
-"""The range without bounds. It includes rows without a time."""
+"""The range without bounds, which includes rows without a time."""
 
 
 def find_first_offsets(
@@ -89,9 +86,9 @@ def find_first_offsets(
 ) -> dict[int, int]:
     """Return the first offset of each segment that may have a row at or above `start_at`.
 
-    This is the first row group whose statistics allow such a time. By the marks, no such row lies
-    below `from_cut`, which is empty if it is not known. Raises `Rejected` if rows above it were
-    deleted. `final` has the ends of sealed segments: without files, all their rows were deleted.
+    This is the first row group whose statistics allow such a time. Marks exclude such rows below
+    `from_cut`; raises `Rejected` if rows above it were deleted. `final` has the ends of sealed
+    segments. Without files, all their rows were deleted.
     """
     begun = {segment: run for segment, run in files.items() if run}
     firsts = {segment: run[0].start for segment, run in begun.items()}

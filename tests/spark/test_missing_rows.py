@@ -55,7 +55,7 @@ def test_unread_rows_of_a_sealed_segment_without_files_are_named(flights: NotedS
     first = batches(query)[0]
     without_files(flights, 0)
 
-    with pytest.raises(Rejected, match="offsets 1 to 2 are gone"):
+    with pytest.raises(Rejected, match="offsets 1 to 2 are missing"):
         batches(query, first.end)
 
 
