@@ -142,7 +142,7 @@ class QueryProgress:
         if version == IN_ORDER:
             lines = [f"{place}:{line}" for place, line in enumerate(lines)]
         named = (line.split(":", 1) for line in (f":{head}", *lines))
-        sources = {name: None if of == NO_OFFSET else json.loads(of) for name, of in named}
+        sources = {name: None if end == NO_OFFSET else json.loads(end) for name, end in named}
         return sources.pop("") or {}, sources
 
 

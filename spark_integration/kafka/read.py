@@ -96,10 +96,11 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     stream, by default of the same name, and its partitions are segments. The least lower of all
     streams is the watermark. `event_time` is a timestamp column of the parsed events, or
     ``"timestamp"`` if the producers note the times of Kafka's records. A record without an event
-    time fails the query, unless `parse` drops or repairs it.
+    time fails the query, unless `parse` drops or repairs it. The error shows the record's topic,
+    partition and offset, if `parse` only selects and filters.
 
-    `checkpoint_location` is the `checkpointLocation` of the query. `marks` selects how marks are
-    read:
+    `checkpoint_location` is the `checkpointLocation` with which the query will be started. `marks`
+    selects how marks are read:
 
     - ``"ahead"``: A mark comes in the micro-batch of its rows, because the planner reads the ends
       of the topic. If the rows are not read in time, the query fails before it drops any.
@@ -116,9 +117,9 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     then waits for a mark that shows the time.
 
     `options` are values, at most one of each type. An `Ingestion` with ``domain="ingestion"`` uses
-    the marks of an observer (`writer_client.IngestionNoter`). A `CatchUp` flags micro-batches with
-    a backlog in the offset log. Its limit replaces `maxOffsetsPerTrigger` in runs that begin with a
-    backlog.
+    the marks of an observer (`writer_client.IngestionNoter`), less `max_event_time_lag_ms`. A
+    `CatchUp` flags micro-batches in the offset log by whether the query has a backlog. Its limit
+    replaces `maxOffsetsPerTrigger` in runs that begin with a backlog.
 
     Raises `InvalidName` for a topic or stream, `Unreachable` if no broker answers, and
     `AnotherLog` if the stream belongs to another topic, such as the original of a mirror. Raises

@@ -71,24 +71,24 @@ class WantedMarks:
         Raises `Rejected` if a topic does not exist.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
-        noted = ",".join(map(name_noted_topic, self.topics.values()))
-        coming = spark.readStream.format("kafka").options(**self.connection, subscribe=noted)
-        coming = coming.option("startingOffsets", "earliest")
+        topics = ",".join(map(name_noted_topic, self.topics.values()))
+        reader = spark.readStream.format("kafka").options(**self.connection, subscribe=topics)
+        reader = reader.option("startingOffsets", "earliest")
         several = len(self.topics) > 1
         found = []
         for stream, topic in self.topics.items():
-            present = spark.read.format("kafka").options(**self.connection, **FAST_RETRIES)
-            events = present.option("subscribe", topic).load()
+            snapshot = spark.read.format("kafka").options(**self.connection, **FAST_RETRIES)
+            events = snapshot.option("subscribe", topic).load()
             _collect_rows(events.limit(1), topic, "create it, or correct its name")
-            one = NotedTopic(name_noted_topic(topic), stream, self)
-            marks = one.select_lowers(present.option("subscribe", one.topic).load())
+            source = NotedTopic(name_noted_topic(topic), stream, self)
+            marks = source.select_lowers(snapshot.option("subscribe", source.topic).load())
             marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
             relay = f"run `noted-time relay kafka {bootstrap} {topic}`, which writes the marks"
-            last = next((row["lower"] for row in _collect_rows(marks, one.topic, relay)), None)
+            last = next((row["lower"] for row in _collect_rows(marks, source.topic, relay)), None)
             named = last is not None or self.domains[stream] is not None
             name = build_source_name("kafka", [stream], self.domains[stream])
-            marks = one.select_lowers(
-                set_reader_name(spark, coming, name).load(), last, named=named
+            marks = source.select_lowers(
+                set_reader_name(spark, reader, name).load(), last, named=named
             )
             found.append(marks.select(F.timestamp_millis("lower").alias("time")))
         return found

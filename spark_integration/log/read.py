@@ -65,8 +65,8 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:
-            of = (query.stream, query.domain, query.event_time)
-            known = check_known(transport, *of, query.range.end_at)
+            asked = (query.stream, query.domain, query.event_time)
+            known = check_known(transport, *asked, query.range.end_at)
             query = replace(query, is_only=known is not None and len(known.domains) == 1)
     events = _parse_schema(query.columns.schema)
     schema = build_scan_schema(query, events) if is_here or events is not None else None

@@ -33,8 +33,8 @@ class Releaser:
         self._final_cut: Mapping[int, int] | None = None
         self._last_cut: Mapping[int, int] = {}
         self._is_quiet = False
-        self._begun = False
-        self._leaving_out = False
+        self._is_following = False
+        self._has_left_out = False
         self._stream_id = ""
         self._history = MarkHistory()
         self._succession = Succession()
@@ -68,9 +68,9 @@ class Releaser:
 
         Marks that Spark cannot express are left out, and logged once per series.
         """
-        if not self._begun:
+        if not self._is_following:
             self._feed.begin(released)
-            self._begun = True
+            self._is_following = True
             if released.seq and released.lower is None:
                 log.warning(
                     LEFT_OUT_WARNING, self._feed.subject, released.seq, " of the offset log"
@@ -80,7 +80,7 @@ class Releaser:
         self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
-            self._leaving_out = False
+            self._has_left_out = False
             self._history = MarkHistory()
             self.last_lower = None
         for mark in new.marks:
@@ -151,8 +151,8 @@ class Releaser:
         self._feed.close()
 
     def _leave_out(self, mark: Mark) -> None:
-        if not self._leaving_out:
-            self._leaving_out = True
+        if not self._has_left_out:
+            self._has_left_out = True
             log.warning(
                 LEFT_OUT_WARNING,
                 self._feed.subject,
@@ -161,7 +161,7 @@ class Releaser:
             )
 
     def _append(self, mark: Mark) -> None:
-        self._leaving_out = False
+        self._has_left_out = False
         if len(self._history) and mark.seq != self._history.last_seq + 1:
             # the controller dropped marks before they were read (retention)
             self._history = MarkHistory()

@@ -39,7 +39,7 @@ class KafkaPlanning:
     committed: bool = False
     """Whether only committed records are read."""
     begun: Mapping[str, WholeFrom | None] = field(default_factory=dict)
-    """The streams whose query begins where the topic begins, with the first state of `Admitted.whole`."""
+    """The streams whose query begins where the topic begins, with the state of a new query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def test_a_log_is_read_when_every_segment_is() -> None:
 @pytest.mark.parametrize(("start", "end"), [(3, 11), (9, 12), (20, 0)])
 def test_rows_deleted_before_they_were_read_are_named(start: int, end: int) -> None:
     """Retention was faster than the query, a planned file has gone, or the log began again."""
-    with pytest.raises(Rejected, match=r"offsets \d+ to \d+ are gone"):
+    with pytest.raises(Rejected, match=r"offsets \d+ to \d+ are missing"):
         check_there([LogFile(Path("b"), 9, 11)], start, end)
 
 
