@@ -1,8 +1,8 @@
-"""The writers' side: note time, and append to the file log.
+"""The client library for writers: it notes time and appends to the file log.
 
-Each name is imported when it is first used. `WriterClient` needs neither Parquet nor Kafka;
-`SegmentLogWriter`, `LogEnds` and `LogTimes` need pyarrow, and `TopicEnds` and all that begins with
-`Kafka` confluent-kafka.
+Each name is imported when it is first used. `SegmentLogWriter`, `LogEnds` and `LogTimes` need
+pyarrow. `TopicEnds` and the names that begin with `Kafka` need confluent-kafka. The other names,
+such as `WriterClient`, need neither.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LAZY_IMPORTS = {
     "WriterClient": ("writer_client.client", ""),
     "registered_time": ("writer_client.kafka.registry", "registry"),
 }
-"""The module of each name, and the extra that it needs beyond the base install."""
+"""The module of each name, and the extra that it needs in addition to the base install."""
 
 __all__ = list(LAZY_IMPORTS)
 

@@ -1,4 +1,4 @@
-"""The writers' client for an event loop; otherwise the same as `WriterClient`."""
+"""The asyncio version of `WriterClient`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
 class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
-    """Notes the time of one writer of one stream, by a task of the event loop it is created in.
+    """A writer client for asyncio. It notes the time of one writer of one stream.
 
-    It works as `WriterClient`, except that `flush`, `finish` and `close` are awaited::
+    It works like `WriterClient`, except that `flush`, `finish` and `close` are awaited::
 
         async with AsyncWriterClient(url, "flights", "UA") as client:
             client.join()
             await client.flush()
             client.note_time(time, {0: 120})
 
-    The task ends with its loop, so close the client first: at the end of the process, a warning
-    only names what was not sent. `note_time` and the like may be called from any thread, for
-    example by `asyncio.to_thread`, which suits appending to files.
+    Create the client inside a coroutine. Notes are sent by a task of that event loop, so close the
+    client before the loop ends. Otherwise unsent notes are only reported by a warning when the
+    process ends.
+
+    The methods that are not awaited may be called from any thread, for example from a function that
+    `asyncio.to_thread` runs.
     """
 
     def _open(
@@ -62,9 +65,9 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             self._loop.call_soon_threadsafe(self._notify)
 
     async def flush(self, timeout: float = 10.0) -> Flushed:  # noqa: ASYNC109 - as `WriterClient`
-        """Wait until all noted so far is durable, at most `timeout` seconds.
+        """Wait at most `timeout` seconds until everything noted so far is durable.
 
-        Returns and raises what `WriterClient.flush` does.
+        Returns and raises the same as `WriterClient.flush`.
         """
         self.check()
         return await self._flush(timeout)
@@ -75,15 +78,18 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         *,
         timeout: float = 10.0,  # noqa: ASYNC109 - as `WriterClient`
     ) -> Flushed:
-        """Report that the writer is finished and its position is final, and flush."""
+        """Report that the writer is finished and its position is final, and flush.
+
+        Raises the same as `flush`.
+        """
         with self._lock_for_note():
             self._outbox.finish(position)
         return await self._flush(timeout)
 
     async def close(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - as `WriterClient`
-        """Flush for at most `timeout` seconds in all, and release all resources.
+        """Flush, and close the client, in at most `timeout` seconds.
 
-        The writer stays a member, as with `WriterClient.close`.
+        The writer stays a member of the stream, as with `WriterClient.close`.
         """
         if self._closed or self._pid != os.getpid():
             return
@@ -94,17 +100,17 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             await self._end(deadline)
 
     def end_soon(self) -> None:
-        """Do nothing: the loop ended before the process."""
+        """Do nothing. At the end of the process the event loop has ended already."""
 
-    def end(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing can be waited for
-        """Log what was not sent; the loop has ended."""
+    def end(self, timeout_s: float) -> None:  # noqa: ARG002 - the loop cannot be awaited any more
+        """Log the notes that were not sent, because the event loop has ended."""
         if self._pid == os.getpid():
             self._closed = True
             self._posting.report_unsent()
             self._notices.emit()
 
     async def _end(self, deadline: float) -> None:
-        if self._closed:  # by another task during the flush
+        if self._closed:  # another task closed it during the flush
             return
         self._closed = True
         open_clients.discard(self)
@@ -143,7 +149,6 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             event.set()
 
     async def _wait(self, timeout_s: float | None) -> None:
-        """Wait for a change, at most that long."""
         event = asyncio.Event()
         self._waiting.add(event)
         try:
@@ -154,7 +159,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         finally:
             self._waiting.discard(event)
 
-    # The task; the lock is held for microseconds, and nothing is awaited under it
+    # The task. It holds the lock for microseconds and never awaits while holding it
 
     def _start(self) -> None:
         if self._task is None or self._task.done():
@@ -165,14 +170,14 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         try:
             while not self._closed:
                 await self._send()
-        except Exception as fault:  # noqa: BLE001 - every later call raises it
+        except Exception as fault:  # noqa: BLE001 - raised by every later call
             with self._lock:
                 self._posting.record_fault(fault)
         self._notices.emit()
         self._notify()
 
     async def _send(self) -> None:
-        """Post what is due, or wait until something is."""
+        """Post the notes that are due, or wait until there are some."""
         with self._lock:
             wait_s = self._posting.wait_s(clocks.monotonic())
             batch = self._outbox.take() if wait_s == 0 else ()
@@ -189,7 +194,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             with self._lock:
                 self._outbox.put_back(batch)
             raise
-        except Exception as error:  # noqa: BLE001 - it outlives whatever a transport does
+        except Exception as error:  # noqa: BLE001 - the task survives any error of a transport
             outcome = error
         with self._lock:
             self._posting.settle(batch, outcome, clocks.monotonic())
@@ -203,5 +208,5 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         if error is None:
             await self.close()
             return
-        with contextlib.suppress(NotedTimeError):  # the block's own error matters more
+        with contextlib.suppress(NotedTimeError):  # the error of the block matters more
             await self.close()

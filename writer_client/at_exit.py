@@ -1,4 +1,4 @@
-"""How clients that are still open when the process ends are closed."""
+"""Closes the clients that are still open when the process ends."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import time
 from typing import Protocol
 
 EXIT_WAIT_S = 2.0
-"""How long all of them together may delay the end of the process."""
+"""How long all open clients together may delay the end of the process."""
 
 
 class OpenClient(Protocol):
-    """A client that is open."""
+    """A client that has not been closed."""
 
     def end_soon(self) -> None:
-        """Post what waits at once."""
+        """Begin to post the waiting notes, without waiting for the outcome."""
 
     def end(self, timeout_s: float) -> None:
-        """Flush for at most that long, log what was not sent, and raise nothing."""
+        """Flush for at most `timeout_s`, and log the notes that were not sent. Raises nothing."""
 
 
 open_clients: set[OpenClient] = set()
 
 
 def end_all() -> None:
-    """Flush all clients at once, for two seconds in all."""
+    """Flush all open clients at the same time, for at most `EXIT_WAIT_S` in total."""
     deadline = time.monotonic() + EXIT_WAIT_S
     clients = list(open_clients)
     for client in clients:

@@ -1,4 +1,4 @@
-"""The writers' client: it notes, and never waits for the network."""
+"""The client that notes the time of a writer, from a background thread."""
 
 from __future__ import annotations
 
@@ -23,31 +23,30 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
 class WriterClient(Closing, Writer[httpx.BaseTransport]):
-    """Notes the time of one writer of one stream.
+    """A writer client. It notes the time of one writer of one stream.
 
-    `note_time`, `join`, `idle` and `wrote` return at once: notes coalesce (the latest of each
-    domain wins), and one daemon thread posts them. While the controller is unreachable, it retries
-    with backoff for as long as the client lives; what was noted is kept, in memory bounded by the
-    number of domains times that of segments. `flush` waits for durability, raises the refusals, and
-    returns the outcome of the rest.
+    `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the notes. Notes
+    that wait are merged, so only the latest note of each domain is sent. If the controller is
+    unreachable, the client keeps the notes and retries with backoff. The memory for waiting notes
+    is bounded: one position per domain. Call `flush` to wait until the notes are durable and to see
+    refusals.
 
-    Positions map segments to exclusive offsets and accumulate: a segment that a call does not name
-    keeps its last offset. Times are int64 of the application's clock, Unix ms by convention, or
-    aware `datetime`s.
+    A position maps segments to exclusive offsets. Positions accumulate: a segment that a call does
+    not name keeps its last offset. A time is an int64 of the application's clock, by convention
+    Unix ms, or an aware `datetime`.
 
-    *Leaving* is explicit: only `finish()` reports that the writer is finished. `close()`, the end
-    of a ``with`` block (also by an exception) and the end of the process flush and keep the writer
-    a member: the watermark waits for it until its timeout (`timeout_ms`). A warning names what
-    could not be sent by then; at the end of the process all clients together take at most two
-    seconds.
+    *Leaving.* Only `finish()` reports that the writer is finished. After `close()`, after a
+    ``with`` block and at the end of the process the writer stays a member: the watermark waits for
+    it until its timeout (`timeout_ms`). All three flush first and log a warning if notes could not
+    be sent. At the end of the process this takes at most two seconds for all clients together.
 
-    *Logging* is under ``noted_time.writer``: outages of the controller and their ends, refusals,
-    exclusions of the writer, late rows.
+    *Logging.* The client logs outages of the controller, refusals, exclusions of the writer and
+    late rows under ``noted_time.writer``.
 
-    *Lifetime.* An open client is kept alive by its thread, even if nothing else refers to it.
+    *Lifetime.* The thread keeps an open client alive, even without any other reference to it.
 
-    *Processes.* A client belongs to the process that created it. A forked child must create its
-    own, under a writer name of its own; there, calls on the parent's client raise `Rejected`.
+    *Processes.* A client works only in the process that created it. In a forked child, create a new
+    client under a different writer name. Calls on the parent's client raise `Rejected` there.
 
     If the thread fails, every later call raises `ClientFailed`.
     """
@@ -57,9 +56,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     ) -> None:
         self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        # A signal handler may flush and close during a call of the same thread. So every wait is on
-        # the condition, which releases the lock however often it was taken. It is taken by itself:
-        # a handler that raises inside the condition's `with` would leave it taken.
+        # A signal handler may call `flush` or `close` while its thread holds the lock. Therefore
+        # every wait uses the condition, which releases all levels of the RLock. Always use
+        # `with self._lock`: a handler that raises in `with self._changed` may leave it locked.
         self._changed = threading.Condition(self._lock)
         self._ended = False
         name = f"noted-time writer {self.writer}"
@@ -71,14 +70,14 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         self._changed.notify_all()
 
     def flush(self, timeout: float = 10.0) -> Flushed:
-        """Wait until all noted so far is durable, at most `timeout` seconds.
+        """Wait at most `timeout` seconds until everything noted so far is durable.
 
-        Returns the lower, whether the watermark advances without the writer, and the number of late
-        rows.
+        Returns the stream's lower, the writer's exclusion if any, and the number of late rows.
 
-        Raises the oldest refusal not yet raised (`InvalidNote` with the stored value;
-        `UnknownStream`, `NotAllowed` and `SharedName`, whose notes are kept and retried;
-        `Rejected`), or `Unreachable` when time is up; then the notes are kept and retried as well.
+        Raises the oldest refusal that was not raised yet. An `InvalidNote` has the value that the
+        controller stored. After `UnknownStream`, `NotAllowed` or `SharedName` the notes are kept
+        and retried. Raises `Unreachable` if the time is up; then the notes are kept and retried,
+        too.
         """
         self.check()
         return self._flush(timeout)
@@ -88,39 +87,39 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     ) -> Flushed:
         """Report that the writer is finished and its position is final, and flush.
 
-        The watermark no longer waits for it. Raises what `flush` raises. The client stays open: a
-        later note brings the writer back.
+        The watermark no longer waits for the writer. The client stays open: with a later note the
+        writer is live again. Raises the same as `flush`.
         """
         with self._lock_for_note():
             self._outbox.finish(position)
         return self._flush(timeout)
 
     def seal(self) -> bool:
-        """End the stream for good, unless it has other members; returns whether it is sealed.
+        """End the stream for good, and return whether it is sealed.
 
-        This is for the only writer of a stream, once it has finished, with a token of the scope
-        `admin`. Repeating it changes nothing. Raises `NotAllowed`, or `Unreachable` if the outcome
-        is unknown.
+        Call it after `finish` of the stream's only writer. If the stream has other members, it is
+        not sealed. The token needs the scope `admin`. Sealing a sealed stream changes nothing.
+        Raises `NotAllowed`, or `Unreachable` if the outcome is unknown.
         """
         self.check()
         return self._transport.run(self._exchange.seal(self.writer))
 
     def close(self, timeout: float = 10.0) -> None:
-        """Flush for at most `timeout` seconds in all, and release all resources.
+        """Flush, and close the client, in at most `timeout` seconds.
 
-        The writer stays a member: the watermark waits for it until its timeout, unless it went idle
-        or finished before. Raises what `flush` raises; even then the client is closed, and a
-        warning names what was not sent. A second call does nothing.
+        The writer stays a member: unless it is idle or finished, the watermark waits for it until
+        its timeout. Raises the same as `flush`. The client is closed even then, and a warning
+        reports unsent notes. A second call does nothing.
         """
         self._close(timeout, LAST_WAIT_S)
 
     def end_soon(self) -> None:
-        """Post what waits at once; the process is about to end."""
+        """Post the waiting notes at once, because the process is about to end."""
         if self._pid == os.getpid():
             self._hurry()
 
     def end(self, timeout_s: float) -> None:
-        """Close without raising: the process ends, and what was not sent is logged."""
+        """Close the client as the process ends: log unsent notes, and raise nothing."""
         with contextlib.suppress(NotedTimeError):
             self._close(timeout_s, 0.0)
 
@@ -135,7 +134,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._end(max(last_wait_s, deadline - clocks.monotonic()))
 
     def _end(self, wait_s: float) -> None:
-        if self._closed:  # by a signal handler during the flush
+        if self._closed:  # a signal handler closed it during the flush
             return
         self._closed = True
         open_clients.discard(self)
@@ -169,9 +168,11 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _check_thread(self) -> None:
-        """Raise `Rejected` in the sender's own thread, which would wait for itself."""
+        """Raise `Rejected` in the sender's thread, which would wait for itself."""
         if threading.current_thread() is self._thread:
-            raise Rejected("on_excluded runs where notes are sent: it cannot wait for the client")
+            raise Rejected(
+                "on_excluded must not wait for the client: it runs in the thread that sends notes"
+            )
 
     # The thread
 
@@ -179,7 +180,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         try:
             while not self._closed:
                 self._send(self._next_batch())
-        except BaseException as fault:  # noqa: BLE001 - every later call raises it
+        except BaseException as fault:  # noqa: BLE001 - raised by every later call
             with self._lock:
                 self._posting.record_fault(fault)
         self._notices.emit()
@@ -188,7 +189,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _next_batch(self) -> Batch:
-        """Return what to post next; empty if the thread has to stop or to log something."""
+        """Wait for the next notes to post. Returns none if the thread must stop or log."""
         with self._lock:
             while not self._closed:
                 wait_s = self._posting.wait_s(clocks.monotonic())
@@ -205,7 +206,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             try:
                 answer = self._transport.run(self._exchange.post(batch))
                 outcome = self._posting.look_up_ends(answer)
-            except Exception as error:  # noqa: BLE001 - it outlives whatever a transport does
+            except Exception as error:  # noqa: BLE001 - the thread survives any error of a transport
                 outcome = error
             with self._lock:
                 self._posting.settle(batch, outcome, clocks.monotonic())

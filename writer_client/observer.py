@@ -1,4 +1,4 @@
-"""Observers: they watch a log, and note what can be concluded from it."""
+"""Observers, which watch a log and note times for it."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from writer_client.sending.clock import unix_ms
 log = logging.getLogger("noted_time.observer")
 
 SIGN_OF_LIFE_MS = 10_000
-"""How often an observer whose time does not advance sends a note without a time."""
+"""The interval of notes without a time while an observer's time does not advance."""
 
 OBSERVER_JOIN_S = 2.0
-"""How long a look waits for the client to join."""
+"""How long a poll waits for the client to join."""
 
 
 def monotonic_ms() -> int:
-    """Return a clock in ms that never goes back."""
+    """Return a monotonic clock in ms."""
     return clocks.monotonic_ns() // 1_000_000
 
 
 class Observer(PollingLoop):
-    """Looks every `poll_ms` and notes through a client, which stays the caller's.
+    """Polls a log every `poll_ms` and notes times through a client. The caller closes the client.
 
-    If the log cannot be read now, nothing is noted: the observer holds time back, until it times
-    out. If the log was recreated the observer stops with `Recreated`.
+    If the log cannot be read, nothing is noted, and the watermark waits for the observer until its
+    timeout. If the log was recreated, the observer stops with `Recreated`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Observer(PollingLoop):
         silence_ms: int,
         ends: GrowingEnds,
     ) -> None:
-        """Start; without failures it notes after `silence_ms` at the latest."""
+        """Start. The observer notes at least every `silence_ms` while the log can be read."""
         super().__init__(client.stream, poll_ms)
         self.client = client
         self._looks = looks
@@ -73,12 +73,14 @@ class Observer(PollingLoop):
         self._check_timeout()
 
     def look(self) -> None:
-        """Look once, and pass what is due to the client, which joins before the first look.
+        """Poll the log once, and note the times that are due.
 
-        What another process noted under the writer's name before the join was accepted lies below
-        what that look sees. Raises `Unreachable` if the log cannot be read now, or the client
-        cannot join. Raises `Recreated` if the log was, `AnotherLog` if the stream is of another
-        one, and `Fenced` if another process took over.
+        The client joins before the first poll. Therefore this poll covers everything that another
+        process noted under the same name before.
+
+        Raises `Unreachable` if the log cannot be read now or the client cannot join, `Recreated` if
+        the log was recreated, `AnotherLog` if the stream belongs to another log, and `Fenced` if
+        another process took over the name.
         """
         self.client.check()
         self.client.of_log(find_log_id(self._looks), observes=True)
@@ -94,7 +96,7 @@ class Observer(PollingLoop):
 
     @abstractmethod
     def _look(self) -> None:
-        """Look once."""
+        """Poll the log once."""
 
     def _join(self) -> None:
         if self.client.state != "live":
@@ -107,12 +109,12 @@ class Observer(PollingLoop):
             raise Unreachable(f"the observer cannot join: {error}") from error
 
     def _check_timeout(self) -> None:
-        """Warn, once the timeout is known, if normal silence may exceed it."""
+        """Warn if the writer's timeout is shorter than its normal silence."""
         known = self.client.known_timeout_ms
         if known != self._timeout_ms and known is not None and known <= self._silence_ms:
             log.warning(
                 "writer %r of stream %r times out after %d ms and may be silent for %d ms in "
-                "normal operation: give it a longer timeout_ms",
+                "normal operation: set a longer timeout_ms",
                 self.client.writer,
                 self.client.stream,
                 known,
@@ -121,14 +123,13 @@ class Observer(PollingLoop):
         self._timeout_ms = known
 
     def check_refusals(self) -> None:
-        """Raise if the controller knows ends that the log no longer has, or those of another log.
+        """Raise if a refusal shows that the log was recreated or is another log.
 
-        The client reports any other refusal, which a later note may resolve.
+        The client reports any other refusal, because a later note may be accepted.
         """
         self._check_ends(self.client.pop_refused())
 
     def _check_ends(self, error: Rejected | None) -> None:
-        """Raise if a note was refused because the log is shorter than before, or another one."""
         if isinstance(error, AnotherLog):
             raise error
         if isinstance(error, InvalidNote) and error.status == "invalid_position":
@@ -136,22 +137,24 @@ class Observer(PollingLoop):
 
 
 class IngestionNoter(Observer):
-    """Notes ingestion time: whatever was visible in the log at T lies below the ends read after T.
+    """Notes ingestion time: records visible at time T lie below the ends that are read after T.
 
-    `ends` returns the ends that it has `Seen`, such as a `LogEnds`. `clock` gives Unix ms. Every
-    `poll_ms` it reads the clock, then the ends, and notes if these changed or `max_lag_ms` have
-    passed, so that time advances on a quiet stream as well (PDP-26). `skew_ms` is how far the clock
-    may be ahead. If the clock steps back, nothing is noted until it has caught up.
+    Every `poll_ms` it reads the clock and then the ends. It notes if the ends changed or
+    `max_lag_ms` have passed, so time advances on a quiet stream, too (PDP-26). If the clock steps
+    back, it notes nothing until the clock has caught up.
 
-    The client's writer must vouch for this domain only (`domains=["ingestion"]`), and the stream's
-    other writers for theirs, or they wait for one another.
+    * `ends` returns a `Seen` with the ends of the log, for example a `LogEnds`.
+    * `clock` returns Unix ms. `skew_ms` is the largest amount by which it may be ahead.
 
-    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` below `poll_ms`, or `skew_ms` below 0.
-    A timeout of the writer, its own or the stream's, that is not above `max_lag_ms` + `poll_ms` is
-    logged as a warning: the writer would be excluded on a quiet stream.
+    The client must vouch for this domain only (`domains=["ingestion"]`), and the other writers of
+    the stream only for their domains. Otherwise they wait for each other.
+
+    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` is below `poll_ms`, or `skew_ms` is
+    below 0. Logs a warning if the writer's timeout is at most `max_lag_ms` + `poll_ms`, because the
+    writer would be excluded on a quiet stream.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         client: WriterClient,
         ends: Callable[[], Seen],
@@ -178,21 +181,22 @@ class IngestionNoter(Observer):
 
 
 class EventTimeNoter(Observer):
-    """Notes event time for writers that do not: a clock per segment, and the slowest one counts.
+    """Notes event time for writers that do not note it. The slowest segment determines the time.
 
-    `times` returns what it has `Seen`, such as a `LogTimes` or a `KafkaTimes`.
+    * `times` returns a `Seen` with the newest times, for example a `LogTimes` or a `KafkaTimes`.
+    * `delay_ms` is subtracted from the newest time of each segment. A row that is more out of order
+      than this within its segment is late.
+    * `idle_timeout_ms` is the time after which the observer stops waiting for a segment without new
+      rows. With 0, it always waits.
 
-    A segment's clock is its newest time minus `delay_ms`: a row that is further out of order within
-    its segment is late. A segment without new rows for `idle_timeout_ms` is no longer waited for
-    (0: it always is), even if it is still empty; if no segment is waited for, the observer is idle.
-    An empty one is waited for as long, since its first rows may be as old as any: `explain` names
-    it meanwhile.
+    An empty segment is waited for as long, because its first rows may have any time. `explain`
+    names it meanwhile. If no segment is waited for, the observer is idle.
 
-    The writer notes at least every ten seconds, also while it is idle, so give it a timeout above
-    that. Raises `Rejected` if a duration is negative or `poll_ms` below 10.
+    The observer notes at least every ten seconds, also while it is idle, so its timeout must be
+    longer. Raises `Rejected` if a duration is negative or `poll_ms` is below 10.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         client: WriterClient,
         times: Callable[[], Seen],
@@ -210,7 +214,7 @@ class EventTimeNoter(Observer):
         self._clocks = SegmentClocks(idle_timeout_ms, delay_ms)
         self._largest: int | None = None
         self._without_time: list[int] = []
-        self._said_at = clock()
+        self._last_note_at = clock()
         client.join()
 
     def _look(self) -> None:
@@ -227,18 +231,18 @@ class EventTimeNoter(Observer):
     def _report_outcomes(self, outcomes: list[Outcome], ends: dict[int, int], now: int) -> None:
         client, rose = self.client, any(outcome != "idle" for outcome in outcomes)
         was_idle, is_idle = client.state == "idle", self._clocks.is_idle
-        is_silent = now - self._said_at >= SIGN_OF_LIFE_MS
+        is_silent = now - self._last_note_at >= SIGN_OF_LIFE_MS
         self._report_empty(now)
         if rose or (is_silent and not is_idle):
             self._note(ends, now)
         elif was_idle and not is_idle:
             client.join(ends)
         if outcomes[-1:] == ["idle"] or (is_silent and is_idle):
-            self._said_at = now
+            self._last_note_at = now
             client.idle(ends)
 
     def _report_empty(self, now: int) -> None:
-        """Have `explain` name the segments whose first time is waited for."""
+        """Report the segments whose first time is awaited; `explain` shows them."""
         empty = self._clocks.find_without_time(now=now)
         if empty != self._without_time:
             self._without_time = empty
@@ -246,17 +250,17 @@ class EventTimeNoter(Observer):
             self.client.hold(f"waits for a first time in {names}" if empty else None)
 
     def _note(self, ends: dict[int, int], now: int) -> None:
-        self._said_at = now
+        self._last_note_at = now
         client, time, domain = self.client, self._clocks.time, self._domain
         before = client.known_time(domain)
         if time is not None and (before is None or time >= before):
             client.note_time(time, ends, domain=domain, max_time=self._largest)
-        else:  # below what a former process noted: a refused note would not postpone the timeout
+        else:  # an earlier process noted more; a refused note would not postpone the timeout
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 
 def _call_look(look: Callable[[], Seen]) -> Seen:
-    """Return what is seen; raises what ends the observer, `Unreachable` for any other failure."""
+    """Call `look`. Any error that does not end the observer is raised as `Unreachable`."""
     try:
         return look()
     except (Recreated, NotObservable, Unreachable):

@@ -230,7 +230,7 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
     client.flush()
     client.close()
 
-    sentence = "on_excluded runs where notes are sent: it cannot wait for the client"
+    sentence = "on_excluded must not wait for the client: it runs in the thread that sends notes"
     assert ([note["time"] for note in network.notes], refused) == ([5, 91], [sentence] * 2)
 
 

@@ -1,1 +1,1 @@
-"""The file log, for its writers and its observers; needs pyarrow."""
+"""The file log, for its writers and observers. Needs pyarrow."""

@@ -1,4 +1,4 @@
-"""How rows become one Arrow table that fits a segment, and their event times in ms."""
+"""Converts rows to Arrow tables that fit a segment, and reads event times from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_late_rows
 
 Rows = Any
-"""A pandas DataFrame, a `pyarrow.Table`, anything else with Arrow's C stream, or dicts."""
+"""A pandas DataFrame, an Arrow table, any object with Arrow's C stream, or a list of dicts."""
 
 _TICKS_PER_MS = {"us": 1_000, "ns": 1_000_000}
 _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -28,7 +28,7 @@ _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 class Span:
     """The least and the largest event time of some rows, in ms.
 
-    Finer timestamps are rounded so that the span holds them all: down and up.
+    Finer timestamps are rounded outwards: the least time down, the largest time up.
     """
 
     least: int
@@ -36,9 +36,10 @@ class Span:
 
 
 def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the rows as a table, in the segment's `schema` if it has one.
+    """Return the rows as a table, with the columns in the order of the segment's `schema`.
 
-    Raises `Rejected` if the rows have other columns, other types, or no common form at all.
+    Raises `Rejected` if the rows cannot be converted or their columns or types differ from the
+    schema.
     """
     table = cast_seconds_to_ms(_build_table(rows, schema))
     check_schema(table.schema, schema)
@@ -46,19 +47,19 @@ def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
-    """Raise `Rejected` if event times have no zone, unless this is intended.
+    """Raise `Rejected` if event times of a DataFrame or of dicts have no time zone.
 
-    It is intended if the schema has such a column, or the rows are an Arrow table; then it is UTC.
+    They are accepted, as UTC, if the column has no time zone in the schema.
     """
     for column in columns:
         if _declares_no_zone(schema, column):
             continue
         if _is_pandas(rows):
-            naive = column in rows and getattr(rows[column].dtype, "kind", "") == "M"
-            naive = naive and getattr(rows[column].dtype, "tz", None) is None
+            is_naive = column in rows and getattr(rows[column].dtype, "kind", "") == "M"
+            is_naive = is_naive and getattr(rows[column].dtype, "tz", None) is None
         else:
-            naive = isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
-        if naive:
+            is_naive = isinstance(rows, Sequence) and any(_is_naive(row, column) for row in rows)
+        if is_naive:
             message = (
                 f"event-time column {column!r} has no time zone: make it aware, with tzinfo=UTC or "
                 ".dt.tz_localize(...), or, if it is UTC, give the segment a schema without a zone"
@@ -67,7 +68,7 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
 
 
 def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
-    """Raise `Rejected` if rows of the schema `found` do not belong to the segment's."""
+    """Raise `Rejected` if the schema `found` differs from the segment's schema."""
     _check_differences([] if wanted is None else _find_differences(found, wanted))
 
 
@@ -77,10 +78,10 @@ def _check_differences(differences: Sequence[str]) -> None:
 
 
 def find_span(table: pa.Table, column: str) -> Span:
-    """Return the span of an event-time column.
+    """Return the least and the largest time of an event-time column.
 
-    Raises `Rejected` if the column is missing, holds nulls, or is neither int64 (taken as ms)
-    nor a timestamp (any unit; without a zone it is UTC).
+    The column is int64 (ms) or a timestamp of any unit, which is UTC if it has no zone. Raises
+    `Rejected` if the column is missing, has another type, or contains nulls.
     """
     if column not in table.column_names:
         raise Rejected(f"no event-time column {column!r} among {', '.join(table.column_names)}")
@@ -96,9 +97,9 @@ def find_span(table: pa.Table, column: str) -> Span:
 
 @contextmanager
 def open_parquet(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; raises `Rejected` if it is not complete.
+    """Open a Parquet file. Raises `Rejected` if it is incomplete.
 
-    A missing file raises `FileNotFoundError` if it `may_be_gone`.
+    If it `may_be_gone`, a missing file raises `FileNotFoundError`.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -110,7 +111,7 @@ def open_parquet(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.Parque
 
 
 def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
-    """Return the largest event time of a file in ms, `None` if it has none in that column.
+    """Return the largest event time of a file in ms, or `None` if the column is missing or empty.
 
     Finer timestamps are rounded up.
     """
@@ -123,7 +124,7 @@ def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
 
 
 def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
-    """Return the largest value of a row group, in ticks of the column's Arrow type."""
+    """Return the largest value of a row group, in the unit of the column's Arrow type."""
     metadata = file.metadata.row_group(group)
     kind = file.schema_arrow.field(column).type
     chunks = (metadata.column(at) for at in range(metadata.num_columns))
@@ -136,7 +137,7 @@ def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int
 
 
 def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
-    """Whether the numbers of a column's statistics count in the unit of its Arrow type."""
+    """Return whether a column's statistics have the unit of its Arrow type."""
     if statistics.physical_type != "INT64":
         return False
     stored = json.loads(statistics.logical_type.to_json())
@@ -144,7 +145,7 @@ def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
 
 
 def find_late_rows(table: pa.Table, column: str, time: int) -> list[LateRows]:
-    """Return the rows with an event time below `time` (ms), each full hour's by themselves."""
+    """Return the rows with event times below `time` (ms), grouped by hour."""
     values = table.column(column)
     unit = _find_unit(column, values.type)
     ticks = pc.cast(values, pa.int64())
@@ -176,9 +177,10 @@ def _is_naive(row: object, column: str) -> bool:
 
 
 def _is_pandas(rows: Rows) -> bool:
-    """Whether the rows are a DataFrame; a caller that has one has imported pandas.
+    """Return whether the rows are a DataFrame, without importing pandas.
 
-    pyarrow imports pandas too, on first use: another thread may be in the middle of that.
+    pyarrow imports pandas on first use, possibly in another thread at this moment. So the module
+    may be only partly initialized.
     """
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(rows, frame)
@@ -198,7 +200,7 @@ def _build_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def cast_seconds_to_ms(table: pa.Table) -> pa.Table:
-    """Return the table with seconds as ms, because Parquet has no seconds and reads ms back."""
+    """Return the table with seconds cast to ms, because Parquet cannot store seconds."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "s":
             kind = pa.timestamp("ms", field.type.tz)
@@ -207,9 +209,9 @@ def cast_seconds_to_ms(table: pa.Table) -> pa.Table:
 
 
 def _convert_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the columns of a DataFrame, and its index if that has a name.
+    """Convert the columns of a DataFrame, and its index if it has a name.
 
-    pandas has fewer types than Arrow, so the values are cast to the segment's types if that is
+    pandas has fewer types than Arrow, so values are cast to the segment's types if this is
     lossless.
     """
     if any(name is not None for name in frame.index.names):
@@ -241,10 +243,10 @@ def _convert_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) 
 
 def _find_differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
     types = {field.name: field.type for field in found}
-    said = [f"no column {name}" for name in types if name not in wanted.names]
+    differences = [f"no column {name}" for name in types if name not in wanted.names]
     for field in wanted:
         if field.name not in types:
-            said.append(f"column {field.name} is missing")
+            differences.append(f"column {field.name} is missing")
         elif types[field.name] != field.type:
-            said.append(f"column {field.name} is {types[field.name]}, not {field.type}")
-    return said
+            differences.append(f"column {field.name} is {types[field.name]}, not {field.type}")
+    return differences

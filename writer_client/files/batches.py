@@ -1,4 +1,4 @@
-"""Which batch of which program a file of the log came from, kept in the file itself."""
+"""Batch numbers in the metadata of log files, which make repeated appends idempotent."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 METADATA_KEY = b"noted_time.batch"
-"""The key of the Parquet file's metadata; its value is ``<source>:<number>``."""
+"""The key in the metadata of the Parquet file. The value is ``<source>:<number>``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of a `source` (for example a query), which numbers them 0, 1, 2 … in order.
+    """One batch of a `source`, such as a query, which numbers its batches 0, 1, 2 … in order.
 
     >>> Batch("5b1e", 3).to_metadata()
     {b'noted_time.batch': b'5b1e:3'}
@@ -23,11 +23,11 @@ class Batch:
     number: int
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        """Return the entry for the file's metadata."""
+        """Return the entry for the metadata of a file."""
         return {METADATA_KEY: f"{self.source}:{self.number}".encode()}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
-        """Return the batch of a file, `None` if its metadata has none."""
+        """Return the batch of a file, or `None` if its metadata has none."""
         source, _, number = (metadata or {}).get(METADATA_KEY, b"").decode().rpartition(":")
         return cls(source, int(number)) if number.isdecimal() else None

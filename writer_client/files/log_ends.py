@@ -1,6 +1,7 @@
-"""Where the segments of a file log end, and its newest event times, at a low cost per look.
+"""The ends and the newest event times of a file log, for observers.
 
-Only a directory that may have changed is listed, and only its last file's footer is read.
+To keep polls cheap, only directories that may have changed are listed, and only the footer of the
+last file is read.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from writer_client.files.arrow_rows import open_parquet, read_largest_time
 
 
 class LogEnds:
-    """The ends of a file log: a call returns them as of now.
+    """Returns the current ends of a file log when it is called.
 
-    A stream without a directory is empty. A call raises `Unreachable` if the root does not exist or
-    cannot be listed. It raises `Rejected` naming a file that is foreign or truncated, or an
-    archive's layout that cannot be read; the next call looks again. Raises `InvalidName` for the
-    stream.
+    A stream without a directory is empty. Raises `InvalidName` for an invalid stream name. A call
+    raises `Unreachable` if the root does not exist or cannot be listed, and `Rejected` if a file is
+    foreign or truncated, or an archive has an unknown layout. The next call tries again.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LogEnds:
         self._new: list[tuple[int, Path]] = []
 
     def __call__(self) -> Seen:
-        """Return the ends."""
+        """Return the current ends."""
         self._find_ends()
         self._new.clear()
         return Seen(self.ends)
@@ -53,7 +53,7 @@ class LogEnds:
         return {number: each.end for number, each in self._segments.items()}
 
     def _find_ends(self) -> None:
-        """Find the ends, and add new files to those that were found, with their segments."""
+        """Find the ends of all segments, and append the new files to `_new`."""
         if not self.root.is_dir():
             raise Unreachable(f"{self.root} does not exist")
         try:
@@ -66,13 +66,15 @@ class LogEnds:
 
 
 class LogTimes(LogEnds):
-    """What a look finds in a file log: its ends, and the newest event time of each segment.
+    """Returns the ends of a file log and the newest event time of each segment when it is called.
 
-    `field` is the column with the event times: a timestamp of any unit, or numbers or text of the
-    `form` that is given, by default Unix ms and with a zone. The largest time of a timestamp or an
-    int64 comes from the statistics in a file's footer; from its rows if it has none, and of other
-    columns. Each file is read once; the first look reads the footers of all existing files.
-    `TimeForm()` has the unit judged by the first look that finds times.
+    `field` is the column with the event times. It has timestamps of any unit, or numbers or text as
+    described by `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first
+    times found.
+
+    Each file is read once. For timestamps and int64, the statistics in the footer are enough. Rows
+    are read if there are no statistics, and for other types. The first call reads the footers of
+    all existing files.
     """
 
     def __init__(
@@ -83,10 +85,10 @@ class LogTimes(LogEnds):
         self._values: list[object] = []
 
     def __call__(self) -> Seen:
-        """Return the ends of the segments, and the newest time (ms) in the new files of each.
+        """Return the ends, and the newest time in ms of each segment with new files.
 
-        Raises as `LogEnds`, and `Rejected` naming a file without such a column; the next call reads
-        what was not read. Raises `NotObservable` if the unit is doubted.
+        Raises the same as `LogEnds`, `Rejected` if a file has no such column, and `NotObservable`
+        if the unit of times is in doubt. After an error, the next call reads the remaining files.
         """
         self._find_ends()
         newest: dict[int, int] = {}
@@ -112,11 +114,11 @@ class LogTimes(LogEnds):
             self._values += values if self._form.unit is None else []
             times = (self._form.ms_of(value) for value in values if value is not None)
             return max(times, default=None)
-        return None  # removed meanwhile, with its rows
+        return None  # the file has just been removed
 
 
 class _Segment:
-    """The files of one segment as last listed."""
+    """The files of one segment when they were last listed."""
 
     __slots__ = ("_directory", "_last", "end")
 
@@ -126,7 +128,7 @@ class _Segment:
         self.end = 0
 
     def find_new_files(self) -> list[Path]:
-        """Find the end, and return the new files in the order of their offsets."""
+        """Update `end`, and return the new files in the order of their offsets."""
         found = []
         for starts, new in self._directory.list_changes():
             self._find_end(starts)

@@ -1,4 +1,4 @@
-"""A writer of the file log: its appends, its position, and the times that it may note."""
+"""The writer of a file log, which appends rows and notes their times."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 class SegmentLogWriter:
     """Appends rows to segments of a file log and notes time for them.
 
-    Several writers, in any number of processes, may append to the same segment. Each append is one
-    zstd Parquet file, durable and visible as a whole when `append` returns.
+    Each append creates one Parquet file (zstd). When `append` returns, the file is durable, and
+    readers see all of it. Several writers, in any number of processes, may append to the same
+    segment.
 
-    `event_time` names the column with the event times (int64 ms, or a timestamp of any unit), or
-    gives one column per domain of the stream: ``{"order_time": "ordered", "ship_time": "sent"}``.
+    `event_time` is the name of the event-time column: int64 ms, or a timestamp of any unit. For
+    several time domains it maps each domain to a column: ``{"order_time": "ordered", "ship_time":
+    "sent"}``.
 
-    It starts at the ends of its segments: the next note covers what a former process appended and
-    did not note before a crash, and its largest event time, so that the upper of marks stays a
-    bound. It also covers what others appended there until then: more than necessary, but sound.
-    The client looks up the ends (`Writer.begin`) once no other process of its name may
-    note. It reads these times from the footers of the files past the position that the controller
-    knows.
+    *Joining.* With a `client`, the writer joins when it is created, and again when it appends while
+    it is not live. Joining does not wait for the controller. If no row may be late, call
+    `client.flush()` before the first append. If the client notes time automatically, stamp and
+    append rows inside `client.writing()`.
 
-    With a `client`, it joins when it is created, and again if it is not live when it appends. That
-    does not wait for the controller: if no row may be late, `flush` the client before the first
-    append, and stamp and append inside `client.writing()` if time is noted automatically.
+    *Restarts.* The writer starts at the ends of its segments. Its next note therefore covers the
+    rows that an earlier process appended but did not note, and rows that other writers appended.
+    The client looks up the ends once no other process may note under the same name. It also reads
+    the largest event times from the footers of the new files, so the upper of marks stays a bound.
 
-    Rows below a time that the writer noted, or below the lower of the last answer, are late. They
-    are appended nevertheless, counted (`late_rows`), and reported to the controller with the next
-    note.
+    *Late rows.* A row is late if its time is below a time that the writer noted or below the last
+    known lower. Late rows are appended, counted (`late_rows`) and reported with the next note.
 
     If another process took over the writer's name, `append` raises `Fenced` before it writes.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         root: str | PathLike[str],
         stream: str,
@@ -66,10 +66,10 @@ class SegmentLogWriter:
         event_time: str | Mapping[str, str],
         schema: pa.Schema | None = None,
     ) -> None:
-        """Open the segments and create their directories.
+        """Open the segments, and create their directories.
 
-        `schema` is that of new segments; without it, their first rows decide. Raises `InvalidName`,
-        or `Rejected` if a segment has another schema or a file that is foreign or truncated.
+        `schema` is the schema of new segments; by default their first rows determine it. Raises
+        `InvalidName`, or `Rejected` if a segment has another schema or a foreign or truncated file.
         """
         validate_name("stream", stream)
         self.stream = stream
@@ -80,7 +80,7 @@ class SegmentLogWriter:
             for segment in segments
         }
         self._root = Path(root)
-        self._began = {n: files.end for n, files in self._files.items() if files.end}
+        self._start_ends = {n: files.end for n, files in self._files.items() if files.end}
         self._appended: dict[int, int] = {}
         self._largest: dict[str | None, int] = {}
         self._late_rows = 0
@@ -90,56 +90,59 @@ class SegmentLogWriter:
 
     @property
     def position(self) -> dict[int, int]:
-        """The end of this writer's last append in each segment, or where the segment ended before.
+        """The exclusive offsets up to which this writer's rows are written.
 
-        A segment that was empty and not written to is missing.
+        For each segment this is the end of the writer's last append, or the end of the segment when
+        the writer was created. A segment that is missing was empty and is not written yet.
         """
-        position = dict(self._began)
+        position = dict(self._start_ends)
         join_into(position, self._appended)
         return position
 
     @property
     def late_rows(self) -> int:
-        """How many rows were appended below a time noted before, or below the lower.
+        """The number of late rows appended so far.
 
-        Readers no longer wait for them. A row that is late in two domains counts twice.
+        A row that is late in two domains counts twice.
         """
         return self._late_rows
 
     def max_time(self, domain: str | None = None) -> int | None:
-        """Return the largest event time appended, in ms, `None` before the first row."""
+        """Return the largest event time appended, in ms, or `None` before the first row."""
         return self._largest.get(domain)
 
     def append(self, rows: Rows, segment: int | None = None) -> int:
-        """Append the rows and return the segment's end offset after them.
+        """Append the rows, and return the segment's end offset after them.
 
-        `rows` is a pandas DataFrame (without its index, unless that has a name), a `pyarrow.Table`
-        or `RecordBatch`, or a list of dicts. Anything else with Arrow's C stream will do, such as a
-        polars DataFrame. Without rows nothing is written. `segment` may be left out if there is
-        only one. Raises `Rejected` before anything is written if a row cannot be appended: a
-        missing event-time column, nulls in it, a `datetime` without a zone, a schema other than the
-        segment's.
+        `rows` is a pandas DataFrame, an Arrow table or record batch, a list of dicts, or any object
+        with Arrow's C stream, such as a polars DataFrame. The index of a DataFrame is appended only
+        if it has a name. Without rows nothing is written. `segment` is needed only if several are
+        open.
+
+        Raises `Rejected`, before anything is written, if a row cannot be appended: the event time
+        is missing, null or a `datetime` without a zone, or the schema differs from the segment's.
         """
         return self._append(rows, segment, None)[0]
 
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
-        """Append the rows of one batch of a program, unless it was appended before.
+        """Append the rows of a batch unless the batch was appended before.
 
-        A program that repeats a batch after a crash appends it only once: the file names the batch
-        in its metadata, and a batch counts as appended if the segment's newest file of the same
-        source holds it or a later one. This is also true if two runs of the program append at the
-        same time. Returns whether the rows were appended, `False` without rows; otherwise as
-        `append`.
+        Returns whether rows were appended: `False` for a repeated batch, or without rows. Otherwise
+        works like `append`.
+
+        A program that repeats a batch after a crash thereby appends it only once, even if two runs
+        of the program append at the same time. The file stores the batch in its metadata. A batch
+        counts as appended if the segment's newest file of the same source has it or a later one.
         """
         return self._append(rows, segment, batch)[1]
 
     def holds(self, batch: Batch, segment: int | None = None) -> bool:
-        """Whether the batch, or a later one of its source, was appended to the segment."""
+        """Return whether the segment has the batch or a later one of the same source."""
         with self._lock:
             return self._get_files(segment).holds(batch)
 
     def _append(self, rows: Rows, segment: int | None, batch: Batch | None) -> tuple[int, bool]:
-        """Append the rows; returns the segment's end, and whether they were appended."""
+        """Append the rows. Return the segment's end, and whether rows were appended."""
         with self._lock:
             files = self._get_files(segment)
             table = self._convert_rows(rows, files)
@@ -154,7 +157,7 @@ class SegmentLogWriter:
             return files.end, is_appended
 
     def _convert_rows(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
-        """Return the rows in the segment's schema, `None` if there are none."""
+        """Return the rows in the segment's schema, or `None` if there are none."""
         if isinstance(rows, list) and not rows:
             return None
         check_zones(rows, self._columns.values(), files.schema)
@@ -162,13 +165,13 @@ class SegmentLogWriter:
         return table if table.num_rows else None
 
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
-        """Note that no event with a time below `time` will be appended from here on.
+        """Note that no event with a time below `time` will be appended any more.
 
-        The note has the position and the largest event time of what was appended. Raises
-        `InvalidNote` if time goes back, `Rejected` without a client.
+        The note has the position and the largest event time appended so far. Raises `InvalidNote`
+        if the time goes back, and `Rejected` if the writer has no client.
         """
         if self.client is None:
-            message = f"this writer of {self.stream!r} was created without a client to note with"
+            message = f"this writer of {self.stream!r} cannot note time: create it with a client"
             raise Rejected(message)
         with self._lock:
             self.client.note_time(
@@ -176,10 +179,9 @@ class SegmentLogWriter:
             )
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
-        """Return the ends, and the largest event times of what no note has covered.
+        """Return the ends, and the largest event times in files beyond the `known` position.
 
-        It runs in the thread or task that sends notes, so it reads the log concurrently with
-        `append`.
+        The sender's thread or task calls it, so it may run during an `append`.
         """
         found = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
         largest = {}
@@ -191,11 +193,11 @@ class SegmentLogWriter:
             times = [min(time, LARGEST_TIME) for time in each if time is not None]
             if times:
                 largest[domain] = max(times)
-        self._began = {n: files.end for n, files in found.items() if files.end}
-        return FoundPosition(self._began, largest)
+        self._start_ends = {n: files.end for n, files in found.items() if files.end}
+        return FoundPosition(self._start_ends, largest)
 
     def _join(self) -> None:
-        """Join before writing, so that time waits, without waiting for the controller."""
+        """Join before writing if necessary, without waiting for the controller."""
         if self.client is not None:
             self.client.check()
             if self.client.state in ("idle", "finished"):
@@ -210,7 +212,7 @@ class SegmentLogWriter:
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
-        """Report the rows to the client; if it can no longer note, the next append raises."""
+        """Report the rows to the client. If it can no longer note, the next append raises."""
         self._appended[segment] = end
         for domain, span in spans.items():
             self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))

@@ -1,13 +1,13 @@
-"""How one append becomes a Parquet file of a segment: whole, durable, and at the next offset.
+"""The Parquet files of one segment. Each append adds one complete and durable file.
 
-The rows go to a hidden file in the segment's directory, which is synced and then *linked* under the
-name of the next offset. A link is atomic and fails if the name is taken. So exactly one of several
-writers, in any process, gets an offset, and a reader sees a file whole or not at all. The others
-look for the new end and try again; the rows need not be written again.
+The rows are written to a hidden file in the segment's directory. This file is synced and then
+linked under the name of the next offset. A link is atomic and fails if the name exists. Therefore
+exactly one of several writers gets an offset, and readers never see an incomplete file. The other
+writers find the new end and link again, without writing the rows again.
 
-The end that a writer remembers is always the end of some file, so any append since has
-exactly that name, and a stale end cannot overlap anything. The one exception, that the files
-were removed meanwhile, is caught by looking for the remembered file first.
+The end that a writer remembers is always the end of an existing file. So the next append by any
+writer has exactly that name, and files cannot overlap even if the remembered end is old. This fails
+only if files were removed, so the writer first checks that its last known file exists.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
 MAX_PASSED_APPENDS = 8
-"""Maximum number of others' appends passed before the directory is listed again."""
+"""The number of other writers' appends to step over before listing the directory again."""
 
 
 @dataclass(slots=True)
 class SegmentFiles:
-    """The files of one segment, seen by one writer; `end` is the segment's exclusive end offset."""
+    """The files of one segment. `end` is the exclusive end offset that this writer knows."""
 
     root: Path
     stream: str
@@ -50,24 +50,24 @@ class SegmentFiles:
     _directory: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        """Create the directory durably, and find where the segment ends."""
+        """Create the directory durably, and find the segment's end."""
         self._directory = segment_directory(self.root, self.stream, self.segment)
         _make_directories(self._directory)
         if self.schema is not None:
             self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
         wanted = self.schema
         self.find_end()
-        # what was found may be of a process that ended before it synced, and be noted from here on
+        # the process that wrote these files may have crashed before syncing, and they are noted now
         for each in (self.root, self._directory.parent, self._directory):
-            with suppress(PermissionError):  # then another made it
+            with suppress(PermissionError):  # another user created it
                 _sync(each)
         if wanted is not None:
             check_schema(wanted, self.schema)
 
     def find_end(self) -> None:
-        """List the directory and read the footer of its last file.
+        """List the directory, and read the footer of its last file.
 
-        Raises `Rejected` naming a file that does not belong there or cannot be read.
+        Raises `Rejected` if a file does not belong to the segment or cannot be read.
         """
         starts = self._list_starts()
         if starts:
@@ -76,10 +76,10 @@ class SegmentFiles:
             self._last, self.end = None, 0
 
     def find_largest_time(self, column: str, *, beyond: int) -> int | None:
-        """Return the largest value of an event-time column, in ms, in the files past an offset.
+        """Return the largest time of a column, in ms, in the files with rows beyond an offset.
 
-        It comes from the statistics in their footers, or from the rows if those have none.
-        `None` if no file has such times. Raises `Rejected` naming a file that cannot be read.
+        It comes from the statistics in the footers, or from the rows of files without statistics.
+        Returns `None` if there are no times. Raises `Rejected` if a file cannot be read.
         """
         starts = [start for start in self._list_starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
@@ -87,11 +87,12 @@ class SegmentFiles:
         return max((time for time in found if time is not None), default=None)
 
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
-        """Append the rows; with a `batch`, unless a file holds it or a later one of its source.
+        """Append the rows, and return whether they were appended.
 
-        Returns whether they were appended; either way the batch is durable and visible on return.
-        That two runs of a program never append the same batch follows from the names: a file that
-        others link after the check takes the next offset, and is checked before it is passed.
+        With a `batch`, rows are not appended if a file has the batch or a later one of its source.
+        On return, the batch is durable and visible in both cases. Two runs of a program cannot
+        append the same batch: each file that another process links after the check takes the next
+        offset, and its batch is checked before this append tries the following offset.
         """
         if batch is not None:
             self.find_end()
@@ -116,9 +117,9 @@ class SegmentFiles:
         return True
 
     def holds(self, batch: Batch) -> bool:
-        """Whether the newest file of the batch's source holds it or a later batch, durably."""
-        said = (_reaches(self._build_path(start), batch) for start in reversed(self._list_starts()))
-        is_held = next((reached for reached in said if reached is not None), False)
+        """Return whether the newest file of the batch's source has it or a later one, durably."""
+        newest = (_reaches(self._build_path(at), batch) for at in reversed(self._list_starts()))
+        is_held = next((reached for reached in newest if reached is not None), False)
         if is_held:
             _sync(self._directory)
         return is_held
@@ -135,7 +136,7 @@ class SegmentFiles:
         return True
 
     def _step_to(self, start: int) -> None:
-        """Continue after the file at `start`."""
+        """Set the end to the end of the file that begins at `start`."""
         path = self._build_path(start)
         with open_parquet(path) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
@@ -146,7 +147,7 @@ class SegmentFiles:
     def _read_largest_time(self, path: Path, column: str) -> int | None:
         with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as file:
             return read_largest_time(file, column)
-        return None  # removed meanwhile, with its rows
+        return None  # the file has just been removed
 
     def _list_starts(self) -> list[int]:
         names = (path.name for path in self._directory.iterdir())
@@ -166,10 +167,9 @@ class SegmentFiles:
 
     @contextmanager
     def _write_hidden(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
-        """Write the rows to a file that readers skip; it is removed when the block ends.
+        """Write the rows to a file that readers ignore, and remove its name when the block ends.
 
-        Its metadata names the batch. A crash may leave one behind, which is never read and can be
-        removed when it is old.
+        A crash may leave such a file behind. It is never read, and an old one can be deleted.
         """
         hidden = self._directory / f".{uuid4().hex}{FILE_SUFFIX}.tmp"
         if batch is not None:
@@ -186,7 +186,7 @@ class SegmentFiles:
 
 
 def _reaches(path: Path, batch: Batch) -> bool | None:
-    """Whether a file holds the batch or a later one of its source; `None` for another source's."""
+    """Return whether a file has the batch or a later one, or `None` if it is of another source."""
     with open_parquet(path) as file:
         held = Batch.from_metadata(file.metadata.metadata)
     if held is None or held.source != batch.source:

@@ -1,1 +1,1 @@
-"""Kafka, for its producers and its observers; needs confluent-kafka."""
+"""Kafka producers and observers that note time. Needs confluent-kafka."""

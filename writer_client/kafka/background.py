@@ -1,4 +1,4 @@
-"""The thread of a producer: it begins, looks for deliveries, and notes the clock or goes idle."""
+"""The background thread of a Kafka producer."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from writer_client.sending.clock import unix_ms
 from writer_client.sending.producer_state import BETWEEN_TRANSACTIONS, ProducerState
 
 IDLE_S, WAITING_S = 1.0, 0.005
-"""How often reports are looked for while no event is produced: with no note that waits, or one."""
+"""How often to poll while no event is produced: without waiting notes, and with some."""
 
 RETRY_S = 1.0
-"""How long after a begin that failed the next one is tried."""
+"""The pause after a failed attempt to begin."""
 
 LIVE_STATES = ("live", "excluded")
-"""The states of a writer for which the watermark waits, or will again."""
+"""The states of a writer that is not idle or finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockNotes:
-    """The clock that a producer notes: `clock()` less `delay_ms`, every `period_ms`.
+    """Notes `clock()` less `delay_ms` automatically, every `period_ms`.
 
-    Events are to be stamped with this clock, and produced within `delay_ms` of that. Those that the
-    producer stamps (`event_time=None`) need no delay.
+    Stamp events with this clock, and produce them within `delay_ms`. Events that the producer
+    stamps (`event_time=None`) need no delay.
     """
 
     delay_ms: int = 0
@@ -43,30 +43,30 @@ class ClockNotes:
 
 
 class WaitingCalls:
-    """The calls that wait, in their order, until their producer has begun; at most `most`."""
+    """Calls that are queued until their producer has begun. At most `most` can wait."""
 
     def __init__(self, most: int) -> None:
         self.is_over = False
         """Whether calls are made at once."""
         self.delay: Unreachable | None = None
-        """Why it has not begun."""
+        """The reason why the producer has not begun."""
         self._most = most
         self._calls: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()
         self._ended = threading.Event()
-        self._making: int | None = None
+        self._caller_thread: int | None = None
 
     def __len__(self) -> int:
         return len(self._calls)
 
     def keep(self, call: Callable[[], object], *, waits: bool = True) -> bool:
-        """Have a call wait; returns `False` if it may be made at once.
+        """Queue the call, and return whether it is queued. If not, the caller makes it now.
 
-        Raises `BufferError` if there are too many. While those that wait are made, this waits for
-        them, or raises `BufferError` as well if it may not.
+        Raises `BufferError` if the queue is full. While the queued calls are made, this waits for
+        them. If it may not wait (`waits=False`), it raises `BufferError` instead.
         """
         with self._lock:
-            if self._making in (None, threading.get_ident()) and not self.is_over:
+            if self._caller_thread in (None, threading.get_ident()) and not self.is_over:
                 if len(self._calls) >= self._most:
                     raise BufferError(f"{self._most} calls wait until the producer has begun")
                 self._calls.append(call)
@@ -77,15 +77,15 @@ class WaitingCalls:
         return False
 
     def put_off(self, why: Unreachable) -> bool:
-        """Set why it has not begun; returns whether that is the first reason."""
+        """Set the reason for the delay, and return whether it is the first one."""
         with self._lock:
             is_first, self.delay = self.delay is None, why
         return is_first
 
     def end(self, last: Callable[[], object]) -> None:
-        """Make the calls that wait, and a last one; none may raise. Later ones are made at once."""
+        """Make the queued calls and then `last`. None may raise."""
         with self._lock:
-            self._making = threading.get_ident()
+            self._caller_thread = threading.get_ident()
         while self._calls:
             self._calls[0]()
             self._calls.popleft()
@@ -94,23 +94,20 @@ class WaitingCalls:
         self._ended.set()
 
     def fail(self) -> None:
-        """Wake those who wait: it will not begin."""
+        """Wake all waiting threads, because the producer will not begin."""
         self._ended.set()
 
     def wait(self, timeout_s: float | None) -> None:
-        """Wait for the end, or the failure; not in the thread that makes the calls.
-
-        `None` waits without limit.
-        """
-        if self._making != threading.get_ident():
+        """Wait for the end or the failure, except in the thread that makes the calls."""
+        if self._caller_thread != threading.get_ident():
             self._ended.wait(timeout_s)
 
 
 class BackgroundThread:
-    """Begins for a producer, and has its deliveries reported while no event is produced.
+    """Begins for a producer, polls for its deliveries, and notes its clock or makes it idle.
 
-    It leaves them to a thread that produces: each report that is served here would wait for that
-    thread to pass the interpreter's lock.
+    It does not poll while another thread produces events and polls, because then each report would
+    wait for the interpreter's lock.
     """
 
     def __init__(
@@ -121,28 +118,26 @@ class BackgroundThread:
         clock: ClockNotes | None,
         idle_after_ms: int | None,
     ) -> None:
-        """Start to begin; the calls that are `waiting` are made then."""
         self.notes = 0
-        """How many times were noted: none for so long, and the producer goes idle."""
+        """The number of notes so far, to detect an inactive producer."""
         self.refused: NotedTimeError | None = None
-        """What was refused of a note that waited for the begin: the next call raises it."""
+        """The refusal of a note that waited for the begin. The next call raises it."""
         self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
         self._clock = clock
         self._next_beat = 0.0
         self._idle_after_s = None if idle_after_ms is None else idle_after_ms / 1000
         self._done, self._done_at = (0, 0), 0.0
-        self._calls: SimpleQueue[None] = SimpleQueue()  # an event is not safe from signal handlers
+        self._calls: SimpleQueue[None] = SimpleQueue()  # unlike an Event, safe in signal handlers
         self._who = f"the producer of writer {channel.client.writer!r}"
         name = f"noted-time producer {channel.client.writer}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def wake(self) -> None:
-        """Have the thread look at once."""
         if self._calls.empty():
             self._calls.put(None)
 
     def check(self) -> None:
-        """Raise as `Channel.check`, and what was refused meanwhile."""
+        """Raise the same as `Channel.check`, and refusals of notes that waited."""
         self._channel.check()
         refused, self.refused = self.refused, None
         if refused is not None:
@@ -151,7 +146,7 @@ class BackgroundThread:
     # The begin
 
     def wait_at_first(self, timeout_s: float | None) -> None:
-        """Wait until it has begun, or for that long; raises why it cannot begin."""
+        """Wait at most `timeout_s` for the begin, and log a delay. Raises if it failed."""
         if timeout_s == 0:
             return
         self._waiting.wait(timeout_s)
@@ -160,7 +155,7 @@ class BackgroundThread:
             self._put_off(Unreachable(f"{self._who} has not begun after {timeout_s:g} s"))
 
     def wait_for_begin(self, until: float) -> None:
-        """Wait until the producer has begun; raises why it has not, at last `Unreachable`."""
+        """Wait for the begin. Raises the reason if it failed, or `Unreachable` after `until`."""
         if self._waiting.is_over:
             return
         self.check()
@@ -173,7 +168,6 @@ class BackgroundThread:
             )
 
     def _begin(self) -> None:
-        """Begin, for as long as Kafka or the controller is away."""
         while not (self._channel.is_closed or self._waiting.is_over):
             try:
                 self._channel.begin()
@@ -181,7 +175,7 @@ class BackgroundThread:
             except Unreachable as error:
                 self._put_off(error)
                 self._sleep(RETRY_S)
-            except Exception as error:  # noqa: BLE001 - every call raises it
+            except Exception as error:  # noqa: BLE001 - raised by every call
                 failed = ClientFailed(f"{self._who}: {error}")
                 fault = error if isinstance(error, NotedTimeError) else failed
                 if not self._channel.is_closed:
@@ -195,7 +189,6 @@ class BackgroundThread:
                 return
 
     def _put_off(self, why: Unreachable) -> None:
-        """Remember why it has not begun, and log the first reason."""
         if self._waiting.put_off(why):
             log.warning("%s; it is retried, and events and notes wait for it", why)
 
@@ -212,11 +205,11 @@ class BackgroundThread:
                     self._channel.poll(0)
                 self._note_clock(clocks.monotonic())
                 self._go_idle(clocks.monotonic())
-            except Exception:  # noqa: BLE001 - the clock's, or of a callback in the configuration
+            except Exception:  # noqa: BLE001 - from the user's clock or callbacks
                 log.exception("writer %r", self._channel.client.writer)
 
     def _sleep(self, timeout_s: float) -> None:
-        """Wait for `wake`, at most that long; those during the last look count."""
+        """Wait for `wake`. A call of `wake` before the sleep counts."""
         with suppress(Empty):
             self._calls.get(timeout=timeout_s)
 
@@ -228,7 +221,7 @@ class BackgroundThread:
         return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
 
     def _note_clock(self, now: float) -> None:
-        """Note the clock if that is due, and nothing has to be produced again first."""
+        """Note the clock if this is due, unless failed events must be produced again first."""
         if self._clock is None or now < self._next_beat:
             return
         self._next_beat = now + self._clock.period_ms / 1000
@@ -244,7 +237,7 @@ class BackgroundThread:
             tracker.note(time if last is None else max(time, last))
 
     def _go_idle(self, now: float) -> None:
-        """Go idle if nothing was produced or noted for long enough, and nothing is open."""
+        """Make the writer idle after long enough without events, notes or a transaction."""
         if self._idle_after_s is None:
             return
         done = self._tracker.rows, self.notes
@@ -254,10 +247,10 @@ class BackgroundThread:
         elif (
             now >= self._done_at + self._idle_after_s and self._channel.client.state in LIVE_STATES
         ):
-            with suppress(NotedTimeError):  # something is under way, open or held after all
+            with suppress(NotedTimeError):  # there are new events or notes
                 self._channel.rest(now, self._channel.client.idle)
 
 
 def compute_deadline(timeout_s: float) -> float:
-    """Return when that many seconds are over; below 0 they never are."""
+    """Return the end of a timeout. A negative timeout never ends."""
     return clocks.monotonic() + (timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX / 2)

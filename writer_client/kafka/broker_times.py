@@ -1,4 +1,4 @@
-"""How far a topic has come by the stamps of its brokers."""
+"""Observes a topic's time by the timestamps that its brokers assign."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from writer_client.sending.clock import unix_ms
 LOG_APPEND_TIME = "LogAppendTime"
 DOUBT_S = 30.0
 MARGIN_MS = 4_000
-"""What a lag has beyond what replication may take: the change of the replicas in sync."""
+"""The part of the default lag for the change of the in-sync replicas."""
 
 
 class KafkaBrokerTimes(TopicPoller):
-    """The ends of a topic with LogAppendTime, and each partition's time by its brokers' stamps.
+    """Returns the ends of a topic with LogAppendTime, and the time of each partition.
 
-    No record that comes into sight later has a stamp below its partition's time. This holds if
-    stamps of a partition, and the clocks of brokers and of this machine, are apart by `skew_ms` at
-    most. Records are not read, except new ones whose stamps are in doubt: those below what was
-    noted are counted (`late`), named in the log, and reported as late rows by the `client` that
-    notes, those of each full hour by themselves.
+    Records that become visible later have stamps at or above their partition's time. This holds if
+    the stamps of a partition, and the clocks of the brokers and of this machine, differ by at most
+    `skew_ms`. Only new records with doubtful stamps are read. Late ones are counted (`late`),
+    logged, and reported as late rows by `client`.
 
-    A partition without new records has the time of `clock` (Unix ms) less `lag_ms`: by default one
-    and a half times the brokers' `replica.lag.time.max.ms`, the skew, and four seconds. Raises
-    `NotObservable` at once, or with a later call, if the topic has CreateTime or the lag is less,
-    and `Rejected` if the client may not look these settings up. A lag given is taken as it is
-    if those of the brokers may not be read.
+    The time of a partition without new records is `clock` (Unix ms) less `lag_ms`. The default lag
+    is one and a half times the brokers' `replica.lag.time.max.ms`, plus the skew and four seconds.
+    If the client may not read the brokers' settings, a given lag is not checked.
+
+    Raises `NotObservable` if the topic has CreateTime or the lag is too short, and `Rejected` if
+    the client may not read these settings. Both may be raised at once or by a later call.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         config: Mapping[str, Any],
         topic: str,
@@ -57,22 +57,23 @@ class KafkaBrokerTimes(TopicPoller):
             self._begin()
 
     def __call__(self) -> Seen:
-        """Return the ends, the time of each partition that has one, and the largest stamp.
+        """Return the ends, the known times of partitions, and the largest stamp.
 
-        Raises as `SameTopic.poll_ends`, and `NotObservable` if the topic has CreateTime now.
+        Raises the same as `SameTopic.poll_ends`, and `NotObservable` if the topic now has
+        CreateTime.
         """
         clocks, now = self._begin(), self._clock()
         look = self._topic.poll_ends(newest=True)
         hidden = [number for number, end in look.ends.items() if end and number not in look.newest]
         recent = self._topic.first_stamps(now - self._skew_ms, hidden)
         too_few = {number for number, some in look.in_sync.items() if some < self._in_sync}
-        self._check()  # last: what was found before was stamped by brokers
+        self._check()  # last, so that it holds for the stamps read before
         seen = BrokerLook(now, too_few, look.high, look.ends, look.newest, recent)
         doubts = clocks.take(seen)
         if doubts:
             self._read(doubts, clocks)
         stamps = [stamp.time for stamp in look.newest.values()]
-        if hidden:  # those of the partition are not known, and none is from the future
+        if hidden:  # their stamps are unknown, but not from the future
             stamps.append(self._clock() + self._skew_ms)
         largest = max(stamps, default=None)
         return Seen(look.ends, clocks.times(), largest, self._find_open_transactions(look))
@@ -111,7 +112,6 @@ class KafkaBrokerTimes(TopicPoller):
         return least + MARGIN_MS if self._lag_ms is None else self._lag_ms
 
     def _read(self, doubts: Mapping[int, range], clocks: BrokerClocks) -> None:
-        """Read records whose stamps are in doubt, and count those that are late."""
         late: list[tuple[int, int, int]] = []
         newest: dict[int, int] = {}
         stops = {number: offsets.stop for number, offsets in doubts.items()}
@@ -138,7 +138,7 @@ class KafkaBrokerTimes(TopicPoller):
             for each in group_late_rows(stamp for stamp, _, _ in late):
                 self._client.wrote_late(each.rows, each.least, each.most)
         log.warning(
-            "Kafka topic %r: %d records have stamps below %s, which was noted (%d in all). The "
+            "Kafka topic %r: %d records have stamps below the noted time %s (%d in all). The "
             "least is %s, of partition %d, offset %d: the clock of a broker is behind",
             *(self._topic.name, len(late), format_time(noted), self.late),
             *(format_time(time), number, offset),

@@ -1,6 +1,6 @@
-"""The channel from a noting producer to Kafka: its configuration, deliveries and transactions.
+"""Connects a noting producer to Kafka: configuration, deliveries and transactions.
 
-All that Kafka reports goes to a `DeliveryTracker`, whose `phase` is the state of the channel.
+Everything that Kafka reports goes to a `DeliveryTracker`. Its `phase` is the state of the channel.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from writer_client.sending.delivery import DeliveryTracker, OnFailure
 from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
 
 BEGIN_S = 10.0
-"""How long a producer waits for Kafka, and for the controller, before its first event."""
+"""How long the begin waits for Kafka, and then for the controller."""
 
 REPORTS_S, ATTEMPT_S = 0.2, 1.0
-"""How long a wait in librdkafka, and an attempt of a commit or an abort, may hold up a signal."""
+"""How long one poll, and one attempt of a commit or an abort, may delay a signal handler."""
 
 COMMIT_S = 60.0
-"""How long a commit or an abort is tried, as Kafka's own transaction.timeout.ms."""
+"""How long to try a commit or an abort; Kafka's default of transaction.timeout.ms."""
 
 FLUSH_S = 10.0
-"""How long an abort waits for deliveries first."""
+"""How long an abort first waits for deliveries."""
 
 WARN_S, SIGN_S = 60.0, 10.0
-"""How often a warning names what failed, and at least the controller learns that it lives."""
+"""How often to warn of failed events, and how often at least to send a sign of life."""
 
-FENCED_CODES = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own begin so
+FENCED_CODES = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own codes
 FATAL_CODE = KafkaError._FATAL  # noqa: SLF001 - likewise
 
 REFUSED_SETTINGS = (
@@ -63,10 +63,10 @@ REFUSED_SETTINGS = (
     (("enable.idempotence",), ("false", "f", "0"), "writes events twice, or out of order"),
     (("delivery.report.only.error",), ("true", "t", "1"), "reports no offsets"),
 )
-"""Settings that leave nothing to note: their names, the values refused, and why."""
+"""Settings that prevent correct notes: their names, the refused values, and why."""
 
 CHECK_INTERVAL_S = 10.0
-"""How often the topic's id is looked up: so long may notes carry the id of one that is gone."""
+"""How often to check the topic's id. Notes may refer to a deleted topic for so long."""
 
 TimedCall = Callable[[float], None]
 Answer = TypeVar("Answer")
@@ -75,7 +75,7 @@ log = logging.getLogger("noted_time.writer.kafka")
 
 
 def lower_retry_level(record: logging.LogRecord) -> bool:
-    """Lower what librdkafka retries by itself to INFO: a broker that just started is not ready."""
+    """Log librdkafka's own retries at INFO, as they are normal after a broker's start."""
     if record.getMessage().endswith(": retrying"):
         record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
     return True
@@ -85,11 +85,11 @@ log.addFilter(lower_retry_level)
 
 
 class Channel:
-    """A producer of Kafka's whose deliveries and transactions are reported to its `tracker`.
+    """A Kafka producer whose deliveries and transactions are reported to its `tracker`.
 
-    Nothing is raised where an event may just have been sent, nor in callbacks: `fault` is the error
-    that every later call raises. A commit or an abort without an outcome is completed before the
-    next transaction begins.
+    An error in a callback, or after an event may have been sent, is not raised there. It is stored
+    as `fault`, which every later call raises. A commit or an abort without an outcome is completed
+    before the next transaction begins.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Channel:
         domains: Sequence[str] | None,
         on_failure: OnFailure,
     ) -> None:
-        """Connect, for the `writer` that is created; `begin` has it join.
+        """Connect, and create the client with `writer`. It joins in `begin`.
 
-        The timestamps of events are of the first of the `domains`. Raises `Rejected` for a
-        configuration that cannot work.
+        The timestamps of events belong to the first of the `domains`. Raises `Rejected` for an
+        invalid configuration.
         """
         config = validate_config(config)
         self.kafka = create_client(Producer, {"logger": log, **config})
@@ -117,34 +117,35 @@ class Channel:
             self._steps.insert(1, self._take_over)
         self.client = writer()
         """The client that notes."""
-        open_clients.discard(self.client)  # it is closed after what was produced is delivered
+        open_clients.discard(self.client)  # the producer closes it, after deliveries
         self.tracker = DeliveryTracker(
             self.client,
             domain=domains,
-            look_again=self._begin,
+            look_again=self._begin_at_ends,
             on_failure=on_failure,
             phase=ProducerState.BEGINNING,
         )
         self.fault: NotedTimeError | None = None
-        """The error that every call raises; `fail` sets it."""
+        """The error that every call raises. Set by `fail`."""
         self._ended = threading.Event()
         self.polls = self.served = 0
-        """How many times reports were looked for, and how many that were."""
+        """The number of polls, and the number of reports that they served."""
         self._reporting = threading.RLock()
-        """Held by the one thread that has deliveries reported; that is `_reports_in`."""
+        """Held by the thread that serves delivery reports. `_reports_in` is its id."""
         self._reports_in: int | None = None
         self._membership = threading.RLock()
         self._resolving = threading.RLock()
         self._failed_since: int | None = None
-        self._warn_at = self._sign_at = 0.0
+        self._warn_at = self._hold_at = 0.0
 
     # The begin
 
     def begin(self) -> None:
-        """Fence the producer's former self, and have the writer join, as far as that is not done.
+        """Fence the earlier process of this producer, and join.
 
-        Raises `Rejected` for a topic or stream that cannot work, `Unreachable` if Kafka or the
-        controller does not answer: then the next call continues.
+        Raises `Rejected` for an invalid topic or stream, and `Unreachable` if Kafka or the
+        controller does not answer. After `Unreachable`, the next call continues with the failed
+        step.
         """
         while self._steps:
             self._steps[0]()
@@ -153,12 +154,11 @@ class Channel:
         threading.Thread(target=self._watch, name=name, daemon=True).start()
 
     def _find(self) -> None:
-        """Find the topic."""
         self._ends.topic.look_again()
         self.limits.read()
 
     def _take_over(self) -> None:
-        """End the transactions of the producer's former self, which is fenced from then on."""
+        """Fence the earlier process of this producer, and end its transactions."""
         try:
             self.kafka.init_transactions(BEGIN_S)
         except KafkaException as error:
@@ -167,21 +167,21 @@ class Channel:
 
     def _join(self) -> None:
         self.client.of_log(self._ends.topic.id)
-        self._begin()
+        self._begin_at_ends()
 
     def _wait_for_join(self) -> None:
-        """Wait until the controller has accepted the join."""
         self.client.flush(BEGIN_S)
-        self.tracker.settle()  # what is late is known from here on
+        self.tracker.settle()  # the bound for late events is known now
 
-    def _begin(self) -> None:
-        """Join, and look the ends of the topic up once no other process may note."""
+    def _begin_at_ends(self) -> None:
+        """Join, and look up the topic's ends once no other process can note."""
         self.client.begin(self._look_up)
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
-        """Return the ends. If the topic is another one, every later call raises that.
+        """Return the ends. If the topic was recreated, every later call raises `Recreated`.
 
-        What was written before the begin has timestamps, and no times of other domains.
+        For events written before the begin, only timestamps are known, without times of other
+        domains.
         """
         try:
             found = self._ends.look_up(known)
@@ -193,9 +193,9 @@ class Channel:
         return found
 
     def _watch(self) -> None:
-        """Look every ten seconds whether the topic is the same, which no delivery tells.
+        """Check every ten seconds that the topic is the same, because deliveries do not show it.
 
-        If it is another one, every later call raises that, and nothing more is noted.
+        If the topic was recreated, nothing more is noted, and every later call raises `Recreated`.
         """
         while not self._ended.wait(CHECK_INTERVAL_S):
             try:
@@ -205,13 +205,13 @@ class Channel:
                 log.warning("%s", error)
                 self.client.end(0.0)
                 return
-            except NotedTimeError as error:  # nobody answers, or it is deleted and not yet created
+            except NotedTimeError as error:  # no answer, or the topic is deleted at the moment
                 log.debug("%s", error)
 
     # Events
 
     def join_again(self) -> None:
-        """Have the controller wait again for the writer, if it rests."""
+        """Join again if the writer is idle or finished."""
         with self._membership:
             if self.tracker.rests:
                 self.client.join()
@@ -219,60 +219,58 @@ class Channel:
                 self.tracker.rests = False
 
     def rest(self, until: float, leave: Callable[[], Answer]) -> Answer:
-        """Deliver all events, and `leave`, which asks the controller not to wait.
+        """Deliver all events, and then call `leave`, which makes the writer idle or finished.
 
-        Every later event joins first; both under the tracker's lock.
+        Every later event joins first, because both happen under the tracker's lock.
         """
         with self._membership:
             while True:
                 self.deliver(until)
                 with self.tracker.lock:
-                    if not self.tracker.under_way:  # else another thread has produced since
+                    if not self.tracker.under_way:  # otherwise another thread has produced since
                         self.tracker.ends()
                         self.tracker.rests = True
                         break
             return leave()
 
     def deliver(self, until: float) -> None:
-        """Deliver all events, once it is known whether the last transaction was committed."""
+        """Wait until all events are delivered and the outcome of the last transaction is known."""
         self.check()
         if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             self._resolve(max(0.0, until - clocks.monotonic()))
         self._wait(until)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Log in with these from the next connection on, also to look at the topic."""
+        """Use these credentials for all new connections, including topic checks."""
         self.kafka.set_sasl_credentials(username, password)
         self._ends.topic.set_sasl_credentials(username, password)
 
     def forgive(self) -> None:
-        """Continue after a failure, as the tracker does."""
         self.tracker.forgive()
         self.poll(0)
 
     def fail(self, fault: NotedTimeError) -> None:
-        """Have every later call raise the error, unless there is one that they raise."""
+        """Have every later call raise the error. The first error stays."""
         self.fault = self.fault or fault
 
     def close(self) -> None:
-        """Send nothing more: every later call raises that."""
+        """Stop sending. Every later call raises `Rejected`."""
         self.tracker.move(ProducerState.CLOSED)
         self.fail(Rejected(f"the producer of writer {self.client.writer!r} is closed"))
         self._ended.set()
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is closed."""
         return self.tracker.phase is ProducerState.CLOSED
 
     def check_event(self) -> None:
-        """Raise as `check`, and for an event outside a transaction if there are any."""
+        """Raise the same as `check`, or if an event needs an open transaction."""
         self.check()
         if self._is_transactional and self.tracker.phase is not ProducerState.OPEN:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
 
     def check(self) -> None:
-        """Raise if nothing can be sent or noted any more: `Fenced`, `ClientFailed`, `Rejected`."""
+        """Raise `Fenced`, `ClientFailed` or `Rejected` if nothing can be sent or noted any more."""
         if self.fault is not None:
             raise self.fault
         if self.client.is_fenced:
@@ -282,9 +280,9 @@ class Channel:
             self.tracker.check()
 
     def poll(self, timeout_s: float) -> None:
-        """Have deliveries reported, and note what may leave.
+        """Serve delivery reports, and send the notes that are ready.
 
-        Without a timeout it leaves them to a thread that has them reported already.
+        If another thread serves reports, a call without a timeout does not.
         """
         self.polls += 1
         if self._reports_in is None or (timeout_s > 0 and not self.is_reporting):
@@ -293,13 +291,13 @@ class Channel:
 
     @property
     def is_reporting(self) -> bool:
-        """Whether this thread is inside a delivery callback: it cannot wait for another one."""
+        """Whether this thread is in a delivery callback, and so cannot wait for deliveries."""
         return self._reports_in == threading.get_ident()
 
     def _report_during(self, call: Callable[[], Answer]) -> Answer:
-        """Have deliveries reported by a call of librdkafka's; one thread at a time does so.
+        """Serve delivery reports during a call of librdkafka, in one thread at a time.
 
-        A signal handler may raise at any call. `with` alone takes and releases the lock for sure.
+        A signal handler may raise anywhere. Only `with` itself always releases the lock.
         """
         with self._reporting:
             outer = self._reports_in
@@ -313,7 +311,7 @@ class Channel:
                 self._reports_in = outer
 
     def _wait(self, until: float) -> None:
-        """Wait until no event is under way; raises `DeliveryFailed`, or `Unreachable` then."""
+        """Wait until all events are delivered. Raises `Unreachable` at `until`."""
         while under_way := self.tracker.under_way:
             if self.is_reporting:
                 raise Rejected("on_delivery runs inside a poll: it cannot wait for deliveries")
@@ -333,21 +331,20 @@ class Channel:
         self.tracker.check()
 
     def _settle(self) -> None:
-        """Note what may leave."""
         try:
             self.tracker.settle()
         except Fenced:
-            return  # the client says so whenever it is asked
+            return  # `check` of the client raises it
         except NotedTimeError as error:
             self.fail(error)
         if self.tracker.failed or self._failed_since is not None:
-            with suppress(Rejected):  # it cannot note any more
+            with suppress(Rejected):  # the client cannot note any more
                 self._report_failure(self.tracker.failure, clocks.monotonic())
 
     # Transactions
 
     def begin_transaction(self) -> None:
-        """Begin a transaction, once it is known what became of the last one."""
+        """Begin a transaction once the outcome of the last one is known."""
         self.check_transactional()
         self.check()
         if self.tracker.phase in IN_TRANSACTION:
@@ -360,9 +357,9 @@ class Channel:
         self.tracker.begin()
 
     def commit_transaction(self, timeout_s: float) -> None:
-        """Commit, and note what the transaction noted; raises as `_wait` and `_resolve`.
+        """Commit, and send the transaction's notes. Raises the same as `_wait` and `_resolve`.
 
-        If the outcome of the last commit is unknown, find it out.
+        If the outcome of an earlier attempt is unknown, this finds it out.
         """
         until = clocks.monotonic() + timeout_s
         if self.tracker.phase not in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
@@ -376,7 +373,7 @@ class Channel:
                 self.tracker.commit(is_certain=False)
 
     def abort_transaction(self, timeout_s: float) -> None:
-        """Abort, and drop what was produced and noted; without a transaction, do nothing."""
+        """Abort, and drop the transaction's events and notes. Do nothing without one."""
         self.check_transactional()
         if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             raise Rejected(
@@ -388,22 +385,20 @@ class Channel:
     def send_offsets(
         self, positions: list[TopicPartition], group_metadata: object, timeout_s: float
     ) -> None:
-        """Commit consumed offsets with the transaction."""
         self.check()
         self._check_open()
         send = partial(self.kafka.send_offsets_to_transaction, positions, group_metadata)
         try:
             self._complete(send, timeout_s)
         except KafkaException as error:
-            said = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
+            failed = f"the offsets of writer {self.client.writer!r}: {get_kafka_error(error).str()}"
             if get_kafka_error(error).txn_requires_abort():
-                raise Conflict(f"{said}; abort the transaction, and do it again") from error
+                raise Conflict(f"{failed}; abort the transaction, and do it again") from error
             if get_kafka_error(error).retriable():
-                raise Unreachable(f"{said}; send them again") from error
+                raise Unreachable(f"{failed}; send them again") from error
             raise self.translate_error(error) from error
 
     def check_transactional(self) -> None:
-        """Raise `Rejected` without a transactional.id."""
         if not self._is_transactional:
             raise Rejected("transactions need a transactional.id in the configuration")
 
@@ -413,10 +408,10 @@ class Channel:
             raise Rejected("no transaction is open: begin one first")
 
     def _resolve(self, timeout_s: float) -> None:
-        """Find out what became of the last transaction if that is unknown.
+        """Find out the outcome of the last transaction if it is unknown.
 
-        Raises `Conflict` if Kafka demands an abort, which is done, and `Unreachable` if the outcome
-        is still unknown.
+        Raises `Conflict` if Kafka demanded an abort, which is then done, and `Unreachable` if the
+        outcome is still unknown.
         """
         try:
             with self._resolving:
@@ -435,9 +430,10 @@ class Channel:
             ) from error
 
     def _abort(self, timeout_s: float) -> None:
-        """Abort, and drop what was produced and noted; what Kafka refuses is raised later.
+        """Abort, and drop the transaction's events and notes. Errors are raised later.
 
-        It flushes first: an abort amid the first batch was fatal to librdkafka once.
+        Flush first, because librdkafka once failed fatally when an abort interrupted the first
+        batch.
         """
         is_certain = False
         try:
@@ -450,7 +446,7 @@ class Channel:
             self.tracker.abort(is_certain=is_certain)
 
     def _end(self, timeout_s: float) -> None:
-        """Complete the commit or abort that has no outcome yet; a commit may turn out as abort."""
+        """Complete a commit or an abort without an outcome. A commit may prove to be an abort."""
         phase = self.tracker.phase
         if phase is ProducerState.UNABORTED:
             self._complete(self.kafka.abort_transaction, timeout_s)
@@ -471,7 +467,7 @@ class Channel:
         self.tracker.commit()
 
     def _complete(self, call: TimedCall, timeout_s: float) -> None:
-        """Repeat a call until it has an outcome, or for that long."""
+        """Repeat a call until it has an outcome, for at most `timeout_s`."""
         until = clocks.monotonic() + timeout_s
         while True:
             try:
@@ -485,30 +481,30 @@ class Channel:
     # Failures
 
     def _report_failure(self, failure: DeliveryFailed | None, now: float) -> None:
-        """Log that events failed, and have the controller know that the writer lives."""
+        """Log failed events, and tell the controller that the writer is alive."""
         if failure is None:
-            self._failed_since, self._warn_at, self._sign_at = None, 0.0, 0.0
+            self._failed_since, self._warn_at, self._hold_at = None, 0.0, 0.0
             self.client.hold(None)
             return
         self._failed_since = self._failed_since or unix_ms()
         if now >= self._warn_at:
             self._warn_at = math.inf if self.tracker.raises else now + WARN_S
             log.warning("%s", failure)
-        if now >= self._sign_at:
+        if now >= self._hold_at:
             timeout_s = (self.client.known_timeout_ms or math.inf) / 1000
-            self._sign_at = now + min(SIGN_S, timeout_s / 3)
+            self._hold_at = now + min(SIGN_S, timeout_s / 3)
             events = "1 event was" if failure.failed == 1 else f"{failure.failed} events were"
             since = format_time(self._failed_since // 1000 * 1000)
             self.client.hold(f"{events} not delivered since {since}")
 
     def translate_error(self, error: KafkaException) -> NotedTimeError:
-        """Return an error of Kafka's as one of ours; a fatal one is raised from now on."""
+        """Return a Kafka error as one of ours. Every later call raises a fatal one."""
         found = self._find_fatal(get_kafka_error(error))
         if found is None:
             return Rejected(f"Kafka's client refuses: {get_kafka_error(error).str()}")
         writer = self.client.writer
         if found.code() in FENCED_CODES:
-            # Kafka says the same in both cases
+            # Kafka reports the same error in both cases
             label = (
                 "another producer with its transactional.id, "
                 "or the broker after transaction.timeout.ms,"
@@ -523,9 +519,10 @@ class Channel:
         return fault
 
     def _find_fatal(self, error: KafkaError) -> KafkaError | None:
-        """Return the error after which nothing can be done any more, if it is such a one.
+        """Return the fatal error, or `None` if the producer can continue.
 
-        A call only says that there was one; to begin a transaction says which.
+        librdkafka only says that there was a fatal error. Beginning a transaction returns that
+        error.
         """
         if error.code() == FATAL_CODE:
             try:
@@ -536,7 +533,7 @@ class Channel:
 
 
 def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that reports where events are written; raises `Rejected`."""
+    """Return the configuration with idempotence on. Raises `Rejected` if notes are impossible."""
     for names, values, why in REFUSED_SETTINGS:
         for name in names:
             if str(config.get(name, "")).lower() in values:
@@ -547,26 +544,25 @@ def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_kafka_error(error: KafkaException) -> KafkaError:
-    """Return what librdkafka says."""
     found: KafkaError = error.args[0]
     return found
 
 
 class _Reporting(Exception):
-    """See `_call_librdkafka`."""
+    """Active while librdkafka serves callbacks. See `_call_librdkafka`."""
 
 
 def _call_librdkafka(call: Callable[[], Answer]) -> Answer:
-    """Make a call of librdkafka's, which raises what callbacks and signal handlers raise in it.
+    """Call librdkafka, and raise exceptions of callbacks and signal handlers unchanged.
 
-    Before Python 3.12 confluent-kafka garbles an exception of which Python has not yet created the
-    object. That of `sys.exit` or Ctrl-C is one, in a handler that runs as a callback begins. While
-    another exception is handled, Python creates it at once.
+    Before Python 3.12, confluent-kafka garbles an exception whose object Python has not created
+    yet, such as `SystemExit` or `KeyboardInterrupt` in a signal handler. While another exception is
+    handled, Python creates the object at once.
     """
     if sys.version_info >= (3, 12):
         return call()
     try:
-        raise _Reporting  # noqa: TRY301 - only to be handled
+        raise _Reporting  # noqa: TRY301 - raised to be handled
     except _Reporting as reporting:
         try:
             return call()

@@ -1,4 +1,4 @@
-"""Where a Kafka topic ends, for its producers and observers, and whether it is still the same."""
+"""Looks up the ends of a Kafka topic, and detects that it was recreated."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from writer_client.sending.clock import unix_ms
 PAUSE_S = 0.2
 
 CLOCK_AHEAD_MS = 60_000
-"""A record whose timestamp is further ahead of the clock is named."""
+"""A record whose timestamp is more than this ahead of the clock is reported."""
 
 CHECKED_PARTITIONS = 3
-"""In how many partitions the largest timestamp is looked for in the record."""
+"""The number of partitions whose newest record is read to find markers."""
 
 MOST_CHECKS = 3
-"""How many looks do so, until one could read them all in time."""
+"""The number of polls that read such records, until one succeeds in time."""
 
 
 class TopicEnds:
-    """The ends of all partitions of a topic, which is looked at with the first call."""
+    """Looks up the ends of all partitions of a topic."""
 
     def __init__(self, config: Mapping[str, Any], topic: str, *, domain: str | None = None) -> None:
-        """Take the configuration of any client of librdkafka; `domain` is the events'."""
+        """Take the configuration of any librdkafka client, and the `domain` of timestamps."""
         self.topic = Topic(config, topic)
         self._domain = domain
 
     def look_up(self, known: Mapping[int, int]) -> FoundPosition:
-        """Return the ends, also of what was not committed, and the largest timestamp below them.
+        """Return the ends, including uncommitted records, and the largest timestamp below them.
 
-        `known` is the writer's position at the controller. Raises as `check_same`.
+        `known` is the writer's position at the controller. Raises the same as `check_same`.
         """
         look = self.check_same(known)
         times = self.topic.largest_times()
@@ -53,10 +53,10 @@ class TopicEnds:
         return FoundPosition(look.ends, {self._domain: max(new)} if new else {})
 
     def check_same(self, known: Mapping[int, int]) -> TopicLook:
-        """Return what the topic is now; raises `Recreated` if it is not the one that was noted.
+        """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
 
-        Its id is another one then, or a partition is not there, or ends before what is `known`, and
-        does so for ten seconds.
+        The topic was recreated if its id differs. It also counts as recreated if, for ten seconds,
+        a partition is missing or ends before the `known` position.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
@@ -73,11 +73,11 @@ class TopicEnds:
 
 
 class SameTopic(Topic):
-    """A topic that is seen as read_committed readers see it, as long as it is the same.
+    """A topic as read_committed readers see it, checked to stay the same topic.
 
-    `config` is that of any client of librdkafka; with `partitions`, the others are left out. Raises
-    `Rejected` at once if there is no such topic, or no right to describe it; if Kafka does not
-    answer, the first look asks again.
+    `config` is the configuration of any librdkafka client. With `partitions`, other partitions are
+    ignored. Raises `Rejected` if the topic does not exist or may not be described. If Kafka does
+    not answer, the first poll tries again.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class SameTopic(Topic):
             self.look_again()
 
     def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
-        """Return id and ends of the topic; with `high` and `newest` what `TopicLook` has of them.
+        """Return the id and the ends of the topic, and optionally `high` ends and `newest` stamps.
 
-        An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
-        answer for each partition, and `NotObservable` for partitions that do not exist. Raises
-        `Recreated` if the id is not the one of the first look, or an end went back.
+        The end of a partition does not advance during an open transaction. Raises `Unreachable` if
+        Kafka does not answer for all partitions, `NotObservable` if a partition does not exist, and
+        `Recreated` if the id changed or an end went back.
         """
         look = self.look_again(committed=True, high=high, newest=newest)
         if self._partitions is not None:
@@ -104,12 +104,12 @@ class SameTopic(Topic):
                 raise NotObservable(f"Kafka topic {self.name!r} has no partitions {none}: {known}")
             look = look.of(self._partitions)
         self.check_leaders(look.unknown)
-        self._ends.take(look.ends)  # before anything of it is used: some is reported only once
+        self._ends.take(look.ends)  # first, as parts of it are reported only once
         return look
 
 
 class TopicPoller:
-    """What looks at a topic for an observer, and finds its open transactions."""
+    """Polls a topic for an observer, and finds its open transactions."""
 
     def __init__(self, topic: SameTopic, clock: Callable[[], int]) -> None:
         self._topic, self._clock = topic, clock
@@ -117,7 +117,7 @@ class TopicPoller:
 
     @property
     def log_id(self) -> str | None:
-        """The topic's id, `None` before the first look, and if it has none."""
+        """The topic's id. `None` before the first poll, or if the topic has no id."""
         return self._topic.id
 
     def _find_open_transactions(self, look: TopicLook) -> Sequence[LogFact]:
@@ -125,35 +125,34 @@ class TopicPoller:
 
 
 class KafkaEnds(TopicPoller):
-    """The ends of a topic: a call returns them as of now.
+    """Returns the current ends of a topic when it is called.
 
-    They are those of read_committed readers, so an open transaction holds the end of its partition.
-    Raises as `SameTopic`, and a call as `SameTopic.poll_ends`.
+    These are the ends for read_committed readers, so an open transaction holds the end of its
+    partition. Raises the same as `SameTopic`; a call raises the same as `SameTopic.poll_ends`.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
         super().__init__(SameTopic(config, topic), unix_ms)
 
     def __call__(self) -> Seen:
-        """Return the ends."""
+        """Return the current ends."""
         look = self._topic.poll_ends()
         return Seen(look.ends, because=self._find_open_transactions(look))
 
 
 class KafkaTimes(TopicPoller):
-    """The ends of a topic, and how far the timestamps of its records have come; none is read.
+    """Returns the ends of a topic and its newest timestamps, without reading records.
 
-    What a partition's largest timestamp tells counts once read_committed readers have its record,
-    aborted or not. It counts as at most the present time of `clock`, in Unix ms, so that a record
-    from the future does not take its partition's time there. While such a record is the largest,
-    the partition's time is that of the clock whenever it has new records, whatever their
-    timestamps are; a warning names it.
+    A timestamp counts once read_committed readers reach its record, aborted or not. `clock` (Unix
+    ms) limits it, so a record from the future does not move its partition's time there. While such
+    a record has the largest timestamp, each new record moves the partition's time to the clock, and
+    a warning names the record.
 
-    Kafka gives the markers of transactions the broker's time, and counts them as well. So if
-    records are written in transactions, they must not be older than the delay when they come in.
-    The first call warns of it if it finds a marker: it looks for the newest record of three
-    partitions, if it may, and reads nothing else.
-    `partitions` are all, unless they are given.
+    Transaction markers have the broker's time and count as well. So records in transactions are
+    late if they are older than the delay when they arrive. The first calls warn if they find a
+    marker: they read the newest record of three partitions, if the client has the right to read.
+
+    `partitions` are all by default.
     """
 
     def __init__(
@@ -172,7 +171,7 @@ class KafkaTimes(TopicPoller):
     def __call__(self) -> Seen:
         """Return the ends, and the newest time of each partition that is not idle.
 
-        Raises as `SameTopic.poll_ends`.
+        Raises the same as `SameTopic.poll_ends`.
         """
         look, now = self._topic.poll_ends(newest=True), self._clock()
         moved_by = self._find_times_ahead(look.newest, now)
@@ -183,11 +182,7 @@ class KafkaTimes(TopicPoller):
         return Seen(look.ends, newest, largest, (*self._find_open_transactions(look), *moved_by))
 
     def _warn_of_markers(self, look: TopicLook) -> None:
-        """Warn, once there is something to see, if a largest timestamp is that of no record.
-
-        It is a marker then, or aborted. Only some are looked for, and without the right to read the
-        topic none is.
-        """
+        """Warn if a largest timestamp belongs to a marker or an aborted record."""
         visible = [(s.time, p, s.offset) for p, s in look.newest.items() if s.offset < look.ends[p]]
         if not self._checks_left or not visible:
             return
@@ -216,8 +211,8 @@ class KafkaTimes(TopicPoller):
             stamp = newest[number]
             log.warning(
                 "Kafka topic %r, partition %d: the record at offset %d has the timestamp %s, which "
-                "is ahead of this clock. Until it has passed, the partition's time is that of the "
-                "clock less the delay: records that are older when they come in are late",
+                "is ahead of this clock. Until the clock has passed it, the partition's time is "
+                "the clock less the delay: records that are older when they arrive are late",
                 self._topic.name,
                 number,
                 stamp.offset,

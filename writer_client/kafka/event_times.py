@@ -1,4 +1,4 @@
-"""How the times of a record are found: in a field of JSON, or by a function."""
+"""Finds the times of a Kafka record, in a JSON field or by a function."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ SHOWN_NAMES = 10
 
 WrittenTime = int | float | str | datetime
 TimeOf = Callable[[Message], WrittenTime | Sequence[WrittenTime] | None]
-"""Finds the times of a record: of one event, or of several."""
+"""Returns the time of a record, or several times if it has several events."""
 
 EventTime = int | list[int] | None
-"""The time of a record, or the times of its events, in ms; none if it has no event."""
+"""The time of a record in ms, or the times of its events, or `None` without an event."""
 
 
 def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
-    """Return what finds the time of a record: by a field of JSON, or a function, also of a module.
+    """Return a function that finds the time of a record.
 
-    A field may lead through arrays, and a function return several times: the record has several
-    events then. It raises `Rejected`, or whatever the function does, for a record without a time.
-    This raises `Rejected` for a function that cannot be imported.
+    `field` is the path of a JSON field, a function, or its name as ``"module:function"``. A path
+    through arrays, or a function that returns a list, finds several times, for a record with
+    several events.
+
+    The returned function raises `Rejected`, or any error of the user's function, if a record has no
+    time. Raises `Rejected` if the function cannot be imported.
     """
     values_of = make_values_getter(field)
 
@@ -44,7 +47,7 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
     def get_time_in_json(message: Message) -> EventTime:
         try:
             time = inside(decode(message.value() or b""))
-        except msgspec.ValidationError:  # what is rare: text of other forms, arrays
+        except msgspec.ValidationError:  # rare: other forms of text, arrays
             return get_times(message)
         if is_in_ms and type(time) is int:
             return time
@@ -54,7 +57,10 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
 
 
 def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[object]]:
-    """Return a function that gets a record's times as written; raises as `make_time_getter`."""
+    """Return a function that gets a record's times as they are written.
+
+    Raises the same as `make_time_getter`.
+    """
     if isinstance(field, str) and ":" not in field:
         names = field.split(".")
         return lambda message: get_values(msgspec.json.decode(message.value() or b""), names)
@@ -63,7 +69,9 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
 
 
 def get_values(found: object, names: Iterable[str]) -> list[object]:
-    """Return what is at a path, through all elements of arrays; raises `Rejected` if none is.
+    """Return the values at a path, through all elements of arrays.
+
+    Raises `Rejected` if there is no such field.
 
     >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
     [1, 2, 3]
@@ -75,20 +83,20 @@ def get_values(found: object, names: Iterable[str]) -> list[object]:
         inner = [_get(each, name) for each in level]
         if level and all(each is None for each in inner):
             there = sorted({key for each in level if isinstance(each, dict) for key in each})
-            among = ", ".join(there[:SHOWN_NAMES]) or "what is no object"
+            among = ", ".join(there[:SHOWN_NAMES]) or "the fields of a value that is not an object"
             raise Rejected(f"there is no {name!r} among {among}")
         level = [*_flatten(each for each in inner if each is not None)]
     return level
 
 
 def get_timestamp(message: Message) -> int | None:
-    """Return the timestamp of a record, which Kafka gives to each unless it is very old."""
+    """Return the timestamp of a record, or `None` for the oldest record formats."""
     kind, time = message.timestamp()
     return time if kind else None
 
 
 def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
-    """Return what decodes a time of the usual forms and nothing else, and what takes it out."""
+    """Return a decoder for a time of the usual forms only, and a getter for the time."""
     kind: Any = (
         Annotated[int, msgspec.Meta(ge=LEAST_TIME, le=LARGEST_TIME)]
         | float
@@ -104,7 +112,7 @@ def _get(found: object, name: str) -> object:
 
 
 def _flatten(found: Iterable[object]) -> Iterator[object]:
-    """Yield what is in arrays, also within others."""
+    """Yield the elements of nested arrays."""
     for each in found:
         if isinstance(each, Sequence) and not isinstance(each, str | bytes):
             yield from _flatten(each)

@@ -1,4 +1,4 @@
-"""The times in the records of a Kafka topic, each of which is read once."""
+"""Observers that read the times in the records of a Kafka topic, each record once."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from writer_client.sending.vouched import LateHours
 Start = Literal["earliest", "latest"]
 
 AHEAD_MS = 300_000
-"""How far ahead of the clock a time may be by default: clocks are apart, but not for hours."""
+"""How far ahead of the clock a time may be by default. Clocks differ, but not by hours."""
 
 
 class RecordTimes(TopicPoller):
-    """What observers share that read each record of a topic once, from what was noted.
+    """The base of observers that read each record once, from the noted position.
 
-    `_time_of` returns the time of a record or those of its events, nothing if it has none, and
-    raises if it cannot be read. The arguments are those of `KafkaFields`; with `partitions`, the
-    others are left out.
+    `_time_of` returns the time of a record, or the times of its events. It returns `None` if there
+    is none, and raises if it cannot be read. For the arguments see `KafkaFields`. With
+    `partitions`, other partitions are ignored.
     """
 
     _time_of: Callable[[Message], EventTime]
     _start: Start = "earliest"
     _client: WriterClient | None = None
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         config: Mapping[str, Any],
         topic: str,
@@ -56,7 +56,7 @@ class RecordTimes(TopicPoller):
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """Raises as `SameTopic`."""
+        """Raises the same as `SameTopic`."""
         super().__init__(SameTopic(config, topic, partitions), clock)
         self._reader = TopicReader(self._topic)
         self._known = known
@@ -71,14 +71,14 @@ class RecordTimes(TopicPoller):
 
     @property
     def unusable(self) -> int:
-        """How many records were passed over."""
+        """The number of records skipped because their time cannot be used."""
         return self._reader.unusable
 
     def _read(self) -> TopicLook:
-        """Read what is new, for two seconds at most; returns the look to whose ends it reads.
+        """Read the new records, for at most two seconds, and return the poll with the ends.
 
-        `_times` has the largest time found of each partition, and `_reached` the offset of the last
-        record with a time, or where the partition was begun.
+        `_times` then has the largest time of each partition. `_reached` has the offset of the last
+        record with a time, or the offset where reading began.
         """
         look, latest, named_from = self._begin(), LARGEST_TIME, LARGEST_TIME
         if self._ahead_ms is not None:
@@ -110,7 +110,7 @@ class RecordTimes(TopicPoller):
         return look
 
     def _remember_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
-        """Remember the record if it moves the time of its partition ahead of the clock."""
+        """Remember the record that moves its partition's time ahead of the clock."""
         known = self._moved_by.get(partition)
         if known is None or time > known.time:
             by = _as_text(message.key())
@@ -123,13 +123,13 @@ class RecordTimes(TopicPoller):
         return (*self._find_open_transactions(look), *self._moved_by.values())
 
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
-        """Return the times of a record; one that cannot be read is counted, and has none."""
+        """Return the times of a record. A record that cannot be read is counted and skipped."""
         try:
             return self._time_of(message)
-        except Unreachable:  # what describes it: it is read again
+        except Unreachable:  # of its schema, so the record is read again
             self._reader.return_to_position()
             raise
-        except Exception as unreadable:  # noqa: BLE001 - whatever a function of the user's raises
+        except Exception as unreadable:  # noqa: BLE001 - the user's function may raise anything
             if message.value() is None:  # a tombstone, which has no event
                 self.without_value += 1
             else:
@@ -137,10 +137,6 @@ class RecordTimes(TopicPoller):
             return None
 
     def _find_late_below(self) -> int:
-        """Return the time below which the next records are late.
-
-        They are new to the notes, too, which reach no further than what was read.
-        """
         bound = None if self._client is None else self._client.late_below()
         return LEAST_TIME if bound is None else bound
 
@@ -150,7 +146,7 @@ class RecordTimes(TopicPoller):
                 self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> TopicLook:
-        """Look, and begin the partitions that are new."""
+        """Poll the ends, and begin to read new partitions."""
         look, at = self._topic.poll_ends(), self._reader.position
         ends = look.ends
         known = {} if at else self._known()
@@ -164,34 +160,34 @@ class RecordTimes(TopicPoller):
 
 
 class KafkaFields(RecordTimes):
-    """How far a topic was read, and how far the times in its records have come; for an observer.
+    """Reads a topic, and finds the times in its records, for an observer.
 
-    `field` is that of a JSON object: ``"departure"``, or ``"flight.departure"`` for one within
-    another, also through arrays. Its values are numbers or ISO 8601, of the `form` that is given:
-    by default Unix ms, and with a zone. `TimeForm()` has the unit judged by the first records: a
-    call raises `NotObservable` if it is doubted.
+    `field` is the name of a JSON field or a path, such as ``"departure"`` or
+    ``"flight.departure"``, also through arrays. Its values are numbers or ISO 8601, as described by
+    `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first records; if
+    it is in doubt, a call raises `NotObservable`.
 
-    Or it is a function of the `Message`, or ``"module:function"`` naming one. It returns such a
-    value or a `datetime`, a list for several events, or `None` for a record without a time. If it
-    raises `Unreachable`, so does the call, and the record is read again.
+    `field` may also be a function of the `Message`, or its name, ``"module:function"``. The
+    function returns such a value, a `datetime`, a list for several events, or `None` for no event.
+    If it raises `Unreachable`, so does the call, and the record is read again.
 
-    Of several events the largest time counts, and the least is what may be late. Records whose time
-    cannot be read, also because the function raises, are passed over: `unusable` counts them, and a
-    warning names one at most once a minute. Those without a value are counted by `without_value`
-    alone. Passed over, too, are those whose time is more than `ahead_ms` ahead of `clock` (Unix
-    ms), unless that is `None`: one of them would move its partition's time there for good.
+    If a record has several events, the largest time counts, and the least time may be late.
 
-    It begins at `known`, the position that the controller has of the writer when it is first
-    called; if that has none, at the topic's `start`: its ends or its first records. Partitions that
-    are added later are read from their beginning.
+    *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read. A
+    time more than `ahead_ms` ahead of `clock` (Unix ms) is skipped, too, because it would move its
+    partition's time there for good; `None` allows any time. A warning names a skipped record at
+    most once a minute. Records without a value are only counted (`without_value`).
 
-    Given the `client` that notes, records whose time readers need no longer wait for are counted,
-    and reported by it as late rows.
+    *Start.* Reading begins at `known`, the writer's position at the controller. Without a position,
+    `start` is the `latest` or the `earliest` record. Partitions that are added later are read from
+    their beginning.
 
-    Raises `Rejected` for a function that cannot be imported, and as `SameTopic`.
+    With the `client` that notes, late records are counted and reported as late rows.
+
+    Raises `Rejected` if the function cannot be imported, and the same as `SameTopic`.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         config: Mapping[str, Any],
         topic: str,
@@ -211,14 +207,14 @@ class KafkaFields(RecordTimes):
         self._start, self._client = start, client
 
     def __call__(self) -> Seen:
-        """Return how far each partition was read, and the newest time of each with new records.
+        """Return the position read, and the newest time of each partition with new records.
 
-        The largest is that of all that was read, also of records that were passed over as they are
-        far ahead; `None` if it began at ends, because what lies below is not known.
+        The largest time is over all records read, including skipped ones. It is `None` if reading
+        began at ends, because records below them are unknown.
 
-        It reads to the present ends, or for two seconds. A partition that has more is not idle,
-        also if an open transaction hides it. Raises as `SameTopic.poll_ends`, and `Unreachable` if
-        Kafka refuses to be read; what was read until then is returned by the next call.
+        Reads to the current ends, for at most two seconds. A partition with more records, even in
+        an open transaction, is not idle. Raises the same as `SameTopic.poll_ends`, and
+        `Unreachable` if Kafka refuses a read; the next call returns the records read before.
         """
         look = self._read()
         active = dict.fromkeys(self._open.find_active(look.high, self._reader.position))
@@ -237,7 +233,7 @@ class KafkaFields(RecordTimes):
     def _judge_unit(
         self, ends: Mapping[int, int], values_of: Callable[[Message], Sequence[object]]
     ) -> None:
-        """Raise `NotObservable` if the first times are doubted; what was read is read again."""
+        """Raise `NotObservable` if the unit of the first times is in doubt."""
         begin, values = dict(self._reader.position), list[object]()
         try:
             for _, _, message in islice(self._reader.read(ends), FIRST_TIMES):
@@ -256,7 +252,7 @@ class KafkaFields(RecordTimes):
 
 
 def _as_text(key: bytes | str | None) -> str | None:
-    """Return a key as one line of text, cut; `None` if it is none."""
+    """Return a printable key as one line of limited length, or `None`."""
     if isinstance(key, bytes):
         try:
             key = key.decode()

@@ -1,4 +1,4 @@
-"""Which timestamps Kafka refuses, known before an event is sent."""
+"""Checks timestamps against a topic's limits before an event is sent."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from writer_client.sending.clock import unix_ms
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 SETTINGS_S = 2.0
-"""How long the settings of a topic are waited for, and how long they count at least."""
+"""How long to wait for a topic's settings, and how long to use them at least."""
 
 log = logging.getLogger("noted_time.writer.kafka")
 
 
 class EventLimits:
-    """Which timestamps of events a topic's settings refuse: a whole batch would fail for one.
+    """The timestamps that a topic's settings accept.
 
-    Only an event with a time outside `earliest` to `latest` needs a `check`. Until the settings are
-    read, and without the right to read them, the broker alone judges.
+    Kafka refuses a whole batch for one bad timestamp. Call `check` only for times outside
+    `earliest` to `latest`. While the settings are unknown, or without the right to read them, only
+    the broker checks.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -31,15 +32,15 @@ class EventLimits:
         self._set_bounds()
 
     def check(self, stamp: int) -> None:
-        """Raise `Rejected`, with the limit, for an event that would be refused."""
+        """Raise `Rejected` if Kafka would refuse an event with this timestamp."""
         if self._find_fault(stamp):
-            self.read()  # they may have been changed
+            self.read()  # the settings may have changed
             fault = self._find_fault(stamp)
             if fault:
                 raise Rejected(f"the event was not sent: {fault}")
 
     def _find_fault(self, stamp: int) -> str:
-        """Return why an event with that timestamp would be refused, empty if it would not."""
+        """Return why Kafka would refuse the timestamp, or an empty text."""
         now, name = self._set_bounds(), f"Kafka topic {self._topic.name!r}"
         if not 0 < stamp < LARGEST_TIME:
             return f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"
@@ -52,9 +53,9 @@ class EventLimits:
         return f"{at}, and {name} has message.timestamp.{limit}"
 
     def _set_bounds(self) -> int:
-        """Set the times of which no event needs a check, and return the clock.
+        """Set the range of times that need no check, and return the clock.
 
-        Each event does if the earliest time rises.
+        If the topic has a lower limit, it rises with the clock, so every event needs a check.
         """
         now = unix_ms()
         self.earliest = 1 if self._before >= now else LARGEST_TIME
@@ -62,13 +63,15 @@ class EventLimits:
         return now
 
     def read(self) -> None:
-        """Read the settings, unless that was just done; what cannot be read is left as it was."""
+        """Read the settings, unless they were just read. Settings that cannot be read stay."""
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
         try:
             found = self._topic.settings(timeout_s=SETTINGS_S)
         except NotedTimeError as error:
-            log.info("what Kafka topic %r refuses is not known: %s", self._topic.name, error)
+            log.info(
+                "the timestamp limits of Kafka topic %r are not known: %s", self._topic.name, error
+            )
         else:
             any_time = found.get("message.timestamp.type") == "LogAppendTime"
             between = found.get("message.timestamp.difference.max.ms", LARGEST_TIME)

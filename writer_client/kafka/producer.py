@@ -1,4 +1,4 @@
-"""A Kafka producer that notes: a note leaves when what was produced before it is delivered."""
+"""A Kafka producer that notes time. A note is sent once the events before it are delivered."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from writer_client.sending.producer_state import ProducerState
 from writer_client.sending.vouched import validate_domains
 
 POLL_EVERY = 64
-"""A poll for each event would cost more than the event."""
+"""The number of events per poll. A poll would take longer than an event."""
 
 OWN_QUEUE = 100_000
-"""librdkafka's own `queue.buffering.max.messages`, if it is not set."""
+"""librdkafka's default of `queue.buffering.max.messages`."""
 
 Text = str | bytes | None
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
@@ -50,7 +50,7 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class ClientOptions(TypedDict, total=False):
-    """What a producer passes on to its `WriterClient`, where it means the same."""
+    """Options that a producer passes to its `WriterClient`."""
 
     timeout_ms: int | None
     token: str | None
@@ -59,12 +59,14 @@ class ClientOptions(TypedDict, total=False):
 
 
 class Delivered(int):
-    """What `flush` returns: 0, as no event is left (Confluent's), with what `Flushed` has."""
+    """The result of `flush`: the int 0, with the attributes of `Flushed`.
+
+    It is 0 because Confluent's `flush` returns the number of remaining events.
+    """
 
     _answer: Flushed
 
     def __new__(cls, flushed: Flushed) -> Self:
-        """Return 0 with the answer."""
         self = super().__new__(cls, 0)
         self._answer = flushed
         return self
@@ -91,35 +93,37 @@ class Delivered(int):
 class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
-    It has the methods of `confluent_kafka.Producer`, with the same parameters. Stream = topic,
-    segment = partition. `produce` and `note_time` return at once: a note leaves as soon as every
-    event produced before it is delivered, with the offsets that the broker reported. All calls may
-    be made from any thread; a transaction belongs to all of them.
+    It has the methods of `confluent_kafka.Producer`, with the same parameters. The stream is the
+    topic, and its segments are the partitions. `produce` and `note_time` return at once. A note is
+    sent as soon as all events produced before it are delivered, with the offsets that the broker
+    reported. Calls from any thread are allowed. A transaction includes the events of all threads.
 
-    `config` is confluent-kafka's (librdkafka's). Idempotence is on; `acks=0`,
-    `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
-    `transactional.id`, events are produced inside ``with producer.transaction():``, or between
-    `begin_transaction` and `commit_transaction`, and a note leaves after the commit.
+    `config` is a configuration of confluent-kafka (librdkafka). Idempotence is on. The settings
+    `acks=0`, `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
+    `transactional.id`, produce events inside ``with producer.transaction():``, or between
+    `begin_transaction` and `commit_transaction`. Notes are then sent after the commit.
 
-    *Beginning.* Creating one joins the stream. It takes over the writer's name (and transactions)
-    from a former process. Then it looks the ends of the topic up, so that the next note covers what
-    that one wrote. From then on the former raises `Fenced`. The constructor waits for it, at most
-    ten seconds. If Kafka or the controller does not answer for longer, it goes on in the
-    background: events and notes wait for it, at most `queue.buffering.max.messages`, and no event
-    is sent before. All other calls that need it wait as well. If topic or stream turns out then to
-    be one that cannot work, the log says so, and every call raises it.
+    *Event times* are the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
-    Event times have to be the timestamps of the records: positive Unix ms, or aware `datetime`s.
+    *Begin.* A new producer joins the stream, and takes over the writer's name and transactions from
+    an earlier process, which raises `Fenced` from then on. It then looks up the ends of the topic,
+    so the next note covers the events of that process. The constructor waits for this, at most ten
+    seconds. After that, the producer continues in the background: events and notes are queued, at
+    most `queue.buffering.max.messages`, and no event is sent before the begin. Other calls wait for
+    the begin if they need it. If the topic or the stream proves invalid, this is logged, and every
+    call raises it.
 
-    *Failures*: see `flush`. *Leaving* is explicit, as with `WriterClient`: only `finish` reports
-    that the writer is finished; after `close`, the end of a ``with`` block and the end of the
-    process, which deliver what they can, the watermark waits for the writer until its timeout.
+    *Failures.* See `flush`.
 
-    *Logging* is under ``noted_time.writer``, what librdkafka reports under
+    *Leaving.* Only `finish` reports that the writer is finished. `close`, the end of a ``with``
+    block and the end of the process deliver events where possible, and the watermark then waits for
+    the writer until its timeout.
+
+    *Logging* is under ``noted_time.writer``; messages of librdkafka are under
     ``noted_time.writer.kafka``.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         config: Mapping[str, Any],
         topic: str,
@@ -133,26 +137,27 @@ class KafkaNotedProducer(Closing):
         wait: float | None = channels.BEGIN_S,
         **of_client: Unpack[ClientOptions],
     ) -> None:
-        """Join the stream, which is by default that of the topic's name.
+        """Join the stream.
 
-        `domain` is the one that event times are of, by default the only one of the stream. It may
-        be several: event times are of the first then, and `event_times` of the others. The writer
-        vouches for no other. `timeout_ms`, `token` and `on_excluded` are `WriterClient`'s, and so
-        is `idle_after_ms`: after it without an event or a note the producer goes idle, as by
-        `idle`, once no event or transaction is open.
+        * `stream` is by default the stream with the topic's name.
+        * `domain` is the time domain of event times, by default the only one of the stream. Of
+          several, `event_time` has the first and `event_times` the others. The writer vouches for
+          these only.
+        * `on_failure` is the behaviour after an event was not delivered. With `"raise"`, every call
+          raises `DeliveryFailed` until `forgive()`. With `"hold"`, for programs that handle
+          failures in `on_delivery`, calls continue, and a warning is logged each minute. In both
+          cases notes are held, and the controller shows that the writer is alive and why it does
+          not note.
+        * `auto` notes a clock, but never beyond an event that is not delivered yet.
+        * `wait` is how long to wait for the begin, in seconds. If Kafka or the controller does not
+          answer in this time, a warning is logged. With 0, this returns at once; with `None` it
+          waits forever.
+        * `idle_after_ms` makes the writer idle after this time without an event or a note, once
+          there is no open event or transaction.
+        * `timeout_ms`, `token` and `on_excluded` are passed to `WriterClient`.
 
-        After an event was not delivered, every call raises `DeliveryFailed` until `forgive()`. With
-        `on_failure="hold"`, for programs that handle failures in `on_delivery`, events and notes
-        are accepted as before, and a warning names the failure each minute. In both cases notes are
-        held, and the controller is shown that the writer lives and why it does not note.
-
-        With `auto` a clock is noted, never beyond an event that was produced and not delivered.
-
-        It has begun on return, unless Kafka or the controller did not answer for `wait` seconds: a
-        warning says so then. With `wait=0` it returns at once, with `wait=None` it waits for ever.
-
-        Raises `Rejected` for a configuration that cannot work, and for a topic or stream that
-        cannot, if that is known by then.
+        Raises `Rejected` for an invalid configuration, and for an invalid topic or stream if this
+        is known in time.
         """
         if isinstance(wait, bool):
             raise Rejected("wait is a number of seconds, 0 for at once, or None for ever")
@@ -170,12 +175,13 @@ class KafkaNotedProducer(Closing):
 
         named = topic if stream is None else stream
         client = partial(WriterClient, controller_url, named, writer, domains=domains, **of_client)
+        """The client that notes. It has the writer's state, the lower and the position."""
         self._channel = channel = Channel(
             config, topic, client, domains=domains, on_failure=on_failure
         )
         self.client = channel.client
         """The client that notes: its state, the stream's lower, the position noted."""
-        # what each event needs: a lookup less
+        # saves a lookup per event
         self._tracker, self._limits = channel.tracker, channel.limits
         self._produces_in = channel.produces_in
         self._produced, self._produce = channel.tracker.produced, channel.kafka.produce
@@ -199,26 +205,26 @@ class KafkaNotedProducer(Closing):
     def kafka(self) -> Producer:
         """The producer of confluent-kafka.
 
-        What is produced with it is not noted; it is polled and flushed here alone.
+        Events that are produced with it are not noted. Do not poll or flush it.
         """
         return self._channel.kafka
 
     @property
     def time(self) -> int | None:
-        """The last time noted of the first domain; see `last_time`."""
+        """The last noted time of the first domain. See `last_time`."""
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
-        """Return the last time noted, also by a former process: notes may not go back behind it.
+        """Return the last noted time, including notes of an earlier process.
 
-        It waits until the producer has begun, at most ten seconds; raises `Unreachable` then.
+        Waits at most ten seconds for the begin, and then raises `Unreachable`.
         """
         self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         return self._tracker.last_time(domain)
 
     # Events
 
-    def produce(  # noqa: PLR0913, PLR0917 - Confluent's, in their order
+    def produce(  # noqa: PLR0913, PLR0917 - Confluent's parameters
         self,
         topic: str | None = None,
         value: Text = None,
@@ -232,26 +238,31 @@ class KafkaNotedProducer(Closing):
         event_time: Time | None = None,
         event_times: Mapping[str, Time] | None = None,
     ) -> None:
-        """Produce an event; waits only while librdkafka's queue is full.
+        """Produce an event. Waits only while librdkafka's queue is full.
 
-        `topic` is the producer's, and may be left out by keyword. `event_time` is needed, and is
-        the record's timestamp: `timestamp` is another name for it, in Unix ms. With `auto`,
-        without it the event is stamped with the clock, or with the last time noted where the clock
-        is behind that: such an event is never late. `event_times` are the event's times of other
-        domains that the producer is created for; the first domain's may be among them instead.
+        * `topic` is the producer's topic. It can be omitted if `value` is passed by keyword.
+        * `event_time` is required and becomes the record's timestamp. `timestamp` is another name
+          for it, in Unix ms. With `auto` it can be omitted: the event is stamped with the clock, or
+          with the last noted time if the clock is behind, so it is never late.
+        * `event_times` has the event's times in other domains of the producer. It may contain the
+          first domain instead of `event_time`.
+        * `on_delivery(error, message)`, or `callback`, is called with the outcome. Its exceptions
+          are logged.
 
-        `on_delivery(error, message)`, or `callback`, is called with the outcome; what it raises is
-        logged. Raises, before anything is sent, `Fenced` if another process took over,
-        `DeliveryFailed` (see `on_failure`), and `Rejected` for an event that would be refused. It
-        is for another topic, outside a transaction if there are any, or larger than the client or
-        the topic takes. Or its time is further from now than the topic allows, or not above 0,
-        which Kafka takes for now.
+        Raises, before anything is sent:
 
-        Until the producer has begun, events wait. One that is refused then was not delivered: a
-        warning says why, and the others are sent. Raises `BufferError` if too many wait, and in a
-        delivery callback also while the queue is full: keep the event, and produce it outside.
+        * `Fenced` if another process took over the writer's name;
+        * `DeliveryFailed` after failures, see `on_failure`;
+        * `Rejected` if the event has another topic, is outside a transaction although there is a
+          `transactional.id`, is too large for the client or the topic, or has a time that the topic
+          does not allow. A time must be positive, because Kafka reads 0 as now.
 
-        The first event after `idle` or `finish` joins again, as creating the producer does.
+        Before the begin, events are queued. A queued event that is refused later counts as not
+        delivered, and a warning says why. Raises `BufferError` if too many events are queued, and
+        in a delivery callback if librdkafka's queue is full. Keep the event then, and produce it
+        outside the callback.
+
+        The first event after `idle` or `finish` joins again, as for a new producer.
         """
         if topic != self.topic and topic is not None:
             raise Rejected(
@@ -290,10 +301,11 @@ class KafkaNotedProducer(Closing):
         callback: OnDelivery | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> int:
-        """Produce events; each has `value`, `key`, `partition`, `callback`, all as for `produce`.
+        """Produce several events, and return their number.
 
-        It has `event_time` or `timestamp`, and `event_times`, as well. Returns how many; raises as
-        `produce` does, at the first event that is refused: those before it are produced.
+        Each message has `value`, `key`, `partition`, `callback`, `event_time` or `timestamp`, and
+        `event_times`, as for `produce`. Raises the same as `produce` at the first refused event.
+        Earlier events are produced.
         """
         for message in messages:
             self.produce(
@@ -309,10 +321,10 @@ class KafkaNotedProducer(Closing):
         return len(messages)
 
     def poll(self, timeout: float = -1) -> int:
-        """Have deliveries reported, and wait at most `timeout` seconds for the first.
+        """Serve delivery reports, and return their number.
 
-        Returns how many reports there were. Below 0 it waits without limit, while events are under
-        way. Reports come without it as well: a thread looks for them each second.
+        Waits at most `timeout` seconds for the first report; with a negative timeout, while events
+        are in flight. Polling is optional, because a thread serves reports each second.
         """
         self.check()
         until, before = compute_deadline(timeout), self._channel.served
@@ -325,23 +337,23 @@ class KafkaNotedProducer(Closing):
                 return served
 
     def __len__(self) -> int:
-        """How many events are neither delivered nor failed, and how many calls wait to begin."""
+        """Return the number of events in flight and of queued calls."""
         return self._tracker.under_way + len(self._waiting)
 
     def __bool__(self) -> bool:
         return True
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Return what Kafka's metadata say of a topic, or of all; raises Confluent's errors."""
+        """Return the cluster's metadata of a topic, or of all. Raises Confluent's errors."""
         found: ClusterMetadata = self.kafka.list_topics(topic, timeout=timeout)
         return found
 
     def cluster_id(self, timeout: float = -1) -> str:
-        """Return the id of the cluster; raises Confluent's errors."""
+        """Return the id of the cluster. Raises Confluent's errors."""
         return self.kafka.cluster_id(timeout)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Log in to Kafka with these from the next connection on."""
+        """Use these credentials for all new connections to Kafka."""
         self._channel.set_sasl_credentials(username, password)
 
     def purge(
@@ -350,21 +362,22 @@ class KafkaNotedProducer(Closing):
         in_flight: bool = True,  # noqa: FBT001, FBT002, ARG002 - likewise
         blocking: bool = True,  # noqa: FBT001, FBT002, ARG002 - likewise
     ) -> None:
-        """Raise `Rejected`: an event that was sent once may be written, whatever is purged."""
+        """Raise `Rejected`, because a purged event may have been written."""
         raise Rejected(
             "purge cannot tell whether an event is written: abort the transaction, or let events "
             "time out by message.timeout.ms"
         )
 
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
-        """Note that all events with a time below `time` were produced by now; returns at once.
+        """Note that all events with a time below `time` were produced before this call.
 
-        `domain` is the first that the producer is created for, or another one of those. The note
-        leaves once they are delivered, in a transaction once it is committed: of several
-        notes in one, the last. Raises `InvalidNote` if time goes back (also behind what a former
-        process noted, see `time`), `DeliveryFailed` (see `on_failure`), and `Fenced`. What is
-        refused of a note that waited for the begin is logged, and raised by the next call that is
-        no `produce`.
+        `domain` is by default the first domain of the producer. Returns at once. The note is sent
+        when these events are delivered, and in a transaction after its commit. Only the last note
+        of a transaction is sent.
+
+        Raises `InvalidNote` if the time goes back, even behind notes of an earlier process (see
+        `time`). Raises `DeliveryFailed` (see `on_failure`) and `Fenced`. If a queued note is
+        refused at the begin, this is logged, and the next call other than `produce` raises it.
         """
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
@@ -379,13 +392,13 @@ class KafkaNotedProducer(Closing):
             self._background.wake()
 
     def flush(self, timeout: float = -1) -> Delivered:
-        """Wait until all events are delivered and all notes durable, at most `timeout` seconds.
+        """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
 
-        Below 0 there is no limit. Returns 0, with the attributes of what `WriterClient.flush`
-        returns, and raises what it raises. Raises `DeliveryFailed` if events were not delivered,
-        and holds all notes, until `forgive`; a warning is logged as soon as the first fails. Raises
-        `Unreachable` when time is up, where Confluent's returns the number of events that are left:
-        everything is kept and retried.
+        A negative timeout has no limit. Returns 0, with the attributes of `Flushed`.
+
+        Raises the same as `WriterClient.flush`. Raises `DeliveryFailed` if events were not
+        delivered; notes are held until `forgive`. Raises `Unreachable` if the time is up, unlike
+        Confluent's `flush`. Everything is kept and retried then.
         """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
@@ -394,31 +407,39 @@ class KafkaNotedProducer(Closing):
         return Delivered(self.client.flush(max(0.0, until - clocks.monotonic())))
 
     def forgive(self) -> None:
-        """Continue after a failure; the notes that were held for it are dropped.
+        """Continue after a failure.
 
-        Produce what failed again, if it is not given up, and then note again. With
-        `on_failure="hold"` that was done by now: the notes leave, in one, once all produced until
-        now is delivered.
+        By default, held notes are dropped. Then produce the failed events again, unless you give
+        them up, and note again. With `on_failure="hold"`, produce the failed events again *before*
+        this call. The held notes are then merged, and sent once all events produced so far are
+        delivered.
         """
         self._channel.forgive()
         self._background.wake()
 
     def check(self) -> None:
-        """Raise what every call raises: `Fenced`, `ClientFailed`, `Rejected`, `DeliveryFailed`."""
+        """Raise the error that every call raises, if there is one.
+
+        It is `Fenced`, `ClientFailed`, `Rejected` or `DeliveryFailed`.
+        """
         self._background.check()
 
     # Transactions
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Produce, and note, in a transaction: it is committed at the end of the block.
+        """Produce and note in a transaction, which is committed at the end of the block.
 
-        One note leaves after the commit. If the block raises, the transaction is aborted, and what
-        was produced and noted in it is dropped. Raises `DeliveryFailed` or `Conflict` if it had to
-        be aborted: then all of its events are to be produced again. Raises `Unreachable` if the
-        outcome of the commit is unknown: then nothing leaves until the next transaction begins, or
-        `flush`, `idle` or `finish` is called, which find it out. They raise `Conflict` if it was an
-        abort, and what was noted meanwhile is dropped; otherwise the next note covers both.
+        One note is sent after the commit. If the block raises, the transaction is aborted, and its
+        events and notes are dropped.
+
+        Raises `DeliveryFailed` or `Conflict` if the transaction had to be aborted. Produce all its
+        events again then.
+
+        Raises `Unreachable` if the outcome of the commit is unknown. No notes are sent until the
+        outcome is found out, by the next transaction, `flush`, `idle` or `finish`. If it was an
+        abort, they raise `Conflict`, and later notes are dropped. Otherwise the next note covers
+        both.
         """
         self.begin_transaction()
         try:
@@ -431,29 +452,29 @@ class KafkaNotedProducer(Closing):
         self._channel.commit_transaction(channels.COMMIT_S)
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """Wait until the producer has begun; raises as a call after it.
+        """Wait for the begin, which takes over transactions from an earlier process.
 
-        It takes its transactions over from a former process by itself.
+        Raises the error if the begin fails.
         """
         self._channel.check_transactional()
         self._background.wait_for_begin(compute_deadline(timeout))
 
     def begin_transaction(self) -> None:
-        """Begin a transaction; see `transaction`."""
+        """Begin a transaction. See `transaction`."""
         self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         self._channel.begin_transaction()
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        """Commit, in at most `timeout` seconds, by default 60; one note leaves then.
+        """Commit in at most `timeout` seconds, by default 60. One note is sent then.
 
         Raises `DeliveryFailed` if events were not delivered: call `abort_transaction`. Raises
-        `Unreachable` when time is up: call it again. Raises `Conflict` if Kafka demanded an abort,
-        which is done.
+        `Unreachable` if the time is up: call it again. Raises `Conflict` if Kafka demanded an
+        abort, which is then done.
         """
         self._channel.commit_transaction(timeout if timeout >= 0 else channels.COMMIT_S)
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """Abort, in at most `timeout` seconds, by default 60; nothing happens if none is open.
+        """Abort in at most `timeout` seconds, by default 60. Does nothing without a transaction.
 
         Raises `Rejected` while the outcome of a commit is unknown.
         """
@@ -462,10 +483,10 @@ class KafkaNotedProducer(Closing):
     def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: object, timeout: float = -1
     ) -> None:
-        """Commit the offsets that a consumer has reached with the transaction.
+        """Commit the offsets of a consumer with the transaction.
 
-        Raises `Conflict` if Kafka demands an abort, and `Unreachable` after `timeout` seconds, by
-        default 60: then call it again.
+        Raises `Conflict` if Kafka demands an abort. Raises `Unreachable` after `timeout` seconds,
+        by default 60: call it again.
         """
         timeout_s = timeout if timeout >= 0 else channels.COMMIT_S
         self._channel.send_offsets(positions, group_metadata, timeout_s)
@@ -473,16 +494,19 @@ class KafkaNotedProducer(Closing):
     # Leaving
 
     def idle(self, timeout: float = 10.0) -> None:
-        """Deliver all events, and report that time need not wait for the writer.
+        """Deliver all events, and report that the watermark need not wait for the writer.
 
-        It waits again from the next event or note on. Raises what `flush` raises of deliveries.
+        It waits again from the next event or note on. Raises delivery errors like `flush`.
         """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
         self._channel.rest(until, self.client.idle)
 
     def finish(self, timeout: float = 10.0) -> Flushed:
-        """Deliver all events, report that the writer is finished, and flush; raises as `flush`."""
+        """Deliver all events, report that the writer is finished, and flush.
+
+        Raises the same as `flush`.
+        """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
 
@@ -492,10 +516,10 @@ class KafkaNotedProducer(Closing):
         return self._channel.rest(until, leave)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Flush, and release the resources; the writer stays a member.
+        """Flush, and close the producer. The writer stays a member.
 
-        A transaction that is open is aborted. Raises what `flush` raises; even then the producer is
-        closed.
+        An open transaction is aborted. Raises the same as `flush`; the producer is closed even
+        then.
         """
         if self._channel.is_closed or self._pid != os.getpid():
             return
@@ -512,23 +536,22 @@ class KafkaNotedProducer(Closing):
             self.client.end(max(0.0, until - clocks.monotonic()))
 
     def end_soon(self) -> None:
-        """Post what waits at once; the process is about to end."""
+        """Post the waiting notes at once, because the process is about to end."""
         self.client.end_soon()
 
     def end(self, timeout_s: float) -> None:
-        """Close without raising: the process ends, and what is not delivered is logged."""
+        """Close the producer as the process ends: log errors, and raise nothing."""
         try:
             self.close(timeout_s)
         except NotedTimeError as error:
             log.warning("%s", error)
 
     def belong_elsewhere(self) -> None:
-        """Refuse every later call, in a child of the process that created the producer."""
+        """Refuse every later call, in a forked child process."""
         elsewhere = f"the producer of writer {self.client.writer!r} belongs to another process"
         self._channel.fail(Rejected(f"{elsewhere}: create one here, under a name of its own"))
 
     def _find_time(self, event_time: Time | None) -> int:
-        """Return an event's time, that of the clock for `None`; raises `Rejected` without one."""
         if event_time is not None:
             return unix_ms_of(event_time)
         if self._auto is None:
@@ -540,7 +563,7 @@ class KafkaNotedProducer(Closing):
     def _split_times(
         self, event_time: Time | None, event_times: Mapping[str, Time]
     ) -> tuple[Time | None, Mapping[str, Time]]:
-        """Return an event's time of the first domain, and those of others; raises `Rejected`."""
+        """Return the time of the first domain, and the times of the others."""
         self._tracker.check_times(event_times)
         others = dict(event_times)
         own = others.pop(self._tracker.domain or "", None)
@@ -548,7 +571,7 @@ class KafkaNotedProducer(Closing):
             raise Rejected(f"event_time is that of {self._tracker.domain!r}: leave one of them out")
         return event_time if own is None else own, others
 
-    def _send(  # noqa: PLR0913, PLR0917 - what an event has
+    def _send(  # noqa: PLR0913, PLR0917 - the parts of an event
         self,
         value: Text,
         key: Text,
@@ -560,7 +583,6 @@ class KafkaNotedProducer(Closing):
         *,
         is_now: bool,
     ) -> None:
-        """Give an event to librdkafka."""
         call, placing = object(), self._tracker.placing
         try:
             placing.add(call)
@@ -577,16 +599,16 @@ class KafkaNotedProducer(Closing):
             self._channel.poll(0)
 
     def _place(self, epoch: Epoch, *event: Any) -> None:  # noqa: ANN401 - Confluent's
-        """Give an event to librdkafka, which takes it, unless the call itself raises.
+        """Give an event to librdkafka, and count it as refused if the call raises.
 
-        After any other error, such as that of a signal handler, `DeliveryTracker.resolve` finds out
-        whether it did.
+        After other errors, such as one of a signal handler, `DeliveryTracker.resolve` finds out
+        whether librdkafka has the event.
         """
         while True:
             try:
                 self._produce(self.topic, *event)
             except BufferError:
-                if self._channel.is_reporting:  # no report comes before this one ends
+                if self._channel.is_reporting:  # the queue cannot drain before this callback ends
                     self._tracker.refused(epoch)
                     raise
                 self._channel.poll(REPORTS_S)
@@ -602,7 +624,7 @@ class KafkaNotedProducer(Closing):
     def _count(
         self, stamp: int, others: Mapping[str, Time] | None, *, is_now: bool
     ) -> tuple[Epoch, int]:
-        """Count an event once the writer has joined, and return its epoch and its time."""
+        """Count an event, and return its epoch and time. Joins again if necessary."""
         while True:
             try:
                 if is_now:
@@ -612,7 +634,7 @@ class KafkaNotedProducer(Closing):
                 self._channel.join_again()
 
     def _check_first_delivery(self, error: KafkaError | None, message: Message) -> None:
-        """Look once whether the topic keeps the timestamps of its events."""
+        """Warn if the topic does not keep the timestamps of events."""
         if error is None and self._on_delivery is not self._own:
             self._on_delivery = self._own
             if message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME:
@@ -625,18 +647,18 @@ class KafkaNotedProducer(Closing):
         if self._own is not None:
             self._own(error, message)
 
-    # Calls that have waited for the begin
+    # Calls that were queued until the begin
 
-    def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - those of `_send`
-        """Send an event that has waited; one that is refused is reported as not delivered.
+    def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
+        """Send a queued event. A refused event is reported as not delivered.
 
-        It is judged by itself: Kafka would refuse the others of its batch as well.
+        Its limits are checked first, because Kafka would refuse all events of its batch.
         """
         value, key, partition, asked, headers, stamp, _ = event
         try:
             self._limits.check(stamp)
             self._send(*event, is_now=is_now)
-        except Exception as error:  # noqa: BLE001 - it was accepted
+        except Exception as error:  # noqa: BLE001 - the caller cannot get it any more
             log.warning("an event of writer %r was not sent: %s", self.client.writer, error)
             with self._tracker.lock:
                 self._produced().failed(error)
@@ -646,7 +668,7 @@ class KafkaNotedProducer(Closing):
                 _report(asked, why, Message(self.topic, partition, error=why, **sent))
 
     def _note_deferred(self, time: int, domain: str | None) -> None:
-        """Note a time that has waited; a refusal is raised later."""
+        """Note a queued time. A later call raises a refusal."""
         try:
             self._tracker.note(time, domain)
         except NotedTimeError as error:
@@ -655,7 +677,7 @@ class KafkaNotedProducer(Closing):
 
 
 def _refuse_in_child() -> None:
-    """Have all calls refused in a forked child: librdkafka's threads are the parent's."""
+    """Refuse all calls in a forked child, because librdkafka's threads are the parent's."""
     for each in open_clients:
         if isinstance(each, KafkaNotedProducer):
             each.belong_elsewhere()
@@ -676,12 +698,12 @@ def _call_both(first: OnDelivery, second: OnDelivery) -> OnDelivery:
 def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> None:
     try:
         asked(error, message)
-    except Exception:  # noqa: BLE001 - it would be raised in whatever thread polls
+    except Exception:  # noqa: BLE001 - otherwise raised in any polling thread
         log.exception("on_delivery failed")
 
 
 def _build_kafka_error(error: Exception) -> KafkaError:
-    """Return the error by which Kafka would have reported what was refused before it was sent."""
+    """Return the delivery error of an event that was refused before it was sent."""
     if isinstance(error.__cause__, KafkaException):
         found: KafkaError = error.__cause__.args[0]
         return found
@@ -695,7 +717,7 @@ def _encode(part: Text) -> bytes | None:
 
 
 def _check_timestamp(timestamp: int, event_time: Time | None) -> int:
-    """Return the time of an event whose timestamp is given, too."""
+    """Return the timestamp, which must equal the event time if both are given."""
     if event_time is not None and unix_ms_of(event_time) != timestamp:
         raise Rejected(
             f"timestamp={timestamp} is not event_time={event_time}: a record's timestamp is its "

@@ -1,7 +1,7 @@
-"""The times in records whose values are described in a schema registry, framed as Confluent does.
+"""Finds the times in records whose schemas are in a schema registry, in Confluent's wire format.
 
-Avro, JSON Schema and Protobuf are read by confluent-kafka's own deserializers. The schema's id is
-in the record's headers or first bytes, and the registry is asked once for each id.
+confluent-kafka's deserializers read Avro, JSON Schema and Protobuf. The registry is asked once for
+each schema id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from noted_time.values import Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, get_values
 
 NOT_FOUND_STATUS = 404
-"""The registry's answer for an id that it does not have: a matter of the record alone."""
+"""The registry's status for an unknown schema id. Only this record is unusable then."""
 
 Deserialize = Callable[[bytes, SerializationContext], Any]
 
@@ -34,16 +34,16 @@ Deserialize = Callable[[bytes, SerializationContext], Any]
 def registered_time(
     field: str, registry: str | Mapping[str, Any], *, message: str | None = None
 ) -> TimeOf:
-    """Return what finds the time in a record of Avro, JSON Schema or Protobuf, for `KafkaFields`.
+    """Return a function for `KafkaFields` that finds the time in records with a registered schema.
 
-    `field` is ``"departure"``, or ``"flight.departure"`` for one within another. Its values are
-    numbers, ISO 8601, Avro's timestamps, or Protobuf's `Timestamp`, also several in an array.
-    `registry` is a URL, or settings of confluent-kafka's `SchemaRegistryClient`. Protobuf needs the
-    class of its `message`, ``"module:Class"``.
+    * `field` is a name or a path, such as ``"departure"`` or ``"flight.departure"``. Its values are
+      numbers, ISO 8601, Avro's timestamps, or Protobuf's `Timestamp`, or arrays of these.
+    * `registry` is a URL, or the settings of confluent-kafka's `SchemaRegistryClient`.
+    * `message` is the class of Protobuf messages, ``"module:Class"``.
 
-    The returned function raises `Unreachable` while the registry does not answer or refuses, so
-    that the record is read again; and `Rejected` for a record without such a time. This raises
-    `Rejected` for settings and a class that cannot be used.
+    The returned function raises `Rejected` for a record without such a time. It raises
+    `Unreachable` if the registry does not answer or refuses; the record is then read again.
+    `registered_time` raises `Rejected` for invalid settings or an invalid class.
     """
     records = _RecordDecoder(registry, message)
     names = field.split(".")
@@ -56,7 +56,7 @@ def registered_time(
 
 
 class _RecordDecoder:
-    """Decodes values by the type of their schemas."""
+    """Decodes values by the types of their schemas."""
 
     def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
@@ -74,7 +74,7 @@ class _RecordDecoder:
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
     def decode(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
-        """Return a record's value; raises as `registered_time` says."""
+        """Return the decoded value. Raises the same as a getter of `registered_time`."""
         value, topic = record.value() or b"", record.topic() or ""
         context = SerializationContext(topic, MessageField.VALUE, record.headers())
         try:
@@ -89,11 +89,9 @@ class _RecordDecoder:
             raise self._build_unreachable(error) from error
 
     def close(self) -> None:
-        """Release the connections."""
         self._client.close()
 
     def _find_deserializer(self, value: bytes, context: SerializationContext) -> Deserialize:
-        """Return that of the type of the value's schema."""
         schema_id = SchemaId("")
         dual_schema_id_deserializer(value, context, schema_id)
         if schema_id.guid is not None:

@@ -1,4 +1,4 @@
-"""How far a changefeed has come in a topic, by what it says itself in each partition."""
+"""Observes a topic's time by the resolved records of a CockroachDB changefeed."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from writer_client.kafka.fields import RecordTimes
 
 
 class KafkaResolved(RecordTimes):
-    """The last resolved record of a changefeed of CockroachDB in each partition of its topic.
+    """Returns the last resolved record of a CockroachDB changefeed in each partition of its topic.
 
-    What comes later in a partition was changed at the time of that record or after it, except rows
-    that the changefeed repeats. Each record is read once, for two seconds a look: from `known`, the
-    position that the controller has of the writer when it is first called, or from the first one.
-    `partitions` are all, unless they are given. Records that are no rows and whose time cannot be
-    read are passed over: `unusable` counts them, and a warning names one at most once a minute. So
-    are those whose time is more than `ahead_ms` ahead of `clock` (Unix ms), unless that is `None`:
-    one of them would move its partition's time there for good.
+    Later records in a partition were changed at or after the time of that record, except rows that
+    the changefeed repeats. Each record is read once, for at most two seconds per call. Reading
+    begins at the writer's position at the controller (`known`), or at the first record.
+    `partitions` are all by default.
+
+    A record is skipped and counted (`unusable`) if it is not a row and its time cannot be read. A
+    time more than `ahead_ms` ahead of `clock` (Unix ms) is skipped, too, because it would move its
+    partition's time there for good; `None` allows any time. A warning names a skipped record at
+    most once a minute.
     """
 
     _without: frozenset[int] = frozenset()
 
     def __call__(self) -> Seen:
-        """Return the offset of the last resolved record of each partition, and their times.
+        """Return the offset and the time of the last resolved record of each partition.
 
-        A partition without one is at the offset where reading began, and has no time. No bound of
-        the times of rows is known. Raises as `SameTopic.poll_ends` and as `TopicReader.read`.
+        A partition without one has the offset where reading began, and no time. The largest event
+        time is unknown. Raises the same as `SameTopic.poll_ends` and `TopicReader.read`.
         """
         look = self._read()
         if not self._reader.find_behind(look.ends):
             self._warn_of_missing(look.ends)
-        added = self._topic.poll_ends(
-            high=False
-        ).ends  # they may speak of one that has come meanwhile
-        for partition in added:
+        ends = self._topic.poll_ends(high=False).ends  # a partition may have been added meanwhile
+        for partition in ends:
             self._reached.setdefault(partition, 0)
         return Seen(dict(self._reached), dict(self._times), because=self._build_facts(look))
 

@@ -1,1 +1,1 @@
-"""What a writer vouches for, and how its notes reach a controller; no thread and no task."""
+"""The state of a writer and the posting of its notes, without threads or tasks."""

@@ -1,7 +1,7 @@
-"""The answer to a post of notes; nothing is changed before all of it is understood.
+"""Decodes a controller's answer to a post of notes.
 
-Only answers of a controller count. Anything else, such as a proxy's page, a redirect or a result of
-an unknown shape, is not an answer: the notes are kept and posted again.
+An answer is decoded completely before its results are applied. A reply that does not come from a
+controller or has an unknown form is no answer. The notes are then kept and posted again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from noted_time.values import (
 
 @dataclass(frozen=True, slots=True)
 class FoundPosition:
-    """Where the segments of a writer end, and the largest event times in them, by domain."""
+    """The ends of a writer's segments, and the largest event times in them, by domain."""
 
     position: Mapping[int, int]
     max_times: Mapping[str | None, int]
@@ -33,22 +33,23 @@ class FoundPosition:
 
 @dataclass(frozen=True, slots=True)
 class NotesAnswer:
-    """A result for each note, in order; `last` of an unknown domain are those declared.
+    """The results of a post: one for each note, in order.
 
-    `found` has what was looked up in the log after they were accepted. `declared` are the domains
-    that the stream declares, empty if the answer does not name them.
+    For an unknown domain, `Refused.last` has the domains that the stream declares.
     """
 
     results: tuple[Accepted | Refused, ...]
     found: tuple[FoundPosition, ...] = ()
+    """The positions that were looked up in the log after the notes were accepted."""
     declared: tuple[str, ...] = ()
+    """The domains that the stream declares, or empty if the answer does not have them."""
 
 
 def decode_reply(reply: Reply, count: int, stream: str) -> NotesAnswer:
     """Return the answer in a reply to `count` notes.
 
-    Raises the controller's problem as an error of our tree, and `Unreachable` if a controller did
-    not send it.
+    Raises the controller's problem as one of our errors. Raises `Unreachable` if the reply does not
+    come from a controller.
     """
     body: Mapping[str, Any]
     try:
@@ -62,7 +63,9 @@ def decode_reply(reply: Reply, count: int, stream: str) -> NotesAnswer:
 
 
 def read_answer(body: Mapping[str, Any], count: int) -> NotesAnswer:
-    """Return the answer of a decoded body; raises one of `MISREAD_ERRORS` if it has another shape.
+    """Return the answer in a decoded body.
+
+    Raises one of `MISREAD_ERRORS` if the body has another form.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
@@ -75,11 +78,13 @@ def read_answer(body: Mapping[str, Any], count: int) -> NotesAnswer:
 
 
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
-    """Whether a refused change of state can be sent in another form.
+    """Return whether a refused change of state can be sent in another form.
 
-    The refusal is then for a largest event time that the client added, or for the domain, which a
-    change of state does not have. Or it is for the join that a writer needs if the controller does
-    not know it.
+    This is possible in three cases:
+
+    * The largest event time, which the client added, was too far ahead.
+    * The domain is unknown. A change of state can be sent with any domain.
+    * The writer is unknown, and it may join first.
     """
     if result.status == "unknown_domain":
         return isinstance(result.last, tuple) and result.last[:1] not in ((), (note.domain,))
@@ -89,12 +94,12 @@ def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
 
 
 def is_too_far_ahead(result: Accepted | Refused) -> bool:
-    """Whether a note was refused only because of its times."""
+    """Return whether a note was refused only because of its times."""
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
 def find_holder(answer: NotesAnswer) -> Session | None:
-    """Return the process that took over the writer's name, `None` if none did."""
+    """Return the session that took over the writer's name, or `None`."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
 
@@ -115,7 +120,7 @@ def _decode_result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accep
 
 
 def _decode_accepted(result: Mapping[str, Any]) -> Accepted:
-    def decode_field(name: str, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - what `read` returns
+    def decode_field(name: str, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - the type that `read` returns
         value = result.get(name)
         return None if value is None else read(value)
 
@@ -133,7 +138,7 @@ def _decode_accepted(result: Mapping[str, Any]) -> Accepted:
 
 
 def _decode_exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
-    reason: Any = parse_text(excluded["reason"])  # may be one that this client does not know
+    reason: Any = parse_text(excluded["reason"])  # may be unknown to this version of the client
     return ExcludedSince(reason, parse_int64(excluded["since"]))
 
 
@@ -152,6 +157,7 @@ def _decode_session(held: Any) -> Session:  # noqa: ANN401 - checked here
 _LAST_DECODERS: Mapping[
     str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]
 ]
+"""The decoder of `last` for each status of a refusal."""
 _LAST_DECODERS = {
     "invalid_time": parse_int64,
     "invalid_position": position_from_wire,

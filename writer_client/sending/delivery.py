@@ -1,9 +1,8 @@
-"""Which notes of a producer may leave: those whose events, and all before them, are delivered.
+"""Sends the notes of an asynchronous producer once the events before them are delivered.
 
-A producer of a log learns an event's offset when its delivery is reported, long after it was
-produced, and a transaction may still take the event back. So the events between two notes form an
-*epoch*, and a note leaves when its epoch and all before it are delivered and committed. Nothing
-here knows the log: Kafka's clients report to it, and so may any other.
+A producer learns an event's offset only when its delivery is reported, and a transaction may be
+aborted later. Therefore the events between two notes form an *epoch*. A note is sent when its epoch
+and all earlier epochs are delivered and committed. Nothing here depends on Kafka.
 """
 
 from __future__ import annotations
@@ -32,23 +31,22 @@ from writer_client.sending.vouched import EMPTY_POSITION, LateHours, check_int64
 from writer_client.sending.writer import Writer
 
 NO_EVENT_TIME = MIN_INT64
-"""Below all event times."""
+"""A time below all event times."""
 
 
 OnFailure = Literal["raise", "hold"]
-"""What `forgive` does with the notes that were held: `raise` drops them, `hold` has them leave.
-
-A program that handles failures in a callback has produced those events again by then. One that
-catches the error calls `forgive` first, produces them again, and then notes again.
+"""What `forgive` does with held notes: `raise` drops them, and `hold` sends them. With `hold`, a
+program produces failed events again in a callback, before `forgive`. With `raise`, it calls
+`forgive` first, produces the events again, and notes again.
 """
 
 
 class Resting(Rejected):
-    """The writer is idle or finished: it has to join before it produces."""
+    """The writer is idle or finished. It must join before it produces."""
 
 
 class EventTimes:
-    """The largest of some events' times of one domain, and those events that are late."""
+    """The largest event time of some events in one domain, and the late events among them."""
 
     __slots__ = ("largest", "late")
 
@@ -64,19 +62,21 @@ class EventTimes:
             self.late.add(LateRows(1, least, least))
 
     def join(self, other: EventTimes) -> None:
-        """Add those of another, which has no late ones then."""
+        """Add the times of another object, and clear its late events."""
         self.largest = max(self.largest, other.largest)
         for each in other.late.take():
             self.late.add(each)
 
 
 class Epoch:
-    """The events between two notes, or those of one transaction; `times` and `notes` by domain.
+    """The events between two notes, or the events of one transaction.
 
-    `on_delivery` is the callback for its events with confluent's clients: one object for all, as
-    one for each would keep the garbage collector busy (0.6 µs an event). With other clients, call
-    `delivered` or `failed`. None of them raises. They take no lock, so only one thread at a time
-    may report.
+    With Confluent's clients, pass `on_delivery` as the callback of each event. With other clients,
+    call `delivered` or `failed`. None of them raises or takes a lock, so only one thread may report
+    at a time. All events share one callback, because an object per event would keep the garbage
+    collector busy (0.6 µs per event).
+
+    `times` and `notes` have one entry per domain.
     """
 
     __slots__ = (
@@ -98,30 +98,31 @@ class Epoch:
         self.sent = self.arrived = self.failures = 0
         self.ends: dict[int, int] = {}
         self.own = EventTimes()
-        """The times of the domain that `event_time` is of."""
+        """The times of the domain that `event_time` belongs to."""
         self.times = {tracker.domain: self.own}
         self.notes: dict[str | None, int] = {}
         self.is_unplaced = False
 
     def times_of(self, domain: str | None) -> EventTimes:
-        """Return the times of a domain, to add to them."""
+        """Return the event times of a domain, to add to them."""
         return self.times.setdefault(domain, EventTimes())
 
     def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
-        """Record what confluent's client reports of an event."""
+        """Record a delivery report of Confluent's client."""
         segment, offset = message.partition(), message.offset()
         if error is not None:
             self.failed(error)
         elif offset is not None and offset >= self.ends.get(segment, 0):
-            self.ends[segment] = offset + 1  # as `delivered`, with a call less for each event
+            self.ends[segment] = offset + 1  # inlined from `delivered`, to save a call per event
             self.arrived += 1
         else:
             self.delivered(segment, offset)
 
     def delivered(self, segment: int | None, offset: int | None) -> None:
-        """Record that an event was delivered, with its own offset.
+        """Record that an event was delivered at `offset`.
 
-        Kafka does not say the offset (-1001) of an event whose retry met the first attempt.
+        Kafka reports the offset -1001 if the first attempt had already succeeded when it was
+        retried.
         """
         if segment is None or offset is None or offset < 0:
             self._tracker.unplaced(self)
@@ -129,34 +130,37 @@ class Epoch:
         if offset >= self.ends.get(segment, 0):
             self.ends[segment] = offset + 1
         else:
-            self.is_unplaced = True  # the log may be another one
-        self.arrived += 1  # last: an epoch that is complete has its ends
+            self.is_unplaced = True  # it may be another log
+        self.arrived += 1  # last, so that a complete epoch has its ends
 
     def failed(self, error: object) -> None:
-        """Record that an event was not delivered, and will not be."""
+        """Record that an event was not delivered and will not be."""
         self._tracker.fail(self, error)
 
 
 class DeliveryTracker:
-    """Notes time through `client` once what was produced before each note is delivered.
+    """Sends the notes of a producer once the events before them are delivered.
 
-    Ask `produced` for the epoch of each event *before* it is given to the producer, have its
-    delivery reported to that epoch, and call `settle` after deliveries were reported: it notes all
-    that may leave. The laws, for any order of calls from any threads:
+    Call `produced` *before* each event is given to the producer, and report its delivery to the
+    epoch that is returned. Call `settle` after deliveries were reported: it sends all notes that
+    are ready.
 
-    * a note that leaves covers every event produced before it, except aborted ones;
-    * positions and times never go back;
-    * nothing leaves while a transaction is open or its outcome unknown, or while the failure of an
-      event is not forgiven.
+    These laws hold for any order of calls from any threads:
 
-    The segments are the log's partitions. Begin the client (`Writer.begin`) at the ends of those
-    that are written to: a position has only what this process wrote. `look_again` is called if an
-    event was delivered at an unknown offset, or below one that was noted: another thread was first,
-    or the log is another one. It has to `begin` the client again, before anything else is noted.
-    Without it, an event at an unknown offset counts as failed.
+    * A note covers every event produced before it, except aborted events.
+    * Positions and times never go back.
+    * No note is sent while a transaction is open, its outcome is unknown, or a failed event is not
+      forgiven.
 
-    `domain` names the time domain, or several: the first is the one that is meant where none is
-    named.
+    Segments are the log's partitions. A position has only the events of this process, so begin the
+    client (`Writer.begin`) at the ends of the partitions that are written to.
+
+    `look_again` is called if the offset of a delivered event is unknown or below the noted
+    position. The second case happens if another thread was faster, or if this is another log.
+    `look_again` must `begin` the client again before it notes anything else. Without `look_again`,
+    an event with an unknown offset counts as failed.
+
+    `domain` is one time domain or several. The first is the default of all calls.
     """
 
     def __init__(
@@ -169,27 +173,27 @@ class DeliveryTracker:
         phase: ProducerState = ProducerState.CLEAR,
     ) -> None:
         self.lock = threading.RLock()
-        """Held by each call; while it is held, no other thread produces or notes."""
+        """Held by each call. While a thread holds it, no other thread produces or notes."""
         self._client = client
         self._domains: tuple[str | None, ...] = (
             (domain,) if domain is None or isinstance(domain, str) else tuple(domain)
         )
         self.domain = self._domains[0]
-        """The domain that is meant where none is named."""
+        """The default domain of all calls."""
         self.knows_all = True
-        """Whether the times of all events below the position are known, also of other domains."""
+        """Whether the event times below the position are known in all domains."""
         self._look_again = look_again
         self.raises = on_failure == "raise"
         self._open = Epoch(self)
         self._epochs = deque([self._open])
         self.phase = phase
         self.rests = False
-        """Whether the writer left: `produced` refuses events until that is reset, after a join."""
+        """Whether the writer is idle or finished. `produced` then raises; reset it after a join."""
         self.placing: set[object] = set()
-        """The calls that are about to count an event, or to give one to the producer."""
-        self._doubtful = self._open
+        """The calls that are counting an event or giving one to the producer at the moment."""
+        self._uncertain = self._open
         self._noted: dict[str | None, int] = {}
-        self._left: dict[str | None, int] = {}
+        self._sent: dict[str | None, int] = {}
         self.failed, self._reason = 0, ""
         self._settled = Epoch(self)
         self._counted = 0
@@ -200,11 +204,12 @@ class DeliveryTracker:
     def produced(
         self, event_time: int | None = None, others: Mapping[str, Time] | None = None
     ) -> Epoch:
-        """Count an event that is about to be produced, and return the epoch that it belongs to.
+        """Count an event that is about to be produced, and return its epoch.
 
-        `event_time` in ms counts for the largest event time of the next note, and `others` for that
-        of other domains. An event below a time noted before, or below the stream's lower, is
-        counted as late. Raises `Resting` while the writer `rests`, and as `check_times`.
+        `event_time` is the event's time in ms in the first domain, and `others` has its times in
+        other domains. The next note declares the largest of them. An event is counted as late if
+        its time is below a noted time or the stream's lower. Raises `Resting` while the writer
+        `rests`, and the same as `check_times`.
         """
         with self.lock:
             if self.rests:
@@ -225,13 +230,12 @@ class DeliveryTracker:
         return epoch
 
     def check_times(self, times: Mapping[str, Time]) -> None:
-        """Raise `Rejected` for times of domains that are not the tracker's, or outside int64."""
+        """Raise `Rejected` if a domain is not the tracker's or a time is outside int64."""
         for domain, time in times.items():
             self._resolve_domain(domain)
             check_int64("event time", unix_ms_of(time))
 
     def _resolve_domain(self, domain: str | None) -> str | None:
-        """Return a domain, the first if none is named."""
         if domain is None or domain in self._domains:
             return domain or self.domain
         known = ", ".join(map(repr, self._domains)) if self.domain else "one without a name"
@@ -243,10 +247,10 @@ class DeliveryTracker:
     def stamped(
         self, clock: Callable[[], int], others: Mapping[str, Time] | None = None
     ) -> tuple[Epoch, int]:
-        """Count an event of the present, and return its epoch and its time.
+        """Count an event that happens now, and return its epoch and its time.
 
-        That is the clock's, or the last time noted while the clock is behind it: so no event that
-        is stamped here is below a note, however long it is under way. Raises as `produced`.
+        The time is the clock, or the last noted time if the clock is behind it. So an event stamped
+        here is never late, however long its delivery takes. Raises the same as `produced`.
         """
         with self.lock:
             now, last = clock(), self.time
@@ -254,19 +258,19 @@ class DeliveryTracker:
             return self.produced(stamp, others), stamp
 
     def refused(self, epoch: Epoch) -> None:
-        """Take back an event that the producer did not accept."""
+        """Remove an event that the producer did not accept."""
         with self.lock:
             epoch.sent -= 1
 
     def resolve(self, queued: Callable[[], int]) -> None:
-        """Resolve the events of which no report will come, if none is `queued` in the producer.
+        """Resolve events whose delivery will never be reported, if the producer has none `queued`.
 
-        A signal handler raised inside the call that produced such an event, or inside its report:
-        it was never taken, or it lies at an unknown offset. No report may be under way in another
-        thread.
+        This happens if a signal handler raised while an event was produced or reported. The
+        producer then never got the event, or the event was delivered at an unknown offset. Do not
+        call it while another thread reports deliveries.
         """
         with self.lock:
-            if self.placing or not self.under_way or queued():  # in this order
+            if self.placing or not self.under_way or queued():  # keep this order
                 return
             for epoch in self._epochs:
                 left = epoch.sent - epoch.arrived - epoch.failures
@@ -275,7 +279,7 @@ class DeliveryTracker:
 
     @property
     def under_way(self) -> int:
-        """How many events are neither delivered nor failed."""
+        """The number of events that are neither delivered nor failed."""
         with self.lock:
             return sum(each.sent - each.arrived - each.failures for each in self._epochs)
 
@@ -283,11 +287,14 @@ class DeliveryTracker:
 
     @property
     def time(self) -> int | None:
-        """The last time noted of the first domain; see `last_time`."""
+        """The last noted time of the first domain; see `last_time`."""
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
-        """Return the last time noted, whether it has left or not, also by an earlier process."""
+        """Return the last noted time of a domain.
+
+        This includes notes that were not sent yet, and notes of an earlier process.
+        """
         domain = self._resolve_domain(domain)
         with self.lock:
             known = self._client.known_time(domain)
@@ -296,15 +303,15 @@ class DeliveryTracker:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether notes wait for nothing but deliveries."""
+        """Whether notes wait only for deliveries."""
         with self.lock:
             return len(self._epochs) > 1 and self.phase in BETWEEN_TRANSACTIONS and not self.failed
 
     def note(self, time: Time, domain: str | None = None) -> None:
-        """Promise that all events with a time of `domain` below `time` were produced by now.
+        """Note that all events with a time of `domain` below `time` were produced before this call.
 
-        Of several notes in a transaction the last counts, and covers all of its events. Raises
-        `InvalidNote` if time goes back, and `Rejected` for a domain that is not the tracker's.
+        Only the last note of a transaction counts; it covers all events of the transaction. Raises
+        `InvalidNote` if the time goes back, and `Rejected` if the domain is not the tracker's.
         """
         time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)
@@ -323,32 +330,28 @@ class DeliveryTracker:
             self.settle()
 
     def settle(self) -> None:
-        """Note all that may leave; raises what `Writer.note_time` raises."""
+        """Send all notes that are ready. Raises the same as `Writer.note_time`."""
         with self.lock:
             epochs = self._epochs
             while self.is_waiting and epochs[0].arrived == epochs[0].sent:
                 epoch = epochs[0]
                 self._settle(epoch)
-                if epochs[0] is epoch:  # a signal handler may have called this meanwhile, or raise
+                if epochs[0] is epoch:  # unless a signal handler settled it meanwhile
                     epochs.popleft()
             self._late_below = self._find_late_below(self.domain)
 
     def _find_last_noted(self, domain: str | None) -> int | None:
-        """Return the last time noted, unless it has left and was refused as too far ahead."""
         noted = self._noted.get(domain)
-        return self._client.noted_time(domain) if noted == self._left.get(domain) else noted
+        return self._client.noted_time(domain) if noted == self._sent.get(domain) else noted
 
     def _find_late_below(self, domain: str | None) -> int:
-        """Return the time below which events are late: readers need not wait for them.
-
-        What failed is produced again before the notes that are held for it leave.
-        """
+        """Return the time below which events are late. Failed events are not late yet."""
         noted = None if self.failed else self._find_last_noted(domain)
         times = (noted, self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NO_EVENT_TIME)
 
     def report(self) -> None:
-        """Report what was delivered and not noted: late rows are known without a further note."""
+        """Report delivered events that no note covers yet, so that late rows are known."""
         with self.lock:
             if self.phase in BETWEEN_TRANSACTIONS:
                 self._close({})
@@ -356,10 +359,10 @@ class DeliveryTracker:
                 self._report(self._settled.sent)
 
     def ends(self) -> dict[int, int]:
-        """Return the ends of what was delivered and not noted, for `idle` and `finish`.
+        """Return the ends of delivered events that no note covers yet, for `idle` and `finish`.
 
-        Raises `DeliveryFailed` after failures, and `Rejected` in a transaction, before its outcome
-        is known, or while events are under way.
+        Raises `DeliveryFailed` after failures. Raises `Rejected` while a transaction is open, its
+        outcome is unknown, or events are not delivered.
         """
         with self.lock:
             self.check()
@@ -381,31 +384,33 @@ class DeliveryTracker:
     # Transactions
 
     def move(self, to: ProducerState) -> None:
-        """Move to another phase, by the table of `ProducerState`; nothing leads out of CLOSED."""
+        """Change the phase according to the table of `ProducerState`, unless it is CLOSED."""
         with self.lock:
             if self.phase is not ProducerState.CLOSED:
                 self.phase = to
 
     def begin(self) -> None:
-        """Begin a transaction; what is produced from here on belongs to it.
+        """Begin a transaction, which contains all events produced from now on.
 
-        If the outcome of the last one was unknown, it was committed: call `abort` first if not.
+        If the outcome of the last transaction was unknown, it counts as committed. If it was
+        aborted, call `abort` first.
         """
         with self.lock:
             self.move(ProducerState.OPEN)
             self._close({})
 
     def commit(self, *, is_certain: bool = True) -> None:
-        """End the transaction; its notes leave when all of its events are delivered.
+        """End the transaction. Its notes are sent when all of its events are delivered.
 
-        If the outcome `is_certain` not, they are dropped, and the next one covers its events. It
-        leaves after `begin`, or a `commit` or `abort` that is certain, says what the outcome was.
+        If the outcome is not certain (`is_certain=False`), its notes are dropped, and the next note
+        covers its events. That note is sent once `begin`, or a certain `commit` or `abort`, tells
+        the outcome.
         """
         with self.lock:
             was_open = self.phase in IN_TRANSACTION
             self.move(ProducerState.CLEAR if is_certain else ProducerState.UNRESOLVED)
             if not is_certain:
-                self._doubtful, self._open.notes = self._open, {}
+                self._uncertain, self._open.notes = self._open, {}
                 self._open = Epoch(self)
                 self._epochs.append(self._open)
             elif was_open:
@@ -414,15 +419,15 @@ class DeliveryTracker:
             self.settle()
 
     def abort(self, *, is_certain: bool = True) -> None:
-        """Drop what was produced and noted in the transaction, and what was noted since its commit.
+        """Drop the events and notes of the transaction, and all notes since an uncertain commit.
 
-        Clients report offsets of aborted events too, possibly later: they are ignored. If the
-        outcome `is_certain` not, nothing begins before the log has aborted the transaction.
+        Later reports of aborted events are ignored. With `is_certain=False`, no transaction begins
+        before the log has confirmed the abort.
         """
         with self.lock:
             if self.phase not in (*IN_TRANSACTION, ProducerState.UNRESOLVED):
                 return
-            aborted = self._doubtful if self.phase is ProducerState.UNRESOLVED else self._open
+            aborted = self._uncertain if self.phase is ProducerState.UNRESOLVED else self._open
             at = self._epochs.index(aborted)
             self.failed -= aborted.failures
             self._epochs[at] = Epoch(self)
@@ -436,16 +441,16 @@ class DeliveryTracker:
     # Failures
 
     def fail(self, epoch: Epoch, error: object) -> None:
-        """Count the failure of an event; `Epoch.failed` calls it."""
+        """Count a failed event. Called by `Epoch.failed`."""
         with self.lock:
-            if epoch in self._epochs:  # else its transaction was aborted
+            if epoch in self._epochs:  # otherwise its transaction was aborted
                 self._reason = self._reason if self.failed else str(error)
                 epoch.failures += 1
                 self.failed += 1
                 self._late_below = self._find_late_below(self.domain)
 
     def unplaced(self, epoch: Epoch) -> None:
-        """Count an event that was delivered at an unknown offset; `Epoch.delivered` calls it."""
+        """Count an event delivered at an unknown offset. Called by `Epoch.delivered`."""
         if self._look_again is None:
             self.fail(epoch, "delivered at an unknown offset")
         else:
@@ -454,7 +459,7 @@ class DeliveryTracker:
 
     @property
     def failure(self) -> DeliveryFailed | None:
-        """The error for events that failed and were not forgiven, `None` without any."""
+        """The error for failed events that were not forgiven, or `None`."""
         with self.lock:
             if not self.failed:
                 return None
@@ -463,16 +468,17 @@ class DeliveryTracker:
             return DeliveryFailed(*about, is_aborted=aborts, drops_notes=self.raises)
 
     def check(self) -> None:
-        """Raise `DeliveryFailed` if events failed and that was not forgiven."""
+        """Raise `DeliveryFailed` if there are failed events that were not forgiven."""
         failure = self.failure
         if failure is not None:
             raise failure
 
     def forgive(self) -> None:
-        """Forget failures: the events were produced again by now, or never will be.
+        """Continue after failures. The failed events were produced again, or never will be.
 
-        All notes since the first failure wait for what was produced until now, as one. With
-        `on_failure="raise"` they are dropped: note again once the events were produced again.
+        With `on_failure="hold"`, the notes since the first failure become one note, which waits for
+        all events produced until now. With `on_failure="raise"`, these notes are dropped: produce
+        the events again, and then note again.
         """
         with self.lock:
             held = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
@@ -493,8 +499,7 @@ class DeliveryTracker:
             self.settle()
 
     def _find_last_held(self) -> dict[str | None, int]:
-        """Return the last times that are held, or have left."""
-        held = dict(self._left)
+        held = dict(self._sent)
         for epoch in self._epochs:
             held |= epoch.notes
         return held
@@ -502,14 +507,13 @@ class DeliveryTracker:
     # How epochs end
 
     def _close(self, notes: dict[str | None, int]) -> None:
-        """End the open epoch, unless it is empty, and begin the next."""
         self._open.notes = notes
         if self._open.sent or notes:
             self._open = Epoch(self)
             self._epochs.append(self._open)
 
     def _settle(self, epoch: Epoch) -> None:
-        """Add a delivered epoch to what was not noted yet, and note its time."""
+        """Add the events of a delivered epoch to the position, and send its notes."""
         settled = self._settled
         if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()
@@ -521,7 +525,7 @@ class DeliveryTracker:
             self._report(settled.sent)
         for domain, time in epoch.notes.items():
             self._client.note_time(time, EMPTY_POSITION, domain=domain)
-            self._left[domain] = time
+            self._sent[domain] = time
 
     def _has_gone_back(self, ends: dict[int, int]) -> bool:
         """Whether the ends are below those of earlier epochs."""
@@ -531,27 +535,24 @@ class DeliveryTracker:
 
     @property
     def rows(self) -> int:
-        """How many events were produced."""
+        """The number of events produced so far."""
         with self.lock:
             return self._settled.sent + sum(each.sent for each in self._epochs)
 
     def count_rows(self) -> None:
-        """Report all rows produced to the client, for the error that says it is fenced."""
+        """Report all events produced to the client; a `Fenced` error then has their number."""
         with self.lock:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        """Report to the client all that is settled, of which there are that many rows in all.
-
-        Positions are joined: threads may send events in another order than they were counted in.
-        """
+        """Report all settled events to the client. `rows` is the number of events in all."""
         settled, largest = self._settled, {}
         for domain, times in settled.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):
                 largest[domain] = min(times.largest, LARGEST_TIME)
             times.largest = NO_EVENT_TIME
         own = largest.pop(self.domain, None)
-        for domain, time in largest.items():  # before the position that they are to bound
+        for domain, time in largest.items():  # before the position, whose times they bound
             self._client.wrote(time, domain=domain, rows=0)
         if settled.ends or own is not None:
             self._client.wrote(own, domain=self.domain, position=settled.ends, rows=0)
@@ -559,7 +560,6 @@ class DeliveryTracker:
         self._report_rows(rows)
 
     def _report_rows(self, rows: int) -> None:
-        """Report how many rows were written in all, and those settled that are late."""
         new, self._counted = max(0, rows - self._counted), max(self._counted, rows)
         if new:
             self._client.wrote(rows=new)

@@ -1,8 +1,7 @@
-"""How a batch of notes is posted to a controller, without the network: questions out, replies in.
+"""Posts notes to a controller, without doing any network I/O itself.
 
-`Exchange.post` is a routine of `noted_time.client`: it yields each question and is sent the reply,
-or is thrown the `Unreachable` that came instead; it returns the answer. So the clients for threads
-and for asyncio do the same, and differ only in how they wait.
+Each routine yields questions and receives replies, as described in `noted_time.client`. So the
+threaded and the asyncio client share this code and differ only in how they wait.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from writer_client.sending.answers import NotesAnswer, decode_reply
 from writer_client.sending.pending_notes import Batch
 
 SUPERSEDED_LIMIT = 3
-"""Number of superseded posts in a row that show that another process uses the name."""
+"""The number of superseded posts in a row that shows that another process uses the name."""
 
 
 def unix_us() -> int:
@@ -35,11 +34,11 @@ def unix_us() -> int:
 
 
 class RequestNumbers:
-    """Gives each request of a writer its `sequence`.
+    """Assigns an increasing `sequence` number to each request of a writer.
 
-    They begin at the clock, in microseconds, so that a restarted writer is above its former
-    process, without anything being stored. No request follows another within a microsecond, so they
-    stay at the clock unless it goes back.
+    Numbers start at the clock in µs, so a restarted writer has larger numbers than its earlier
+    process without storing any. As requests are more than 1 µs apart, numbers follow the clock
+    unless it goes back.
 
     >>> numbers = RequestNumbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()
@@ -59,15 +58,15 @@ class RequestNumbers:
         return self._last
 
     def skip_to(self, number: int) -> None:
-        """Return only numbers above this one from now on: it was used already."""
+        """Return only numbers above `number` from now on."""
         self._last = max(self._last, number)
 
 
 class Exchange:
-    """The posts of one writer to `/v1/streams/{stream}/notes`, and its seal.
+    """Posts the notes of one writer, and seals its stream.
 
-    Each request has a number above those before it, even one that repeats the same to another
-    controller: an abandoned request may still be delivered, and is then known to be old.
+    Each request has a new number, even one that repeats a post to another controller. So a
+    controller recognizes an abandoned request that arrives late.
     """
 
     def __init__(self, controllers: Controllers, stream: str) -> None:
@@ -77,10 +76,10 @@ class Exchange:
         self._overtaken = 0
 
     def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesAnswer]:
-        """Post the notes to a controller; they are durable if the answer accepts them.
+        """Post the notes to a controller. Accepted notes are durable.
 
-        Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was
-        refused, `SharedName` if another process seems to note under the writer's name.
+        Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was refused,
+        and `SharedName` if another process seems to use the writer's name.
         """
         answer = yield from self._ask(batch)
         if not self._is_overtaken(answer):
@@ -94,7 +93,7 @@ class Exchange:
         raise SharedName(batch[0].note.writer)
 
     def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
-        """Seal the stream unless it has other members; returns whether it is sealed."""
+        """Seal the stream unless it has other members. Return whether it is sealed."""
         two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
         members = yield from ask(self._controllers, two)
         if any(each["writer"] != writer for each in members["writers"]):
@@ -118,9 +117,9 @@ class Exchange:
         )
 
     def _is_overtaken(self, answer: NotesAnswer) -> bool:
-        """Whether a request with a higher number was accepted before; the next one is above it.
+        """Return whether a newer request was accepted before, and continue above its number.
 
-        It came from a former process whose clock was ahead, or from another process of the same
+        It came from an earlier process with a faster clock, or from another process of the same
         name.
         """
         refused = [each for each in answer.results if isinstance(each, Refused)]

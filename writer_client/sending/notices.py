@@ -1,6 +1,6 @@
-"""What a writer client reports by `logging` and to callbacks: each thing once, not each time.
+"""Logs the events of a writer client and calls its callbacks, once per event.
 
-What happens under a lock is only recorded there; `Notices.emit` reports it afterwards.
+Events are only recorded while the client holds its lock. `Notices.emit` reports them afterwards.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from writer_client.sending.outcome import Exclusion
 from writer_client.sending.vouched import HeldBack
 
 LATE_PERIOD_S = 60.0
-"""How long late rows are counted after a report before they are reported again."""
+"""The minimum time between two reports of late rows."""
 
 _log = logging.getLogger("noted_time.writer")
 
 
 class Notices:
-    """Logs under `noted_time.writer`, about one writer of one stream."""
+    """The notices of one writer, logged under `noted_time.writer`."""
 
     def __init__(
         self, stream: str, writer: str, url: str, on_excluded: Callable[[Exclusion], object] | None
@@ -48,21 +48,21 @@ class Notices:
         self._is_behind = False
         self._late_reported = 0
         self._lateness = (0, 0)
-        """How far the row is late that is latest since the last report, and its time."""
+        """How late the latest row since the last report is, in ms, and its time."""
         self._late_after = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._queue)
 
     def emit(self) -> None:
-        """Report what was recorded; without the lock, as handlers and callbacks may be slow."""
+        """Report the recorded events. Call it without the lock, because handlers may be slow."""
         while self._queue:
             try:
-                say = self._queue.popleft()
-            except IndexError:  # another thread reports it
+                report = self._queue.popleft()
+            except IndexError:  # another thread has reported it
                 return
-            with suppress(Exception):  # a handler of the caller's may raise
-                say()
+            with suppress(Exception):  # a handler may raise
+                report()
 
     # Events
 
@@ -73,24 +73,22 @@ class Notices:
             self._queue_warning("%s; what is noted is kept", sentence)
 
     def report_recovery(self, now: float) -> None:
-        """Report that the outage is over."""
         sentence = self._outage.record_answer(now=now)
         if sentence is not None:
             self._queue_warning("%s", sentence)
 
     def report_refusal(self, error: Rejected) -> None:
-        """Report a refusal, once of each kind until all is accepted."""
+        """Report a refusal, once for each kind until all notes are accepted."""
         kind = (type(error), getattr(error, "status", None))
         if kind not in self._refusals:
             self._refusals.add(kind)
             self._warn("%s: %s", error)
 
     def reset_refusals(self) -> None:
-        """Report the next refusal again."""
         self._refusals.clear()
 
     def warn_of_seconds(self, time: int) -> None:
-        """Warn once of a time that looks like seconds; it is accepted nevertheless."""
+        """Warn once about a time that looks like seconds. It is noted all the same."""
         if look_like_seconds(time) and not self._doubted:
             self._doubted = True
             self._warn(
@@ -100,17 +98,17 @@ class Notices:
             )
 
     def warn_of_clock(self, ms: int) -> None:
-        """Warn that the clock is behind what was noted, once until it has caught up."""
+        """Warn if the clock is behind the last noted time, once until it has caught up."""
         if ms > 0 and not self._is_behind:
             self._warn(
-                "%s: its clock is %.1f s behind the last time that it noted, which it notes until "
-                "the clock has passed it: events that are stamped below it are late",
+                "%s: its clock is %.1f s behind the last time that it noted. It notes this time "
+                "until the clock has passed it. Events that are stamped below it are late",
                 ms / 1000,
             )
         self._is_behind = ms > 0
 
     def warn_of_held_back(self, event: HeldBack) -> None:
-        """Name an event that is dated too far ahead; notes continue without its time."""
+        """Warn about an event whose time is too far ahead. Notes omit its time."""
         beyond = Beyond("max_time", event.time).sentence(event.bound)
         written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
         self._warn(
@@ -123,7 +121,6 @@ class Notices:
         )
 
     def report_exclusion(self, exclusion: Exclusion | None) -> None:
-        """Report an exclusion, once."""
         if exclusion is None or (exclusion.reason, exclusion.since) == self._exclusion:
             return
         self._exclusion = (exclusion.reason, exclusion.since)
@@ -132,20 +129,20 @@ class Notices:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
 
     def warn_of_takeover(self, held: Session) -> None:
-        """Report that the controller forgot that this process took the name over."""
+        """Warn that the controller forgot that this process took over the name."""
         self._warn(
-            "%s: the controller says that %s has its name, from which this process had taken it: "
-            "its database is that of a backup, or of a standby without the last commits; this "
-            "process takes the name over once more",
+            "%s: the controller says that %s has its name, but this process had taken it over. So "
+            "the controller's database is a backup, or a standby without the last commits. This "
+            "process takes the name over again",
             held.who,
         )
 
     def count_late_rows(self, least: int, bound: int) -> None:
-        """Count rows with times from `least` on, written although all below `bound` were noted."""
+        """Count late rows. `least` is their least time, and `bound` the time they are below."""
         self._lateness = max(self._lateness, (bound - least, least))
 
     def report_late_rows(self, total: int, now: float) -> None:
-        """Report the number of late rows, at the first and then once in a while."""
+        """Report the number of late rows, the first time and then at intervals."""
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
@@ -164,7 +161,7 @@ class Notices:
     def report_unsent(
         self, calls: int, last: int | None, error: BaseException | None, late: int
     ) -> None:
-        """Report what was not sent, and the late rows since the last report."""
+        """Report the notes that were not sent, and the late rows since the last report."""
         self.report_late_rows(late, self._late_after)
         if calls:
             self._warn(
@@ -176,9 +173,9 @@ class Notices:
             )
 
     def report_fault(self, fault: BaseException) -> None:
-        """Report a fault of the client itself."""
-        say = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
-        self._queue.append(say)
+        """Report an unexpected error of the sender."""
+        report = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
+        self._queue.append(report)
 
     def _warn(self, message: str, *facts: object) -> None:
         self._queue_warning(message, self._who, *facts)
@@ -189,5 +186,5 @@ class Notices:
     def _call_back(self, on_excluded: Callable[[Exclusion], object], exclusion: Exclusion) -> None:
         try:
             on_excluded(exclusion)
-        except Exception:  # noqa: BLE001 - the sender outlives any callback
+        except Exception:  # noqa: BLE001 - the sender survives any callback
             _log.exception("%s: on_excluded failed", self._who)

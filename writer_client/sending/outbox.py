@@ -1,22 +1,20 @@
-"""What one writer has noted and the controller has not yet answered, coalesced.
+"""The notes of a writer that the controller has not answered yet, merged.
 
-Notes are monotone, so the latest of each domain implies the earlier ones, only less tightly: the
-outbox keeps one note per domain and at most one change of state, whatever the rate. Three rules
-make that sound:
+Notes are monotone, so the latest note of a domain implies the earlier ones. The outbox therefore
+keeps at most one note per domain and one change of state. Three rules make this correct:
 
-* Every note carries the writer's *whole* position at the time of the call, not only what the caller
-  named then. A domain's note never relies on segments that an earlier, coalesced note named, and a
-  recreated stream gets the whole position with the next note.
-* Notes are sent in the order of their latest calls, so positions rise.
-* A note without time (joined, idle, finished) comes last and is withdrawn by any later one, which
-  implies it: it carries the newer state and a position that reaches it. What is sent is therefore
-  always a tail of what was noted, never a reordering. Only the join of a writer that is not known
-  yet is always sent, because the writer could otherwise be neither idle nor finished.
+* Each note has the writer's *whole* position at the time of the call. So it does not depend on
+  segments in a note that was merged, and a recreated stream gets the whole position.
+* Notes are sent in the order of their latest calls, so positions never go back.
+* A note without a time (joined, idle, finished) is sent last. A later note replaces it, because it
+  has the newer state and a larger position. The notes sent are always the latest ones, in order.
+  There is one exception: the join of an unknown writer is always sent, because only a member can
+  become idle or finished.
 
-A batch whose outcome is unknown is put back in front and coalesced with what came meanwhile. It may
-be applied twice, which is harmless: a repeated note is accepted. It is also harmless if
-the first post arrives last, since each post has a higher number (see `exchange`). Late rows may
-then be counted twice.
+If the outcome of a batch is unknown, its notes are merged with the newer ones and sent again. A
+note may be applied twice, and a first post may arrive after the second. Both are harmless: a
+repeated note is accepted, and each post has a larger number (see `exchange`). Late rows may be
+counted twice in this case.
 """
 
 from __future__ import annotations
@@ -63,14 +61,14 @@ if TYPE_CHECKING:
     LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
 OFFSETS_PER_REQUEST = 20_000
-"""Keeps a request below the controller's 1 MiB, at no more than 45 bytes an offset."""
+"""An offset takes at most 45 bytes, so a request stays below the controller's 1 MiB."""
 
 OFFSETS_PER_DOMAIN = 6
-"""Number of offsets that take as much room as a largest event time with its domain."""
+"""The number of offsets that take as many bytes as a domain with its largest event time."""
 
 
 class Outbox:
-    """One writer's unanswered notes; no thread, no clock, no network.
+    """The unanswered notes of one writer.
 
     >>> outbox = Outbox("UA")
     >>> for time, offset in ((5, 10), (7, 14)):
@@ -94,9 +92,10 @@ class Outbox:
         timeout_ms: int | None = None,
         process: Process | None = None,
     ) -> None:
-        """Start empty, with the writer's own terms, if any; raises `InvalidName`.
+        """Start without notes. Raises `InvalidName`.
 
-        If the `process` is given, it takes over the writer's name.
+        `domains` and `timeout_ms` are the writer's terms. With a `process`, the writer's name is
+        taken over.
         """
         self.writer = validate_name("writer", writer)
         self.state: State = "finished"
@@ -105,25 +104,25 @@ class Outbox:
         self.written = 0
         """The number of rows that the caller reported."""
         self.beginning: tuple[LookUp, ...] = ()
-        """Looks into the log once the batch under way was accepted, before anything else."""
+        """Functions to call after the batch in flight is accepted. They look up the log's ends."""
         self._additions = NoteAdditions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()
         self._in_flight: Batch = ()
         self.calls = 0
         """The ticket of the last call."""
-        self._lives = self._known = self._must_join = self._is_awaited = False
+        self._was_live = self._is_known = self._must_join = self._is_awaited = False
         self.held_back: list[HeldBack] = []
-        """Events whose times are left out from now on, and that were not reported yet."""
+        """Events that were refused as too far ahead and not reported yet."""
         self._refused: dict[object, Rejected] = {}
         self._look_ups: list[LookUp] = []
-        self._began: list[LookUp] = []
+        self._did_look_up: list[LookUp] = []
         self.taken_again: Session | None = None
-        """A session from which the name is taken over once more, until that was reported."""
-        self._covered = 0
-        self._held: Session | None = None
+        """The session whose name is taken over again, until this is reported."""
+        self._rows_covered = 0
+        self._holder: Session | None = None
 
-    # Calls of the writer; each returns a ticket for `durable_through`
+    # Calls of the writer. Each returns a ticket to compare with `durable_through`
 
     def note(
         self,
@@ -135,8 +134,8 @@ class Outbox:
     ) -> int:
         """Note that all events with a time of `domain` below `time` lie below the position.
 
-        Raises `InvalidNote` if time or position goes back behind what was noted here before,
-        `Rejected` for numbers outside int64; nothing is noted then.
+        Raises `InvalidNote` if time or position goes back, and `Rejected` for numbers outside
+        int64. Then nothing is noted.
         """
         vouched = self.vouched
         vouched.check_time(time, domain)
@@ -147,7 +146,7 @@ class Outbox:
         if max_time is not None:
             vouched.declare(domain, max_time, find_gained(position, known))
         vouched.note(time, domain)
-        self.state, self._lives = "live", True
+        self.state, self._was_live = "live", True
         self.calls = made = self.calls + 1
         note = Note(self.writer, time, vouched.position, domain)
         self._waiting.note(note, made, self.written)
@@ -156,20 +155,20 @@ class Outbox:
     def begin(self, look_up: LookUp) -> int:
         """Join, and look up the ends of the writer's segments before anything else is noted.
 
-        They are looked up after a join without a position was accepted: from then on no other
-        process may note under the writer's name, so its next note covers all that another one
-        noted.
+        A join without a position is posted first. `look_up` runs when it is accepted, because no
+        other process can note under the writer's name after that. So the next note covers
+        everything that other processes noted.
         """
-        if look_up not in self._look_ups[len(self.beginning) :]:  # a later look is as good as two
+        if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
         return self.join({})
 
     def join(self, position: Mapping[int, int]) -> int:
-        """Note that the writer is live and time must wait for it."""
+        """Note that the writer is live, so the watermark waits for it."""
         return self._change_state("live", position)
 
     def idle(self, position: Mapping[int, int]) -> int:
-        """Note that time need not wait for the writer until it notes again."""
+        """Note that the watermark need not wait for the writer until it notes again."""
         return self._change_state("idle", position)
 
     def finish(self, position: Mapping[int, int]) -> int:
@@ -177,12 +176,12 @@ class Outbox:
         return self._change_state("finished", position)
 
     def hold(self, reason: str | None) -> int:
-        """Note that the writer is live, and from now on why it does not note, if it does not."""
+        """Note that the writer is live, and why it cannot note. `None` clears the reason."""
         self._additions.held = reason
         return self._change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> int | None:
-        """Send these facts with each live note from now on, the first one now if they are new."""
+        """Send these facts with each live note, beginning now if they are new."""
         new = tuple(facts[:MOST_LOG_FACTS])
         is_new, self._additions.because = new != self._additions.because, new
         return self._change_state("live", {}) if is_new and self.state == "live" else None
@@ -190,10 +189,7 @@ class Outbox:
     def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
-        """Remember what was written; the next note covers it.
-
-        This makes a writer that is not live join: time has to wait for what it writes next.
-        """
+        """Record written rows for the next note. A writer that is not live joins."""
         vouched, known = self.vouched, self.vouched.position
         vouched.reach(position)
         if event_time is not None:
@@ -202,10 +198,7 @@ class Outbox:
             self.join({})
 
     def count_late_rows(self, domain: str | None, rows: LateRows) -> int:
-        """Count late rows; a note reports them, if necessary one of its own.
-
-        Returns the number of late rows so far.
-        """
+        """Count late rows, and return their total. The next note reports them."""
         self._additions.add(domain, rows)
         if domain not in self._waiting:
             self._change_state("live", {})
@@ -217,7 +210,7 @@ class Outbox:
         return bool(self._waiting)
 
     def take(self) -> Batch:
-        """Return the next notes to post; they stay the outbox's until answered or put back."""
+        """Return the next notes to post. They stay here until they are answered or put back."""
         if self._look_ups:
             return self._take_join()
         each = len(self.vouched.position) + OFFSETS_PER_DOMAIN * self.vouched.domains
@@ -231,34 +224,33 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Take back a batch whose outcome is unknown; what was noted meanwhile continues from it.
+        """Put back a batch whose outcome is unknown.
 
-        If it was applied, the controller knows the position of its last note and would refuse the
-        earlier ones as behind. So all come back with that position: they say less, but are still
-        true. The times that they declare are read when they are sent.
+        The controller may have applied it and would then refuse positions before the batch's last
+        one. So all its notes get this last position, which is still true of them.
         """
         self._in_flight = ()
         begins = self._end_beginning()
         for pending in batch:
             note = replace(self._additions.take_off(pending.note), position=batch[-1].note.position)
-            if not begins:  # otherwise all notes still wait
+            if not begins:  # otherwise all notes are still waiting
                 self._waiting.put_back(replace(pending, note=note))
 
     def set_log(self, log: str | None, *, observes: bool) -> None:
-        """Send with each live note from now on which log its position is of, and if it observes."""
+        """Set the log id that is sent with each live note, and whether the writer observes."""
         self._additions.log, self._additions.observes = log, observes
 
     def record_answer(self, batch: Batch, answer: NotesAnswer) -> list[Rejected]:
-        """Record the outcome of each note of the batch, in order; returns the new refusals."""
+        """Record the result of each note of the batch. Return the new refusals."""
         refused: list[Rejected] = []
         self._in_flight = ()
         held = find_holder(answer)
         if held is not None and self._additions.takes_over_again(held):
             self.put_back(batch)
-            self._look_ups = [*dict.fromkeys([*self._began, *self._look_ups])]
+            self._look_ups = [*dict.fromkeys([*self._did_look_up, *self._look_ups])]
             self.taken_again = held
             return []
-        self._held = held
+        self._holder = held
         if held is not None:
             self._waiting, self._look_ups, self.beginning = PendingNotes(), [], ()
             return []
@@ -272,7 +264,7 @@ class Outbox:
         for pending, result in zip(batch, answer.results, strict=True):
             if isinstance(result, Accepted):
                 self._record_accepted(pending.note, result)
-                self._covered = max(self._covered, pending.written)
+                self._rows_covered = max(self._rows_covered, pending.written)
             else:
                 note = self._additions.take_off(pending.note)
                 refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
@@ -282,20 +274,19 @@ class Outbox:
         return refused
 
     def drop_batch(self, error: Rejected) -> None:
-        """Give up the batch under way, which would be refused again."""
+        """Drop the batch in flight, because it would be refused again."""
         self._in_flight = ()
         if self._end_beginning():
             self._waiting = PendingNotes()
         self.queue_refusal(error)
 
     def queue_refusal(self, error: Rejected) -> None:
-        """Return an error to the caller with the next refusals."""
+        """Add an error to the refusals that the caller has yet to see."""
         self._refused[type(error)] = error
 
-    # Where a process begins, and where it ends
+    # The begin of a process, and its end by a takeover
 
     def _take_join(self) -> Batch:
-        """Return a join without a position, which does not wait for other notes."""
         self.beginning = tuple(self._look_ups)
         note = self._additions.put_on(Note(self.writer, domain=self.vouched.last_domain))
         self._in_flight = (PendingNote(note, self.calls, self.calls),)
@@ -306,41 +297,40 @@ class Outbox:
         return begins
 
     def _continue_from(self, found: tuple[FoundPosition, ...]) -> None:
-        """Continue from what was found in the log; empty if the join was refused."""
+        """Continue from the positions found in the log, or from none if the join was refused."""
         if not found:
             self._waiting = PendingNotes()
-        self._began = [*dict.fromkeys([*self._began, *self._look_ups[: len(found)]])]
+        self._did_look_up = [*dict.fromkeys([*self._did_look_up, *self._look_ups[: len(found)]])]
         del self._look_ups[: len(found)]
         for each in found:
             self.vouched.learn(each.position)
             for domain, time in each.max_times.items():
-                with suppress(InvalidNote):  # of a domain that it does not vouch for
+                with suppress(InvalidNote):  # the writer does not vouch for this domain
                     self.vouched.declare(domain, time)
         self._waiting.move(self.vouched.position)
 
     @property
     def fenced(self) -> Fenced | None:
-        """The error with the process that took over the writer's name, `None` without one."""
-        if self._held is None:
+        """The error if another process took over the writer's name, or `None`."""
+        if self._holder is None:
             return None
-        return Fenced(self.writer, self._held, self.written - self._covered)
+        return Fenced(self.writer, self._holder, self.written - self._rows_covered)
 
     @property
     def takes_over(self) -> bool:
-        """Whether another process may have the name: none of its notes was accepted yet."""
+        """Whether no note was accepted yet, so another process may still have the name."""
         return self._additions.takes_over
 
     # State
 
     @property
     def durable_through(self) -> int:
-        """The last ticket up to which everything was answered (accepted or refused)."""
+        """The last ticket up to which all calls were answered."""
         waiting = [*self._waiting.since, *(pending.since for pending in self._in_flight)]
         return min(waiting, default=self.calls + 1) - 1
 
     @property
     def late_rows(self) -> int:
-        """The number of late rows so far."""
         return self._additions.total
 
     def lower(self, domain: str | None) -> int | None:
@@ -348,7 +338,7 @@ class Outbox:
         return self._lowers.get(domain)
 
     def pop_refused(self) -> Rejected | None:
-        """Return the oldest refusal that was not returned yet, `None` if there is none."""
+        """Remove and return the oldest refusal, or return `None`."""
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
     # How a change of state is sent
@@ -357,20 +347,20 @@ class Outbox:
         vouched = self.vouched
         vouched.move(position)
         self.state = state
-        self._lives = self._lives or state == "live"
+        self._was_live = self._was_live or state == "live"
         self.calls = made = self.calls + 1
         note = Note(self.writer, None, vouched.position, None, None, state)
         self._waiting.change(note, made, self.written)
         return made
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
-        """Return the change as notes: one for each domain with late rows to report, or one.
+        """Return the change as notes: one for each domain with late rows, or one.
 
-        A writer that was live, and is not known yet, joins first: only a member may leave.
+        An unknown writer joins first, because only a member can become idle or finished.
         """
         domains = self._additions.late_domains
         live = change.note.state == "live"
-        joins = self._lives and not live and (self._must_join or not (self._known or follows))
+        joins = self._was_live and not live and (self._must_join or not (self._is_known or follows))
         first = [replace(change, note=replace(change.note, state="live"))] if joins else []
         named = domains[: room - len(first)] or [self.vouched.last_domain]
         notes = [replace(change.note, domain=each) for each in named]
@@ -382,7 +372,7 @@ class Outbox:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
         self._additions.took_over = result.took_over or self._additions.took_over
         if note.state == "live":
-            self._known, self._must_join = True, False
+            self._is_known, self._must_join = True, False
             if note.time is None:
                 self.vouched.known_times = result.times or {}
                 self.vouched.known_timeout_ms = result.timeout_ms
@@ -393,9 +383,8 @@ class Outbox:
     def _refuse(
         self, pending: PendingNote, result: Refused, reached: Mapping[int, int], *, joined: bool
     ) -> list[Rejected]:
-        """Apply a refusal; `reached` is the position of the last note of the batch."""
         note, status, last = pending.note, result.status, result.last
-        may_join = self._lives and not joined
+        may_join = self._was_live and not joined
         again = pending.is_change and can_be_resent(note, result, may_join=may_join)
         if status == "too_far_ahead" and isinstance(last, int):
             self.held_back += self.vouched.take_back(note.domain, last)
@@ -412,7 +401,7 @@ class Outbox:
         elif status == "invalid_time" and isinstance(last, int):
             self.vouched.learn_time(note.domain, last)
         elif status == "unknown_writer":
-            self._known, self._must_join, self._is_awaited = False, self._lives, False
+            self._is_known, self._must_join, self._is_awaited = False, self._was_live, False
         if again:
             self._waiting.put_back(pending)
         if again and not _has_max_times(note):
@@ -428,8 +417,8 @@ class Outbox:
     def _rejoin(self, batch: Batch, answer: NotesAnswer) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
-        Only if the controller does not wait for the writer yet: a note that is refused for good
-        does not postpone the timeout, or a writer with a wrong clock would hold the watermark
+        This happens only if the controller does not wait for the writer yet. Otherwise each join
+        would postpone the timeout, and a writer with a wrong clock would hold the watermark
         forever.
         """
         results = zip(batch, answer.results, strict=True)

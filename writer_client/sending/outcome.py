@@ -1,4 +1,4 @@
-"""The outcome of a writer's notes: the values of `flush` and `on_excluded`."""
+"""The outcome of a writer's notes, as given to `flush` and `on_excluded`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _EXCLUSION_REASONS = {
     ),
     "removed": ("an operator removed it", "the ledger of the stream says who"),
     "returned_late": (
-        "it came back when time was further",
+        "it came back after the watermark had passed its time",
         "join before the first write, or have the stream expect the writer (expected_writers)",
     ),
 }
-"""For each reason: what happened, and what to do so that it does not happen again."""
+"""For each reason: what happened, and how to avoid it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """The watermark advanced without the writer: rows below `lower` are late, unless noted.
+    """The watermark advances without the writer, so rows below `lower` are late.
 
-    `reason` is ``timed_out``, ``removed`` or ``returned_late``; `since` is in Unix ms. It ends when
-    the writer has noted a time above the lower.
+    `reason` is ``timed_out``, ``removed`` or ``returned_late``. `since` is in Unix ms. The
+    exclusion ends when the writer has noted a time above the lower.
 
     >>> exclusion = Exclusion("timed_out", since=1357041600000, lower=90)
     >>> exclusion.sentence[:81]
@@ -38,13 +38,13 @@ class Exclusion:
 
     @classmethod
     def of(cls, result: Accepted) -> Exclusion | None:
-        """Return the exclusion in an answer, `None` without one."""
+        """Return the exclusion in an answer, or `None`."""
         exclusion = result.exclusion
         return None if exclusion is None else cls(exclusion.reason, exclusion.since, result.lower)
 
     @property
     def sentence(self) -> str:
-        """What it means and what to do, as a sentence that follows the writer's name."""
+        """An explanation with the remedy, to follow the writer's name."""
         happened, remedy = _EXCLUSION_REASONS.get(
             self.reason, ("see explain", "see explain of the stream")
         )
@@ -58,13 +58,11 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """The outcome of a flush: all that was noted is durable.
-
-    `lower` is that of the last mark as of the last answer, in the domain last noted: rows below it
-    are late. `excluded` is set if the watermark advances without the writer. `late_rows` counts the
-    late rows that the caller reported since the client was created.
-    """
+    """The outcome of a flush. Everything noted before it is durable."""
 
     lower: int | None
+    """The lower of the domain last noted, as of the last answer. Rows below it are late."""
     excluded: Exclusion | None = None
+    """Set if the watermark advances without the writer."""
     late_rows: int = 0
+    """The number of late rows reported since the client was created."""

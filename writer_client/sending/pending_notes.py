@@ -1,7 +1,7 @@
 """The notes that wait to be posted: one for each domain, and at most one change of state.
 
-A signal handler may flush or close during a call of the same thread. So a note is added by a single
-assignment, the last step of its call, and tickets show which of two notes came later.
+A signal handler may call the client while its thread is in another call. Therefore the last step of
+each call adds a note by a single assignment, and tickets tell which of two notes is later.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from noted_time.values import Note
 
 @dataclass(frozen=True, slots=True)
 class PendingNote:
-    """A note that waits, with the tickets of its own call and of the oldest call it stands for.
-
-    `written` is how many rows had been written when it was created.
-    """
+    """A note that waits to be posted."""
 
     note: Note
     since: int
+    """The ticket of the oldest call that this note covers."""
     made: int
+    """The ticket of the call that created this note."""
     written: int = 0
+    """The number of rows written when the note was created."""
 
     @property
     def is_change(self) -> bool:
-        """Whether it has no time: joined, idle or finished."""
+        """Whether the note is a change of state, without a time."""
         return self.note.time is None
 
 
@@ -36,7 +36,7 @@ Batch = tuple[PendingNote, ...]
 class PendingNotes:
     """The latest note of each domain and the latest change of state, in the order of their calls.
 
-    Any later note withdraws a change: it is live, and its position reaches the change's.
+    A later note replaces a change, because it makes the writer live and its position is not lower.
     """
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class PendingNotes:
         return [pending.since for pending in waiting]
 
     def note(self, note: Note, made: int, written: int = 0) -> None:
-        """Add a note, which replaces the previous one of its domain and any change."""
+        """Add a note. It replaces the previous note of its domain and any change."""
         replaced = (self._timed.get(note.domain), self._change)
         since = min((each.since for each in replaced if each is not None), default=made)
         self._timed[note.domain] = PendingNote(note, since, made, written)
 
     def change(self, note: Note, made: int, written: int = 0) -> None:
-        """Add a change of state, which replaces the previous one."""
+        """Add a change of state. It replaces the previous change."""
         since = made if self._change is None else self._change.since
         self._change = PendingNote(note, since, made, written)
 
@@ -75,13 +75,13 @@ class PendingNotes:
         batch = waiting[:room]
         for pending in batch:
             del self._timed[pending.note.domain]
-        if len(batch) < len(waiting) or room - len(batch) < 2:  # noqa: PLR2004 - see `_as_notes`
+        if len(batch) < len(waiting) or room - len(batch) < 2:  # noqa: PLR2004 - a change may need two notes
             return batch, None
         self._change = None
         return batch, change
 
     def put_back(self, pending: PendingNote) -> None:
-        """Add a note again, unless a later one implies it."""
+        """Add a note again, unless a later note implies it."""
         if pending.is_change:
             self._put_change_back(pending)
             return
@@ -89,10 +89,10 @@ class PendingNotes:
         if newer is None:
             self._timed[pending.note.domain] = pending
         else:
-            self._speak_for(newer, pending)
+            self._cover_by(newer, pending)
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Replace each note's position by one that reaches it: it says less, but is still true."""
+        """Raise the position of all notes to one that reaches them; they stay true."""
         for domain, pending in list(self._timed.items()):
             self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
         if self._change is not None:
@@ -103,12 +103,12 @@ class PendingNotes:
         later = [each for each in self._timed.values() if each.made > pending.made]
         change = self._change
         if later:
-            self._speak_for(min(later, key=lambda each: each.made), pending)
+            self._cover_by(min(later, key=lambda each: each.made), pending)
         elif change is not None and change.made > pending.made:
             self._change = replace(change, since=min(change.since, pending.since))
         else:
             self._change = replace(pending, note=replace(pending.note, domain=None))
 
-    def _speak_for(self, newer: PendingNote, older: PendingNote) -> None:
+    def _cover_by(self, newer: PendingNote, older: PendingNote) -> None:
         since = min(newer.since, older.since)
         self._timed[newer.note.domain] = replace(newer, since=since)

@@ -1,7 +1,7 @@
-"""When a writer's outbox is posted, and what follows from the outcome of a post.
+"""Decides when a writer's notes are posted, and handles the outcome of each post.
 
-No thread and no task: `now` is an argument, in seconds of a clock that never goes back.
-The thread or task that posts asks `wait_s`, and calls `settle` with each outcome.
+The thread or task that posts calls `wait_s`, and then `settle` with each outcome. `now` is in
+seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ from writer_client.sending.outcome import Flushed
 from writer_client.sending.pending_notes import Batch
 
 RECOVERABLE_REFUSALS = (UnknownStream, NotAllowed, SharedName)
-"""The refusals that can be resolved while the writer continues; its notes wait for that. The stream
-is created, the token becomes known, or the other process of the same name ends.
+"""Refusals that may end later, so the notes are kept: the stream is created, the token becomes
+known, or the other process of the same name ends.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a writer posts.
-
-    `linger_ms` is the least time between two posts: more notes coalesce, and marks are that much
-    later. `note_period_ms` is the period of a clock that is noted automatically.
-    `request_timeout_ms` is how long one post may take, and `backoff` when a failed one is repeated.
-    """
+    """Options for when a writer posts."""
 
     linger_ms: int = 0
+    """The minimum time between two posts. A longer time merges more notes, and delays marks."""
     note_period_ms: int = 1000
+    """The period of automatic notes of the clock."""
     request_timeout_ms: int = 10_000
+    """The time limit of one post."""
     backoff: Backoff = field(default_factory=Backoff)
+    """The delays between retries of a failed post."""
 
 
 class HeldClock:
-    """A clock that is noted automatically, held back while the writer writes.
+    """A clock for automatic notes that does not advance while the writer writes.
 
     >>> times = iter([5, 7, 9])
     >>> clock = HeldClock(lambda: next(times))
@@ -66,17 +65,15 @@ class HeldClock:
 
     @property
     def is_held(self) -> bool:
-        """Whether a block is open."""
         return bool(self._blocks)
 
     def hold(self) -> object:
-        """Begin a block, and return it; until it ends, `read` returns at most the current time."""
+        """Begin and return a block. Until `release`, `read` returns at most the current time."""
         block = object()
         self._blocks[block] = self._clock()
         return block
 
     def release(self, block: object) -> None:
-        """End a block."""
         del self._blocks[block]
 
     def read(self) -> int:
@@ -85,14 +82,14 @@ class HeldClock:
 
 
 class Posting:
-    """The state of posting one outbox; if threads share it, each call holds a lock.
+    """The state of posting one outbox. If threads share it, each call needs a lock.
 
-    `beat` is called each period, before what is noted then is posted. If `idle_after_ms` is
-    given, a live writer that is not called for that long is idle, unless it `is_busy`. `fenced` is
-    called once another process has taken over the writer's name.
+    * `beat` is called once per period, before notes are posted.
+    * `idle_after_ms` makes a live writer idle after this time without calls, unless it `is_busy`.
+    * `fenced` is called once another process has taken over the writer's name.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each thing that posting depends on
+    def __init__(  # noqa: PLR0913 - one per dependency
         self,
         outbox: Outbox,
         pace: Pace,
@@ -117,20 +114,19 @@ class Posting:
         self._is_busy = is_busy
         self._fenced = fenced
         self._next_beat = now + self._period_s
-        self._called = now
+        self._last_call = now
         self._failures = 0
         self._not_before = 0.0
 
     # When to post
 
     def record_call(self, now: float) -> None:
-        """Record that the writer noted or wrote."""
-        self._called = now
+        self._last_call = now
 
     def wait_s(self, now: float) -> float | None:
-        """Return how long there is nothing to post: 0 if there is, `None` until the next call.
+        """Return the seconds until there are notes to post, or `None` if a call must come first.
 
-        It notes the clock if that is due, and makes an inactive writer idle.
+        Also notes the clock if this is due, and makes an inactive writer idle.
         """
         if self.outbox.fenced is not None:
             return None
@@ -143,11 +139,7 @@ class Posting:
         return min((max(wait, 0.001) for wait in waits if wait is not None), default=None)
 
     def hurry(self) -> None:
-        """Post at once, unless the controller is unreachable.
-
-        A controller that does not know the stream is reachable, and asking it again gets a fresh
-        answer.
-        """
+        """Post at once, unless the controller is unreachable."""
         if not isinstance(self.failure, Unreachable):
             self.failure = None
             self._not_before = 0.0
@@ -159,7 +151,7 @@ class Posting:
             self._next_beat = now + self._period_s
             try:
                 self._beat()
-            except Exception as error:  # noqa: BLE001 - posting outlives errors of the caller's clock
+            except Exception as error:  # noqa: BLE001 - the caller's clock may raise anything
                 self._queue_refusal(Rejected(f"the clock could not be noted: {error}"))
         return self._next_beat - now
 
@@ -168,18 +160,18 @@ class Posting:
         if after_s is None or self.outbox.state != "live":
             return None
         if self._is_busy():
-            self._called = now
-        if now >= self._called + after_s:
+            self._last_call = now
+        if now >= self._last_call + after_s:
             self.outbox.idle({})
             return None
-        return self._called + after_s - now
+        return self._last_call + after_s - now
 
     # The outcome of a post
 
     def look_up_ends(self, answer: NotesAnswer) -> NotesAnswer:
-        """Return the answer with what was found in the log, if it lets the writer begin.
+        """Call the functions of `Outbox.beginning` if the join was accepted, and add their results.
 
-        Reads files, so it is called without the lock.
+        They read the log, so call it without the lock.
         """
         first = answer.results[0]
         if not isinstance(first, Accepted):
@@ -236,12 +228,12 @@ class Posting:
     # For callers that wait
 
     def record_fault(self, fault: BaseException) -> None:
-        """Record that the sender ended by a fault of the client itself."""
+        """Record that the sender ended with an unexpected error."""
         self.fault = fault
         self.notices.report_fault(fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` if the sender failed, `Fenced` if the name was taken over."""
+        """Raise `ClientFailed` if the sender failed, or `Fenced` if the name was taken over."""
         fenced = self.outbox.fenced
         if fenced is not None:
             raise fenced
@@ -253,7 +245,7 @@ class Posting:
             raise ClientFailed(message) from self.fault
 
     def is_settled(self, ticket: int) -> bool:
-        """Whether a flush of all calls up to the ticket has an outcome."""
+        """Return whether a flush of all calls up to the ticket has an outcome."""
         if (
             self.fault is not None
             or isinstance(self.failure, RECOVERABLE_REFUSALS)
@@ -263,7 +255,7 @@ class Posting:
         return self.outbox.durable_through >= ticket
 
     def get_outcome(self, ticket: int, timeout_s: float) -> Flushed:
-        """Return the outcome of all calls up to the ticket; raises as `flush` does."""
+        """Return the outcome of all calls up to the ticket. Raises the same as `flush`."""
         self.check()
         outbox = self.outbox
         refused = outbox.pop_refused()
@@ -277,7 +269,6 @@ class Posting:
         return Flushed(outbox.lower(outbox.vouched.last_domain), outbox.excluded, outbox.late_rows)
 
     def report_unsent(self) -> None:
-        """Report what was not sent."""
         outbox = self.outbox
         unsent = outbox.calls - outbox.durable_through
         last = outbox.vouched.get_time(outbox.vouched.last_domain)

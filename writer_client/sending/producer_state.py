@@ -1,4 +1,4 @@
-"""What a producer does, and by which moves it comes to do something else."""
+"""The states of a producer."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from enum import Enum, auto
 
 
 class ProducerState(Enum):
-    """What a producer does, and by which moves it comes to do something else.
+    """The state of a producer, with its transitions.
 
     | from | to | when |
     |---|---|---|
-    | BEGINNING | CLEAR | the writer has joined, and what waited for that is done |
+    | BEGINNING | CLEAR | the writer has joined, and the calls that waited for this are done |
     | CLEAR, ABORTED | OPEN | a transaction begins |
     | OPEN | COMMITTING | its events are delivered, and the log is asked to commit it |
     | OPEN, COMMITTING | CLEAR | it is committed |
     | OPEN, COMMITTING | UNRESOLVED | it is not known whether it is committed |
     | OPEN, COMMITTING, UNRESOLVED | ABORTED | it is aborted, by the program or by the log |
-    | OPEN | UNABORTED | it is dropped, and the log has yet to abort it |
+    | OPEN | UNABORTED | it is dropped, but the log has not aborted it yet |
     | UNABORTED | ABORTED | the log has aborted it |
-    | UNRESOLVED | CLEAR, OPEN | it turned out to be committed; at once the next one begins |
+    | UNRESOLVED | CLEAR, OPEN | it is found to be committed; with OPEN, the next one begins |
     | ABORTED | CLEAR | its events were produced again, or are given up |
-    | each | CLOSED | nothing more is sent, and nothing leads out of it |
+    | any | CLOSED | the producer is closed; this state is final |
 
-    What each phase may have beside itself is no phase: events that failed, which are counted
-    (`DeliveryTracker.failed`), an error that every call raises, and whether the writer rests.
+    Failed events (`DeliveryTracker.failed`), an error that every call raises, and an idle writer
+    are not states, because they may occur in several of them.
     """
 
     BEGINNING = auto()
@@ -43,4 +43,4 @@ BETWEEN_TRANSACTIONS = (
     ProducerState.UNABORTED,
     ProducerState.ABORTED,
 )
-"""The phases in which no transaction withholds what is noted."""
+"""The states without a transaction, so notes can be sent."""

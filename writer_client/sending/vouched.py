@@ -1,4 +1,4 @@
-"""What one writer has vouched for so far, and what is sent with each of its notes."""
+"""The times and the position that a writer has noted, and the data added to its notes."""
 
 from __future__ import annotations
 
@@ -35,50 +35,46 @@ EMPTY_POSITION: Mapping[int, int] = {}
 
 
 class HeldBack(NamedTuple):
-    """An event whose time was refused as beyond `bound`; from then on notes leave it out.
-
-    `written` are the offsets, by segment, below which it was written, as far as they are known.
-    """
+    """An event whose time is above the allowed `bound`. Later notes do not declare its time."""
 
     domain: str | None
     time: int
     bound: int
     written: Mapping[int, int]
+    """The offsets below which the event was written, by segment, as far as known."""
 
 
 class VouchedTimes:
-    """A writer's position, and times by domain, none of which goes back.
+    """A writer's position, and its times by domain. None of them goes back.
 
-    `position` is replaced, never changed: notes that wait may share it.
+    `position` is replaced instead of changed, because waiting notes share it.
     """
 
     def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
-        """Start with nothing; `domains` are those vouched for, if they are limited."""
         self.writer = writer
         self.position: dict[int, int] = {}
         self.last_domain = domains[0] if domains else None
-        """The domain last noted, or any declared one: for notes that need one."""
+        """The domain last noted, or any declared one, for notes that need a domain."""
         self.known_times: Mapping[str, int] = {}
-        """The writer's last time of each domain, as the controller told it last."""
+        """The writer's last time in each domain at the controller."""
         self.known_timeout_ms: int | None = None
-        """The timeout in force for the writer at that join."""
+        """The writer's timeout at its last join."""
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}
         self._written: dict[str | None, Mapping[int, int]] = {}
         self._held_back: dict[str | None, int] = {}
         self.declared_domains: tuple[str, ...] = ()
-        """Those that the stream declares, empty until an answer names them."""
+        """The domains that the stream declares, or empty before an answer has them."""
 
     def get_time(self, domain: str | None) -> int | None:
-        """Return the last time noted."""
         return self._times.get(domain)
 
     def get_largest(self, domain: str | None) -> int | None:
-        """Return the largest event time to declare.
+        """Return the largest event time to declare, or `None`.
 
-        `None` if there is none, or if it was refused and the writer's time has not passed it yet: a
-        smaller one does not bound what was written.
+        If it was refused, nothing is declared until the writer's time has passed it, because a
+        smaller time would not bound the written events.
         """
         held = self._held_back.get(domain)
         if held is not None and self._times.get(domain, held - 1) < held:
@@ -86,10 +82,10 @@ class VouchedTimes:
         return self._largest.get(domain)
 
     def add_max_times(self, note: Note) -> Note:
-        """Return a note with the largest event times as of now, those of all domains.
+        """Return the note with the current largest event times of all domains.
 
-        They are read when the note is sent, so they bound all rows below its position, even if more
-        were written since the note was created.
+        Call it when the note is sent. Then the times bound all rows below its position, including
+        rows written after the note was created.
         """
         max_times: dict[str, int] = {}
         for each in self._largest.keys() - {note.domain}:
@@ -101,15 +97,15 @@ class VouchedTimes:
 
     @property
     def domains(self) -> int:
-        """How many domains a note may declare."""
+        """The number of domains that a note may declare."""
         return min(len(self._largest), MOST_DOMAINS)
 
     def get_known_time(self, domain: str | None) -> int | None:
-        """Return the last time that the controller is known to have of the domain."""
+        """Return the writer's last time of the domain that the controller reported."""
         return self.known_times.get(self._find_known_name(domain))
 
     def learn_time(self, domain: str | None, last: int) -> None:
-        """Know the last time from a refusal: a note may come before the join that would tell it."""
+        """Record the last time from a refusal, which may come before the join is answered."""
         self.known_times = {**self.known_times, self._find_known_name(domain): last}
 
     def _find_known_name(self, domain: str | None) -> str:
@@ -124,7 +120,7 @@ class VouchedTimes:
     # What the writer says
 
     def check_time(self, time: int, domain: str | None) -> None:
-        """Raise if a note of that time would go back, or its domain is not vouched for."""
+        """Raise if the time is below the last one, or the domain is not vouched for."""
         check_int64("time", time)
         self._check_domain(domain)
         last = self._times.get(domain)
@@ -147,7 +143,7 @@ class VouchedTimes:
             self._written[domain] = written
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Record a position of the caller's; raises `InvalidNote` if it goes back."""
+        """Record the caller's position. Raises `InvalidNote` if it goes back."""
         known, offsets = self.position, convert_position(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
@@ -155,13 +151,13 @@ class VouchedTimes:
         self.learn(offsets)
 
     def reach(self, position: Mapping[int, int]) -> None:
-        """Record a position of the caller's, as far as it is ahead of what is known."""
+        """Record the caller's position where it is ahead of the known one."""
         self.learn(convert_position(position))
 
     # Answers of the controller
 
     def learn(self, offsets: Mapping[int, int]) -> None:
-        """Record the offsets that are ahead; those behind change nothing."""
+        """Record offsets where they are ahead of the known ones."""
         known = self.position
         if any(offset > known.get(s, -1) for s, offset in offsets.items()):
             joined = dict(known)
@@ -169,7 +165,7 @@ class VouchedTimes:
             self.position = joined
 
     def keep(self, declared: tuple[str, ...]) -> list[str]:
-        """Forget the domains that the stream does not declare; returns their names."""
+        """Forget and return the domains that the stream does not declare."""
         self.declared_domains = declared
         unknown = [each for each in self._largest if each is not None and each not in declared]
         for domain in unknown:
@@ -178,15 +174,14 @@ class VouchedTimes:
         return unknown
 
     def is_named(self, domain: str | None, declared: tuple[str, ...]) -> bool:
-        """Whether a domain, as the caller names it, is one that the stream declares."""
+        """Return whether the caller's domain is one that the stream declares."""
         return self._find_name(domain) in declared
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
-        """Leave out times above the largest allowed, which were refused or will be.
+        """Stop declaring times above `bound`, which the controller refuses. Return the events.
 
-        The next time may be below the one that was noted, so that a wrong time does not spoil later
-        notes. Events cannot be unwritten: until the writer's time has passed the largest event
-        time, no largest time is declared. Returns the events that are left out from now on.
+        The next noted time may be below a refused one. Events cannot be unwritten, so no largest
+        event time is declared until the writer's time has passed it.
         """
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
@@ -196,7 +191,7 @@ class VouchedTimes:
         return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
 
     def forget(self, domain: str | None, *, instead: str) -> None:
-        """Forget a domain that the stream does not declare, and use another one `instead`."""
+        """Forget a domain that the stream does not declare, and use `instead`."""
         self._times.pop(domain, None)
         self._largest.pop(domain, None)
         self._held_back.pop(domain, None)
@@ -211,21 +206,21 @@ class VouchedTimes:
 
 
 class Process(NamedTuple):
-    """A process that notes: its session, and its name for people."""
+    """A process that notes: its session, and a label for people."""
 
     session: str | None
     label: str
 
     @classmethod
     def own(cls) -> Process:
-        """Return a new session of this process, named by its host and process id."""
+        """Return a new session of this process, labeled with its host name and process id."""
         return cls(secrets.token_hex(8), f"{socket.gethostname()[:100]}:{os.getpid()}")
 
 
 class LateHours:
-    """Late rows that are not reported yet, those of each full hour by themselves.
+    """Late rows that are not reported yet, grouped by hour.
 
-    There are at most as many as a note takes: those with the least times merge.
+    A note can report a limited number of groups, so the groups with the least times are merged.
     """
 
     __slots__ = ("_reports",)
@@ -234,7 +229,6 @@ class LateHours:
         self._reports: dict[tuple[int, int], LateRows] = {}
 
     def add(self, late: LateRows) -> None:
-        """Add rows that were just written, or that were not reported after all."""
         reports, most = self._reports, MAX_INT64 if late.most is None else late.most
         hours = late.least // HOUR_MS, most // HOUR_MS
         known = reports.get(hours)
@@ -244,17 +238,16 @@ class LateHours:
             self.add(reports.pop(first).join(reports.pop(second)))
 
     def take(self) -> tuple[LateRows, ...]:
-        """Return all, and forget them."""
+        """Remove and return all groups."""
         taken, self._reports = tuple(self._reports.values()), {}
         return taken
 
 
 class NoteAdditions:
-    """What is sent with a writer's notes: its process, its terms, late rows not yet reported.
+    """The data sent with each note: process, terms and late rows.
 
-    The terms are sent with each live note, so that a recreated stream has them too. The process
-    takes over the writer's name until a note was accepted; `took_over` are the sessions that lost
-    the name then.
+    Terms are sent with each live note, so a recreated stream gets them, too. The process takes over
+    the writer's name until a note is accepted. `took_over` has the sessions that lost the name.
     """
 
     def __init__(
@@ -263,13 +256,13 @@ class NoteAdditions:
         self.takes_over = process is not None
         self.took_over: tuple[str, ...] = ()
         self.held: str | None = None
-        """Why the writer lives and does not note."""
+        """The reason why the writer is live but does not note."""
         self.log: str | None = None
-        """The id of the log that positions are of, sent with each live note."""
+        """The id of the log that positions refer to."""
         self.observes = False
-        """Whether the writer observes the log, sent with each live note."""
+        """Whether the writer observes the log."""
         self.because: tuple[LogFact, ...] = ()
-        """What it found there, sent with each live note."""
+        """The facts that an observer found in the log."""
         self._process = process or Process(None, "")
         self.total = 0
         """The number of late rows so far."""
@@ -279,16 +272,14 @@ class NoteAdditions:
 
     @property
     def late_domains(self) -> list[str | None]:
-        """The domains with late rows to report."""
         return list(self._unreported)
 
     def add(self, domain: str | None, late: LateRows) -> None:
-        """Count late rows that were just written."""
         self.total += late.rows
         self._unreported[domain].add(late)
 
     def put_on(self, note: Note) -> Note:
-        """Return the note with these additions, which count as reported until taken off."""
+        """Return the note with these additions. Its late rows count as reported."""
         note = replace(
             note,
             late=self._unreported.pop(note.domain, LateHours()).take() or None,
@@ -310,23 +301,23 @@ class NoteAdditions:
         return note
 
     def takes_over_again(self, held: Session) -> bool:
-        """Take the name over once more if it was taken from that session before.
+        """Take the name over again if it was taken from this session before. Return whether it is.
 
-        The controller's database forgot that, so it is that of a backup.
+        The controller's database is a backup in this case, because it does not have the takeover.
         """
         may = held.id in self.took_over and not self.takes_over
         self.takes_over = self.takes_over or may
         return may
 
     def take_off(self, note: Note) -> Note:
-        """Return a note that was not accepted without its late rows; the next note reports them."""
+        """Take the late rows off a refused note, to report them with the next note."""
         for late in list_reports(note.late):
             self._unreported[note.domain].add(late)
         return replace(note, late=None)
 
 
 def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the domains that a writer vouches for; raises `Rejected` or `InvalidName`."""
+    """Return the domains. Raises `Rejected` or `InvalidName` if they are invalid."""
     if domains is None:
         return None
     if isinstance(domains, str) or not domains:
@@ -335,7 +326,7 @@ def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def check_int64(what: str, value: int) -> None:
-    """Raise `Rejected` if a number is not an int64, or either end, which stands for no time."""
+    """Raise `Rejected` if a number is not an int64 or is either end, which means no time."""
     if not MIN_INT64 < value < MAX_INT64:
         ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
         raise Rejected(f"{what} {value} is not an int64{ends}")

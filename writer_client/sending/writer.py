@@ -1,4 +1,4 @@
-"""The calls of a writer, shared by the clients for threads and for asyncio."""
+"""The methods of a writer client, shared by the threaded and the asyncio client."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 Network = TypeVar("Network")
 
 LAST_WAIT_S = 0.05
-"""How long a thread or task with no request under way may take to end."""
+"""How long an inactive thread or task may take to end."""
 
 
 class Writer(ABC, Generic[Network]):
-    """One writer of one stream; see `WriterClient` and `AsyncWriterClient`.
+    """One writer of one stream. See `WriterClient` and `AsyncWriterClient`.
 
-    No call here waits for the network, and all may be called from any thread.
+    The methods of this class do not wait for the network. They may be called from any thread.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword per option
         self,
         url: str,
         stream: str,
@@ -60,23 +60,26 @@ class Writer(ABC, Generic[Network]):
         pace: Pace | None = None,
         transport: Network | None = None,
     ) -> None:
-        """Start to note for `writer`; raises `InvalidName`, or `Rejected` for invalid options.
+        """Start a client that notes for `writer`.
 
-        `url` may be several, separated by commas: one is asked as long as it answers. `token` is
-        sent to the controller; by default it is that of the variable NOTED_TIME_TOKEN.
+        * `url` is the controller's URL, or several, separated by commas. The client stays with one
+          as long as it answers.
+        * `token` authenticates at the controller, by default the environment variable
+          `NOTED_TIME_TOKEN`.
+        * `timeout_ms` is how long the watermark waits for the silent writer, for example 90 minutes
+          for an hourly job. By default it is unchanged, and for a new writer the stream's
+          `writer_timeout_ms`.
+        * `domains` are the time domains that the writer vouches for. By default they are unchanged,
+          and for a new writer all domains of the stream.
+        * `idle_after_ms` makes the writer idle after this time without a note, a join or a reported
+          write.
+        * `on_excluded` is called once for each `Exclusion`. It runs in the thread or task that
+          sends notes, so it must not wait for the client. Its exceptions are logged.
+        * `automatically_note_time` notes `clock()` periodically while the writer is live. See
+          `writing` for the promise that this makes.
+        * `pace` determines when notes are posted.
 
-        `timeout_ms` is how long the watermark waits for this writer while it is silent, for example
-        90 minutes for an hourly job. By default it is unchanged, and at first the stream's
-        `writer_timeout_ms`. `domains` are those it vouches for, by default unchanged, and at first
-        all of the stream. After `idle_after_ms` without a call that notes, joins or reports what
-        was written, it goes idle automatically.
-
-        `on_excluded` is called once with each `Exclusion`, when an answer says that the watermark
-        advances without the writer. It runs in the thread or task that sends notes, without locks,
-        so it must not wait for the client; its exceptions are logged.
-
-        `automatically_note_time` notes `clock()` periodically while the writer is live; see
-        `writing` for what that promises. `pace` decides how often, and when to post.
+        Raises `InvalidName`, or `Rejected` for invalid options.
         """
         validate_name("stream", stream)
         check_least("timeout_ms", timeout_ms, 1)
@@ -91,7 +94,7 @@ class Writer(ABC, Generic[Network]):
         self._pid = os.getpid()
         self._closed = False
         self.is_fenced = False
-        """Whether another process took over the writer's name; to ask costs less than `check`."""
+        """Whether another process took over the writer's name. This is cheaper than `check`."""
         self._lock = threading.RLock()
         pace = pace or Pace()
         self._posting = Posting(
@@ -112,11 +115,11 @@ class Writer(ABC, Generic[Network]):
     def _open(
         self, url: str, network: Network | None, *, timeout_s: float, token: str | None
     ) -> None:
-        """Start to send; a given `network` replaces the real one."""
+        """Start to send. A given `network` replaces the real one."""
 
     @abstractmethod
     def _wake(self) -> None:
-        """Wake the sender; the lock is held."""
+        """Wake the sender. The caller holds the lock."""
 
     def note_time(
         self,
@@ -128,13 +131,15 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Note that all my events with a time of `domain` below `time` lie below `position`.
 
-        Without a position the time alone is noted, for what has no offsets, such as a table.
+        Without a position only the time is noted, for a destination without offsets, such as a
+        table.
 
-        Times are integers of the application's clock, Unix ms by convention, or aware `datetime`s.
-        `max_time` is the largest event time written; times given to `wrote` count as well. Raises
-        `InvalidNote` at once if time or position goes back behind an earlier call. Raises
-        `Rejected` for numbers outside int64, a `datetime` without a zone, and if the client notes
-        the clock automatically. `flush` raises refusals by the controller.
+        Times are integers of the application's clock, by convention Unix ms, or aware `datetime`s.
+        `max_time` is the largest event time written; times given to `wrote` count as well.
+
+        Raises `InvalidNote` if the time or the position goes back. Raises `Rejected` for numbers
+        outside int64, for a `datetime` without a zone, and if the client notes the clock
+        automatically. `flush` raises the controller's refusals.
         """
         if self._notes_clock:
             message = (
@@ -156,16 +161,15 @@ class Writer(ABC, Generic[Network]):
         *,
         max_times: Mapping[str | None, Time] | None = None,
     ) -> None:
-        """Join the stream; the watermark waits until the writer notes, idles or finishes.
+        """Join the stream. The watermark waits for the writer until it notes, is idle or finishes.
 
-        Join and `flush` before the first write: rows written before the controller knows the writer
-        may already be late.
+        Join and `flush` before the first write. Otherwise rows that are written before the
+        controller knows the writer may be late.
 
-        *After a restart*, `position` has to reach all that the former process wrote, noted or not:
-        the ends of the segments it writes to are enough. Without it, readers may pass rows that
-        were written before a crash, and drop them. `max_times` are the largest event times of these
-        rows, by domain. `SegmentLogWriter` finds both itself (`begin`). The position that the
-        controller knows is added, but it covers only what was noted.
+        *After a restart*, `position` must reach all rows of the earlier process, noted or not. The
+        ends of its segments are enough. Otherwise readers may drop rows that were written before a
+        crash, because the controller knows only the noted position. `max_times` has the largest
+        event times of these rows, by domain. `SegmentLogWriter` finds both itself.
         """
         times = {
             self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
@@ -178,29 +182,28 @@ class Writer(ABC, Generic[Network]):
     def begin(self, look_up: LookUp) -> None:
         """Join, and continue from the ends of the writer's segments, which `look_up` returns.
 
-        It is called in the thread or task that sends notes, with the position that the controller
-        knows, once no other process of the same name may note: the next note covers what such a
-        process wrote until then. What is noted meanwhile waits for it. `SegmentLogWriter` begins
-        this way.
+        `look_up` is called with the position that the controller knows, in the thread or task that
+        sends notes. It is called once no other process can note under the same name, so the next
+        note covers everything that such a process wrote. Later notes wait for it.
         """
         with self._lock_for_note():
             self._outbox.begin(look_up)
 
     def of_log(self, log: str | None, *, observes: bool = False) -> None:
-        """Say which log positions are of, by its id, such as a Kafka topic's; call it first.
+        """Set the id of the log that positions refer to, such as a Kafka topic's. Call it first.
 
-        Each live note has it from then on, and notes of another log than the stream's are refused:
-        `flush` raises `AnotherLog`. A client that `observes` notes for writers that do not:
-        `explain` then names segments without new rows, for which an observer does not wait.
+        Each live note has this id. If the stream belongs to another log, notes are refused, and
+        `flush` raises `AnotherLog`. A client that `observes` notes for other writers; `explain`
+        then shows segments without new rows, because an observer does not wait for them.
         """
         with self._lock:
             self._outbox.set_log(log, observes=observes)
 
     def check(self) -> None:
-        """Raise if the client can no longer note, before more is written.
+        """Raise if the client can no longer note. Call it before writing more rows.
 
-        `Fenced` if another process took over the writer's name, `ClientFailed` if the sender
-        failed, `Rejected` if the client is closed or belongs to another process.
+        Raises `Fenced` if another process took over the writer's name, `ClientFailed` if the sender
+        failed, and `Rejected` if the client is closed or belongs to another process.
         """
         if self._closed:
             raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
@@ -210,22 +213,22 @@ class Writer(ABC, Generic[Network]):
         self._posting.check()
 
     def idle(self, position: Mapping[int, int] = EMPTY_POSITION) -> None:
-        """Note that time need not wait for the writer until it notes, writes or joins again."""
+        """Note that the watermark need not wait until the writer notes, writes or joins again."""
         with self._lock_for_note():
             self._outbox.idle(position)
 
     def hold(self, reason: str | None) -> None:
-        """Report that the writer lives and cannot note, and why, for people; `None` ends that.
+        """Report that the writer is alive but cannot note, and why. `None` clears the reason.
 
-        Repeat it within the writer's timeout: `explain`, the page and `noted-time writers` then
-        show "alive, but …" with the reason, which is cut to one line of 200 characters.
+        Repeat it within the writer's timeout. `explain`, the dashboard and `noted-time writers`
+        show the reason, cut to one line of 200 characters.
         """
         shown = format_line(reason or "", HELD_LENGTH)
         with self._lock_for_note():
             self._outbox.hold(shown or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
-        """Report what an observer found in the log that holds time or moved it, for people.
+        """Report the facts about the log that explain an observer's time.
 
         `explain` shows the first `MOST_LOG_FACTS`, until the next call replaces them.
         """
@@ -240,11 +243,11 @@ class Writer(ABC, Generic[Network]):
         position: Mapping[int, int] = EMPTY_POSITION,
         rows: int = 1,
     ) -> None:
-        """Record an event that was written, or that many `rows`, for the next note to cover.
+        """Record one or more rows that were written. The next note covers them.
 
-        The largest event time of each domain is sent as `max_time`, which makes the upper of marks
-        a true bound. A position behind what is known changes nothing. This makes a writer that is
-        not live join.
+        The note declares the largest event time of each domain (`max_time`), which makes the upper
+        of marks a true bound. A position behind the known one changes nothing. A writer that is not
+        live joins.
         """
         time = None if event_time is None else unix_ms_of(event_time, up=True)
         with self._lock:
@@ -255,12 +258,12 @@ class Writer(ABC, Generic[Network]):
     def wrote_late(
         self, rows: int, least: Time, most: Time | None = None, *, domain: str | None = None
     ) -> None:
-        """Count rows that were written below `late_below`, with event times from `least` to `most`.
+        """Report rows that were written below `late_below`, with times from `least` to `most`.
 
-        Windows of these times name them: call it once for each full hour if they are of several.
-        Without `most` they may have any time up to the lower. The next note reports them to the
-        controller, which counts broken promises; a warning is logged at the first and then once in
-        a while. `SegmentLogWriter` calls it itself.
+        Call it once for each full hour, because complete windows show the late rows in them.
+        Without `most`, the rows may have any time up to the lower. The next note reports them to
+        the controller. A warning is logged for the first late rows and then at intervals.
+        `SegmentLogWriter` calls it itself.
         """
         with self._lock_for_note():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
@@ -274,14 +277,14 @@ class Writer(ABC, Generic[Network]):
     def writing(self) -> Iterator[None]:
         """Hold back automatic notes while events are created and written.
 
-        An automatic note of T promises that no event with a time below T is still to be written.
-        That is true of events that are stamped with the same clock *inside* such a block, and whose
-        position is given to `wrote` before it ends: until then, the noted clock stays at the start
-        of the block.
+        An automatic note of T promises that no event with a time below T will still be written. To
+        keep this promise, stamp events with the same clock *inside* the block, and report their
+        position with `wrote` before the block ends. The noted clock stays at the start of the block
+        until then.
 
-        **An asynchronous produce breaks the promise** if the block ends before delivery: the
-        note then says a position that the events have not reached. In one measurement with a
-        Kafka producer, 1,786 of 1,848 events lay beyond the cut. Flush the producer inside::
+        **Wait for delivery inside the block.** If the block ends before an asynchronous producer
+        has delivered, notes have a position that the events have not reached. In one measurement
+        with a Kafka producer, 1,786 of 1,848 events lay beyond the cut::
 
             with client.writing():
                 producer.produce(topic, stamped(event), on_delivery=remember_position)
@@ -308,16 +311,17 @@ class Writer(ABC, Generic[Network]):
         return self._outbox.writer
 
     def lower(self, domain: str | None = None) -> int | None:
-        """Return the lower of the last mark as of the last answer: rows written below it are late.
+        """Return the lower of the last mark as of the last answer. Rows below it are late.
 
-        `domain` is named as in notes; `None` before the first mark or answer.
+        Returns `None` before the first mark or answer.
         """
         return self._outbox.lower(self._resolve_domain(domain))
 
     def late_below(self, domain: str | None = None) -> int | None:
-        """Return the time below which rows written now are late, by own notes or the lower.
+        """Return the time below which rows written now are late, or `None`.
 
-        A former process's notes count, too, once the client has joined. `None` if nothing is late.
+        It is the largest of the domain's lower, the writer's notes, and the notes of an earlier
+        process, which are known once the client has joined.
         """
         vouched, named = self._outbox.vouched, self._resolve_domain(domain)
         bounds = (vouched.get_time(named), vouched.get_known_time(named), self._outbox.lower(named))
@@ -325,36 +329,33 @@ class Writer(ABC, Generic[Network]):
 
     @property
     def position(self) -> dict[int, int]:
-        """The whole position given or received so far: segment → exclusive offset."""
+        """The whole known position: segment → exclusive offset."""
         return dict(self._outbox.vouched.position)
 
     @property
     def takes_over(self) -> bool:
-        """Whether no note was accepted yet; until then another process may have the name."""
+        """Whether no note was accepted yet, so another process may still have the name."""
         return self._outbox.takes_over
 
     def noted_time(self, domain: str | None = None) -> int | None:
-        """Return the last time noted here that was not refused as too far ahead, if any."""
+        """Return the last time noted here that was not too far ahead, or `None`."""
         return self._outbox.vouched.get_time(self._resolve_domain(domain))
 
     def known_time(self, domain: str | None = None) -> int | None:
-        """Return the writer's last time of a domain at its last join, `None` before the first."""
+        """Return the writer's time at the controller as of its last join, or `None`."""
         return self._outbox.vouched.get_known_time(self._resolve_domain(domain))
 
     @property
     def known_timeout_ms(self) -> int | None:
-        """The timeout in force at its last join, by `timeout_ms` or the stream's.
-
-        Before the first join it is the declared timeout, `None` without one.
-        """
+        """The timeout in force at the last join, or before it `timeout_ms`."""
         return self._outbox.vouched.known_timeout_ms or self.timeout_ms
 
     @property
     def state(self) -> State | Literal["excluded", "fenced"]:
-        """`live`, `idle`, `finished` (also before the first call), `excluded`, or `fenced`.
+        """The state: `live`, `idle`, `finished`, `excluded` or `fenced`; at first `finished`.
 
-        A live writer is excluded while the last answer says that the watermark advances without it,
-        and fenced for good once another process took over its name.
+        A live writer is excluded while the watermark advances without it, as of the last answer. It
+        is fenced, for good, once another process took over its name.
         """
         if self._outbox.fenced:
             return "fenced"
@@ -362,7 +363,7 @@ class Writer(ABC, Generic[Network]):
         return "excluded" if state == "live" and self._outbox.excluded else state
 
     def _resolve_domain(self, domain: str | None) -> str | None:
-        """Return `domain`; if it is not named, the only one vouched for."""
+        """Return `domain`, or the only domain that the writer vouches for."""
         only = domain is None and self._domains is not None and len(self._domains) == 1
         return self._domains[0] if only and self._domains else domain
 
@@ -373,19 +374,19 @@ class Writer(ABC, Generic[Network]):
             yield
             self._posting.record_call(clocks.monotonic())
             self._wake()
-        if self._closed:  # by a signal handler during the call
+        if self._closed:  # a signal handler closed it during the call
             message = f"the client of writer {self._outbox.writer!r} was closed during the call"
             raise Rejected(message)
 
     def clock_behind(self, ms: int) -> None:
-        """Log that the clock is so far behind what was noted, once until it has caught up."""
+        """Warn if the clock is behind the last noted time, once until it has caught up."""
         self._notices.warn_of_clock(ms)
 
     def _set_fenced(self) -> None:
         self.is_fenced = True
 
     def _note_clock(self) -> None:
-        """Note the clock, or the last time again while it is behind that: a sign of life."""
+        """Note the clock. While it is behind the last time, note that again, as a sign of life."""
         outbox, domain, time = self._outbox, self._resolve_domain(None), self._clock.read()
         if outbox.state != "live":
             return
