@@ -177,7 +177,6 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         self._notify()
 
     async def _send(self) -> None:
-        """Post the notes that are due, or wait until there are some."""
         with self._lock:
             wait_s = self._posting.wait_s(clocks.monotonic())
             batch = self._outbox.take() if wait_s == 0 else ()

@@ -25,11 +25,10 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 class WriterClient(Closing, Writer[httpx.BaseTransport]):
     """A writer client. It notes the time of one writer of one stream.
 
-    `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the notes. Notes
-    that wait are merged, so only the latest note of each domain is sent. If the controller is
-    unreachable, the client keeps the notes and retries with backoff. The memory for waiting notes
-    is bounded: one position per domain. Call `flush` to wait until the notes are durable and to see
-    refusals.
+    `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the notes, and
+    only the latest waiting note of each domain. If the controller is unreachable, the client keeps
+    the notes and retries with backoff. Its memory is bounded by the number of domains times
+    segments. Call `flush` to wait until notes are durable and to see refusals.
 
     A position maps segments to exclusive offsets. Positions accumulate: a segment that a call does
     not name keeps its last offset. A time is an int64 of the application's clock, by convention
@@ -37,16 +36,16 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
 
     *Leaving.* Only `finish()` reports that the writer is finished. After `close()`, after a
     ``with`` block and at the end of the process the writer stays a member: the watermark waits for
-    it until its timeout (`timeout_ms`). All three flush first and log a warning if notes could not
-    be sent. At the end of the process this takes at most two seconds for all clients together.
+    it until its timeout (`timeout_ms`). All three flush first and warn if notes could not be sent.
+    At the end of the process this takes at most two seconds for all clients together.
 
-    *Logging.* The client logs outages of the controller, refusals, exclusions of the writer and
-    late rows under ``noted_time.writer``.
+    *Logging.* Outages of the controller, refusals, exclusions of the writer and late rows are
+    logged under ``noted_time.writer``.
 
     *Lifetime.* The thread keeps an open client alive, even without any other reference to it.
 
-    *Processes.* A client works only in the process that created it. In a forked child, create a new
-    client under a different writer name. Calls on the parent's client raise `Rejected` there.
+    *Processes.* In a forked child, create a new client under a different writer name. Calls on the
+    parent's client raise `Rejected` there.
 
     If the thread fails, every later call raises `ClientFailed`.
     """
@@ -189,7 +188,6 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _next_batch(self) -> Batch:
-        """Wait for the next notes to post. Returns none if the thread must stop or log."""
         with self._lock:
             while not self._closed:
                 wait_s = self._posting.wait_s(clocks.monotonic())

@@ -42,7 +42,6 @@ OBSERVER_JOIN_S = 2.0
 
 
 def monotonic_ms() -> int:
-    """Return a monotonic clock in ms."""
     return clocks.monotonic_ns() // 1_000_000
 
 
@@ -95,8 +94,7 @@ class Observer(PollingLoop):
             raise
 
     @abstractmethod
-    def _look(self) -> None:
-        """Poll the log once."""
+    def _look(self) -> None: ...
 
     def _join(self) -> None:
         if self.client.state != "live":
@@ -109,7 +107,6 @@ class Observer(PollingLoop):
             raise Unreachable(f"the observer cannot join: {error}") from error
 
     def _check_timeout(self) -> None:
-        """Warn if the writer's timeout is shorter than its normal silence."""
         known = self.client.known_timeout_ms
         if known != self._timeout_ms and known is not None and known <= self._silence_ms:
             log.warning(
@@ -242,7 +239,6 @@ class EventTimeNoter(Observer):
             client.idle(ends)
 
     def _report_empty(self, now: int) -> None:
-        """Report the segments whose first time is awaited; `explain` shows them."""
         empty = self._clocks.find_without_time(now=now)
         if empty != self._without_time:
             self._without_time = empty

@@ -145,7 +145,7 @@ def times(served: Served, topic: str) -> set[int]:
 REFUSED = {
     "transactional.id=t": "transactional.id is set, .* have `noted-time observe kafka` note",
     "acks=0": "acks=0 reports no offsets",
-    "noted.time.wirter=lima": r"noted.time.wirter is none of its settings \[.* writer\]",
+    "noted.time.wirter=lima": r"noted.time.wirter is unknown: the settings are \[.* writer\]",
     "noted.time.delay.ms=5s": "noted.time.delay.ms=5s is not a number of ms",
     "noted.time.url=127.0.0.1:7464": "noted.time.url=127.0.0.1:7464 is not the URL of a controller",
     "noted.time.writer=a b": "noted.time.writer=a b is not a name",
@@ -189,7 +189,7 @@ def test_historic_timestamps_are_noted_in_their_order(
     (row,) = served.get(f"{topic}/writers")["writers"]
     assert row["late"] == {"default": {"rows": 1, "least": NOON + 500, "most": NOON + 500}}
     assert (row["state"], row["times"]) == ("idle", {"default": NOON + 8000})
-    assert "1 records have timestamps below what was noted" in producer.log()
+    assert "1 records have timestamps below the noted time" in producer.log()
     assert "late" not in again.log()
 
 
@@ -383,7 +383,7 @@ def test_after_a_restored_backup_the_living_producer_takes_its_name_over_once_mo
 
     (again,) = (each for each in server.requests if b'"took_over":["former"]' in each)
     assert f'"log":"{Topic(broker.config, topic).look().id}"'.encode() in again
-    assert "it takes the name over once more" in producer.log()
+    assert "it takes the name over again" in producer.log()
     assert judged(broker, topic, controller=served).violations == ()
 
 
@@ -421,7 +421,7 @@ def test_a_producer_joins_with_the_id_of_its_topic_and_no_other_stream(
     served.call("POST", f"/{topic}.other/notes", {"notes": [{"writer": "w", "log": foreign}]})
     other.send(*now())
     send_until_noted([first], served, topic)
-    both = f"positions are of log {foreign}, and this topic is log {known}: if it was deleted"
+    both = f"positions are of log {foreign}, and this topic is log {known}: if the topic was"
     wait_until(lambda: both in other.log())
 
     assert served.get(topic)["logs"] == [known]

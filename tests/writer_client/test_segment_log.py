@@ -401,7 +401,7 @@ def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
 
 def test_a_writer_without_a_client_cannot_note(tmp_path: Path) -> None:
     """Time is noted through a client."""
-    with pytest.raises(Rejected, match="created without a client"):
+    with pytest.raises(Rejected, match="create it with a client"):
         writer(tmp_path).note_time(5)
 
 

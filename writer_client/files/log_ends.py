@@ -23,9 +23,9 @@ from writer_client.files.arrow_rows import open_parquet, read_largest_time
 class LogEnds:
     """Returns the current ends of a file log when it is called.
 
-    A stream without a directory is empty. Raises `InvalidName` for an invalid stream name. A call
-    raises `Unreachable` if the root does not exist or cannot be listed, and `Rejected` if a file is
-    foreign or truncated, or an archive has an unknown layout. The next call tries again.
+    A stream without a directory is empty. A call raises `Unreachable` if the root does not exist or
+    cannot be listed, and `Rejected` if a file is foreign or truncated, or an archive has an unknown
+    layout. The constructor raises `InvalidName`.
     """
 
     def __init__(
@@ -53,7 +53,6 @@ class LogEnds:
         return {number: each.end for number, each in self._segments.items()}
 
     def _find_ends(self) -> None:
-        """Find the ends of all segments, and append the new files to `_new`."""
         if not self.root.is_dir():
             raise Unreachable(f"{self.root} does not exist")
         try:
@@ -68,13 +67,11 @@ class LogEnds:
 class LogTimes(LogEnds):
     """Returns the ends of a file log and the newest event time of each segment when it is called.
 
-    `field` is the column with the event times. It has timestamps of any unit, or numbers or text as
-    described by `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first
-    times found.
+    `field` is the event-time column: timestamps of any unit, or numbers or text as described by
+    `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first times found.
 
-    Each file is read once. For timestamps and int64, the statistics in the footer are enough. Rows
-    are read if there are no statistics, and for other types. The first call reads the footers of
-    all existing files.
+    Each file is read once; the first call reads all existing files. For timestamps and int64, only
+    the statistics in the footer are read, if there are any.
     """
 
     def __init__(
@@ -88,7 +85,7 @@ class LogTimes(LogEnds):
         """Return the ends, and the newest time in ms of each segment with new files.
 
         Raises the same as `LogEnds`, `Rejected` if a file has no such column, and `NotObservable`
-        if the unit of times is in doubt. After an error, the next call reads the remaining files.
+        if the unit is in doubt. The next call reads the remaining files.
         """
         self._find_ends()
         newest: dict[int, int] = {}

@@ -36,22 +36,21 @@ class SegmentLogWriter:
     readers see all of it. Several writers, in any number of processes, may append to the same
     segment.
 
-    `event_time` is the name of the event-time column: int64 ms, or a timestamp of any unit. For
-    several time domains it maps each domain to a column: ``{"order_time": "ordered", "ship_time":
-    "sent"}``.
+    `event_time` is the event-time column: int64 ms, or a timestamp of any unit. For several time
+    domains it maps domains to columns: ``{"order_time": "ordered", "ship_time": "sent"}``.
 
     *Joining.* With a `client`, the writer joins when it is created, and again when it appends while
     it is not live. Joining does not wait for the controller. If no row may be late, call
     `client.flush()` before the first append. If the client notes time automatically, stamp and
     append rows inside `client.writing()`.
 
-    *Restarts.* The writer starts at the ends of its segments. Its next note therefore covers the
-    rows that an earlier process appended but did not note, and rows that other writers appended.
-    The client looks up the ends once no other process may note under the same name. It also reads
-    the largest event times from the footers of the new files, so the upper of marks stays a bound.
+    *Restarts.* The writer starts at the ends of its segments. Its next note covers rows that an
+    earlier process appended but did not note. To find the ends, the client waits until no other
+    process can note under the same name. The largest event times come from the footers of the new
+    files.
 
-    *Late rows.* A row is late if its time is below a time that the writer noted or below the last
-    known lower. Late rows are appended, counted (`late_rows`) and reported with the next note.
+    *Late rows.* A row is late if its time is below a noted time or the last known lower. Late rows
+    are appended, counted (`late_rows`) and reported with the next note.
 
     If another process took over the writer's name, `append` raises `Fenced` before it writes.
     """
@@ -127,12 +126,11 @@ class SegmentLogWriter:
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
         """Append the rows of a batch unless the batch was appended before.
 
-        Returns whether rows were appended: `False` for a repeated batch, or without rows. Otherwise
-        works like `append`.
-
         A program that repeats a batch after a crash thereby appends it only once, even if two runs
         of the program append at the same time. The file stores the batch in its metadata. A batch
         counts as appended if the segment's newest file of the same source has it or a later one.
+
+        Returns whether rows were appended. Otherwise works like `append`.
         """
         return self._append(rows, segment, batch)[1]
 
@@ -157,7 +155,6 @@ class SegmentLogWriter:
             return files.end, is_appended
 
     def _convert_rows(self, rows: Rows, files: SegmentFiles) -> pa.Table | None:
-        """Return the rows in the segment's schema, or `None` if there are none."""
         if isinstance(rows, list) and not rows:
             return None
         check_zones(rows, self._columns.values(), files.schema)

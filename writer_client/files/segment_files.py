@@ -1,13 +1,12 @@
 """The Parquet files of one segment. Each append adds one complete and durable file.
 
-The rows are written to a hidden file in the segment's directory. This file is synced and then
-linked under the name of the next offset. A link is atomic and fails if the name exists. Therefore
-exactly one of several writers gets an offset, and readers never see an incomplete file. The other
-writers find the new end and link again, without writing the rows again.
+The rows are written to a hidden file, which is synced and then linked under the name of the next
+offset. A link is atomic and fails if the name exists. So exactly one of several writers gets an
+offset, and readers never see an incomplete file. The other writers find the new end and link again,
+without writing the rows again.
 
-The end that a writer remembers is always the end of an existing file. So the next append by any
-writer has exactly that name, and files cannot overlap even if the remembered end is old. This fails
-only if files were removed, so the writer first checks that its last known file exists.
+The end that a writer remembers is always the end of an existing file. So even if it is old, files
+cannot overlap. As files may have been removed, the writer first checks that this file exists.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class SegmentFiles:
     _directory: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        """Create the directory durably, and find the segment's end."""
         self._directory = segment_directory(self.root, self.stream, self.segment)
         _make_directories(self._directory)
         if self.schema is not None:
@@ -90,9 +88,9 @@ class SegmentFiles:
         """Append the rows, and return whether they were appended.
 
         With a `batch`, rows are not appended if a file has the batch or a later one of its source.
-        On return, the batch is durable and visible in both cases. Two runs of a program cannot
-        append the same batch: each file that another process links after the check takes the next
-        offset, and its batch is checked before this append tries the following offset.
+        In both cases the batch is durable and visible on return. Two runs of a program cannot
+        append the same batch: a file that another process links after the check takes the next
+        offset, and its batch is checked before the following offset is tried.
         """
         if batch is not None:
             self.find_end()
@@ -136,7 +134,6 @@ class SegmentFiles:
         return True
 
     def _step_to(self, start: int) -> None:
-        """Set the end to the end of the file that begins at `start`."""
         path = self._build_path(start)
         with open_parquet(path) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow

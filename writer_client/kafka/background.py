@@ -94,7 +94,6 @@ class WaitingCalls:
         self._ended.set()
 
     def fail(self) -> None:
-        """Wake all waiting threads, because the producer will not begin."""
         self._ended.set()
 
     def wait(self, timeout_s: float | None) -> None:
@@ -237,7 +236,6 @@ class BackgroundThread:
             tracker.note(time if last is None else max(time, last))
 
     def _go_idle(self, now: float) -> None:
-        """Make the writer idle after long enough without events, notes or a transaction."""
         if self._idle_after_s is None:
             return
         done = self._tracker.rows, self.notes
@@ -252,5 +250,4 @@ class BackgroundThread:
 
 
 def compute_deadline(timeout_s: float) -> float:
-    """Return the end of a timeout. A negative timeout never ends."""
     return clocks.monotonic() + (timeout_s if timeout_s >= 0 else threading.TIMEOUT_MAX / 2)

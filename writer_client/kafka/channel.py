@@ -211,7 +211,6 @@ class Channel:
     # Events
 
     def join_again(self) -> None:
-        """Join again if the writer is idle or finished."""
         with self._membership:
             if self.tracker.rests:
                 self.client.join()
@@ -241,7 +240,6 @@ class Channel:
         self._wait(until)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials for all new connections, including topic checks."""
         self.kafka.set_sasl_credentials(username, password)
         self._ends.topic.set_sasl_credentials(username, password)
 
@@ -254,7 +252,6 @@ class Channel:
         self.fault = self.fault or fault
 
     def close(self) -> None:
-        """Stop sending. Every later call raises `Rejected`."""
         self.tracker.move(ProducerState.CLOSED)
         self.fail(Rejected(f"the producer of writer {self.client.writer!r} is closed"))
         self._ended.set()
@@ -344,7 +341,6 @@ class Channel:
     # Transactions
 
     def begin_transaction(self) -> None:
-        """Begin a transaction once the outcome of the last one is known."""
         self.check_transactional()
         self.check()
         if self.tracker.phase in IN_TRANSACTION:
@@ -467,7 +463,6 @@ class Channel:
         self.tracker.commit()
 
     def _complete(self, call: TimedCall, timeout_s: float) -> None:
-        """Repeat a call until it has an outcome, for at most `timeout_s`."""
         until = clocks.monotonic() + timeout_s
         while True:
             try:
@@ -481,7 +476,6 @@ class Channel:
     # Failures
 
     def _report_failure(self, failure: DeliveryFailed | None, now: float) -> None:
-        """Log failed events, and tell the controller that the writer is alive."""
         if failure is None:
             self._failed_since, self._warn_at, self._hold_at = None, 0.0, 0.0
             self.client.hold(None)

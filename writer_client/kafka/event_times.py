@@ -90,7 +90,6 @@ def get_values(found: object, names: Iterable[str]) -> list[object]:
 
 
 def get_timestamp(message: Message) -> int | None:
-    """Return the timestamp of a record, or `None` for the oldest record formats."""
     kind, time = message.timestamp()
     return time if kind else None
 
@@ -112,7 +111,6 @@ def _get(found: object, name: str) -> object:
 
 
 def _flatten(found: Iterable[object]) -> Iterator[object]:
-    """Yield the elements of nested arrays."""
     for each in found:
         if isinstance(each, Sequence) and not isinstance(each, str | bytes):
             yield from _flatten(each)

@@ -110,7 +110,6 @@ class RecordTimes(TopicPoller):
         return look
 
     def _remember_moved(self, partition: int, offset: int, time: int, message: Message) -> None:
-        """Remember the record that moves its partition's time ahead of the clock."""
         known = self._moved_by.get(partition)
         if known is None or time > known.time:
             by = _as_text(message.key())
@@ -146,7 +145,6 @@ class RecordTimes(TopicPoller):
                 self._client.wrote_late(late.rows, late.least, late.most)
 
     def _begin(self) -> TopicLook:
-        """Poll the ends, and begin to read new partitions."""
         look, at = self._topic.poll_ends(), self._reader.position
         ends = look.ends
         known = {} if at else self._known()
@@ -233,7 +231,6 @@ class KafkaFields(RecordTimes):
     def _judge_unit(
         self, ends: Mapping[int, int], values_of: Callable[[Message], Sequence[object]]
     ) -> None:
-        """Raise `NotObservable` if the unit of the first times is in doubt."""
         begin, values = dict(self._reader.position), list[object]()
         try:
             for _, _, message in islice(self._reader.read(ends), FIRST_TIMES):
@@ -252,7 +249,6 @@ class KafkaFields(RecordTimes):
 
 
 def _as_text(key: bytes | str | None) -> str | None:
-    """Return a printable key as one line of limited length, or `None`."""
     if isinstance(key, bytes):
         try:
             key = key.decode()

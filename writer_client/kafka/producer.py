@@ -563,7 +563,6 @@ class KafkaNotedProducer(Closing):
     def _split_times(
         self, event_time: Time | None, event_times: Mapping[str, Time]
     ) -> tuple[Time | None, Mapping[str, Time]]:
-        """Return the time of the first domain, and the times of the others."""
         self._tracker.check_times(event_times)
         others = dict(event_times)
         own = others.pop(self._tracker.domain or "", None)
@@ -624,7 +623,6 @@ class KafkaNotedProducer(Closing):
     def _count(
         self, stamp: int, others: Mapping[str, Time] | None, *, is_now: bool
     ) -> tuple[Epoch, int]:
-        """Count an event, and return its epoch and time. Joins again if necessary."""
         while True:
             try:
                 if is_now:
@@ -703,7 +701,6 @@ def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> No
 
 
 def _build_kafka_error(error: Exception) -> KafkaError:
-    """Return the delivery error of an event that was refused before it was sent."""
     if isinstance(error.__cause__, KafkaException):
         found: KafkaError = error.__cause__.args[0]
         return found
@@ -717,7 +714,6 @@ def _encode(part: Text) -> bytes | None:
 
 
 def _check_timestamp(timestamp: int, event_time: Time | None) -> int:
-    """Return the timestamp, which must equal the event time if both are given."""
     if event_time is not None and unix_ms_of(event_time) != timestamp:
         raise Rejected(
             f"timestamp={timestamp} is not event_time={event_time}: a record's timestamp is its "

@@ -74,7 +74,6 @@ class _RecordDecoder:
             self._by_type["PROTOBUF"] = ProtobufDeserializer(kind, plain, client)
 
     def decode(self, record: Message) -> Any:  # noqa: ANN401 - whatever a schema describes
-        """Return the decoded value. Raises the same as a getter of `registered_time`."""
         value, topic = record.value() or b"", record.topic() or ""
         context = SerializationContext(topic, MessageField.VALUE, record.headers())
         try:

@@ -94,7 +94,6 @@ def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
 
 
 def is_too_far_ahead(result: Accepted | Refused) -> bool:
-    """Return whether a note was refused only because of its times."""
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
@@ -157,7 +156,6 @@ def _decode_session(held: Any) -> Session:  # noqa: ANN401 - checked here
 _LAST_DECODERS: Mapping[
     str, Callable[[Any], int | Mapping[int, int] | tuple[str, ...] | Session | None]
 ]
-"""The decoder of `last` for each status of a refusal."""
 _LAST_DECODERS = {
     "invalid_time": parse_int64,
     "invalid_position": position_from_wire,

@@ -55,7 +55,6 @@ class EventTimes:
         self.late = LateHours()
 
     def add(self, time: Time, late_below: int) -> None:
-        """Count an event that is about to be produced."""
         self.largest = max(self.largest, unix_ms_of(time, up=True))
         least = unix_ms_of(time)
         if least < late_below:
@@ -104,11 +103,9 @@ class Epoch:
         self.is_unplaced = False
 
     def times_of(self, domain: str | None) -> EventTimes:
-        """Return the event times of a domain, to add to them."""
         return self.times.setdefault(domain, EventTimes())
 
     def _report(self, error: object | None, message: Any) -> None:  # noqa: ANN401 - confluent's
-        """Record a delivery report of Confluent's client."""
         segment, offset = message.partition(), message.offset()
         if error is not None:
             self.failed(error)
@@ -513,7 +510,6 @@ class DeliveryTracker:
             self._epochs.append(self._open)
 
     def _settle(self, epoch: Epoch) -> None:
-        """Add the events of a delivered epoch to the position, and send its notes."""
         settled = self._settled
         if self._look_again is not None and (epoch.is_unplaced or self._has_gone_back(epoch.ends)):
             self._look_again()
@@ -528,7 +524,6 @@ class DeliveryTracker:
             self._sent[domain] = time
 
     def _has_gone_back(self, ends: dict[int, int]) -> bool:
-        """Whether the ends are below those of earlier epochs."""
         return bool(
             find_behind(ends, self._client.position) or find_behind(ends, self._settled.ends)
         )
@@ -545,7 +540,7 @@ class DeliveryTracker:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        """Report all settled events to the client. `rows` is the number of events in all."""
+        """Report the settled events. `rows` is the number of all events so far."""
         settled, largest = self._settled, {}
         for domain, times in settled.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):

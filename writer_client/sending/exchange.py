@@ -29,7 +29,6 @@ SUPERSEDED_LIMIT = 3
 
 
 def unix_us() -> int:
-    """Return the wall clock in Unix microseconds."""
     return time.time_ns() // 1000
 
 
@@ -53,12 +52,10 @@ class RequestNumbers:
         self._last = 0
 
     def take(self) -> int:
-        """Return the number of a new request."""
         self._last = max(self._last + 1, self._clock())
         return self._last
 
     def skip_to(self, number: int) -> None:
-        """Return only numbers above `number` from now on."""
         self._last = max(self._last, number)
 
 

@@ -67,7 +67,6 @@ class Notices:
     # Events
 
     def report_failure(self, error: NotedTimeError, now: float) -> None:
-        """Report a post that will be retried, once for each kind of failure."""
         sentence = self._outage.record_failure(error, now=now)
         if sentence is not None:
             self._queue_warning("%s; what is noted is kept", sentence)
@@ -78,7 +77,6 @@ class Notices:
             self._queue_warning("%s", sentence)
 
     def report_refusal(self, error: Rejected) -> None:
-        """Report a refusal, once for each kind until all notes are accepted."""
         kind = (type(error), getattr(error, "status", None))
         if kind not in self._refusals:
             self._refusals.add(kind)
@@ -88,7 +86,6 @@ class Notices:
         self._refusals.clear()
 
     def warn_of_seconds(self, time: int) -> None:
-        """Warn once about a time that looks like seconds. It is noted all the same."""
         if look_like_seconds(time) and not self._doubted:
             self._doubted = True
             self._warn(
@@ -98,7 +95,6 @@ class Notices:
             )
 
     def warn_of_clock(self, ms: int) -> None:
-        """Warn if the clock is behind the last noted time, once until it has caught up."""
         if ms > 0 and not self._is_behind:
             self._warn(
                 "%s: its clock is %.1f s behind the last time that it noted. It notes this time "
@@ -108,7 +104,6 @@ class Notices:
         self._is_behind = ms > 0
 
     def warn_of_held_back(self, event: HeldBack) -> None:
-        """Warn about an event whose time is too far ahead. Notes omit its time."""
         beyond = Beyond("max_time", event.time).sentence(event.bound)
         written = ", ".join(f"{s}:{offset}" for s, offset in sorted(event.written.items()))
         self._warn(
@@ -142,7 +137,6 @@ class Notices:
         self._lateness = max(self._lateness, (bound - least, least))
 
     def report_late_rows(self, total: int, now: float) -> None:
-        """Report the number of late rows, the first time and then at intervals."""
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
@@ -161,7 +155,6 @@ class Notices:
     def report_unsent(
         self, calls: int, last: int | None, error: BaseException | None, late: int
     ) -> None:
-        """Report the notes that were not sent, and the late rows since the last report."""
         self.report_late_rows(late, self._late_after)
         if calls:
             self._warn(
@@ -173,7 +166,6 @@ class Notices:
             )
 
     def report_fault(self, fault: BaseException) -> None:
-        """Report an unexpected error of the sender."""
         report = partial(_log.critical, "%s: its sender failed", self._who, exc_info=fault)
         self._queue.append(report)
 

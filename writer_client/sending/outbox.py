@@ -1,20 +1,18 @@
 """The notes of a writer that the controller has not answered yet, merged.
 
-Notes are monotone, so the latest note of a domain implies the earlier ones. The outbox therefore
-keeps at most one note per domain and one change of state. Three rules make this correct:
+Notes are monotone, so the latest note of a domain implies the earlier ones. The outbox keeps at
+most one note per domain and one change of state. Three rules make this correct:
 
-* Each note has the writer's *whole* position at the time of the call. So it does not depend on
-  segments in a note that was merged, and a recreated stream gets the whole position.
+* Each note has the writer's *whole* position at the time of the call, so it does not depend on
+  merged notes. A recreated stream gets the whole position, too.
 * Notes are sent in the order of their latest calls, so positions never go back.
 * A note without a time (joined, idle, finished) is sent last. A later note replaces it, because it
-  has the newer state and a larger position. The notes sent are always the latest ones, in order.
-  There is one exception: the join of an unknown writer is always sent, because only a member can
-  become idle or finished.
+  has the newer state and position. But the join of an unknown writer is always sent, because only a
+  member can become idle or finished.
 
-If the outcome of a batch is unknown, its notes are merged with the newer ones and sent again. A
-note may be applied twice, and a first post may arrive after the second. Both are harmless: a
-repeated note is accepted, and each post has a larger number (see `exchange`). Late rows may be
-counted twice in this case.
+If the outcome of a batch is unknown, its notes are merged with newer ones and sent again. It is
+harmless if the controller gets a note twice or in another order: a repeated note is accepted, and
+each post has a larger number (see `exchange`). Only late rows may be counted twice.
 """
 
 from __future__ import annotations
@@ -92,17 +90,11 @@ class Outbox:
         timeout_ms: int | None = None,
         process: Process | None = None,
     ) -> None:
-        """Start without notes. Raises `InvalidName`.
-
-        `domains` and `timeout_ms` are the writer's terms. With a `process`, the writer's name is
-        taken over.
-        """
         self.writer = validate_name("writer", writer)
         self.state: State = "finished"
         self.excluded: Exclusion | None = None
         self.vouched = VouchedTimes(writer, domains)
         self.written = 0
-        """The number of rows that the caller reported."""
         self.beginning: tuple[LookUp, ...] = ()
         """Functions to call after the batch in flight is accepted. They look up the log's ends."""
         self._additions = NoteAdditions(domains, timeout_ms, process)
@@ -110,7 +102,6 @@ class Outbox:
         self._waiting = PendingNotes()
         self._in_flight: Batch = ()
         self.calls = 0
-        """The ticket of the last call."""
         self._was_live = self._is_known = self._must_join = self._is_awaited = False
         self.held_back: list[HeldBack] = []
         """Events that were refused as too far ahead and not reported yet."""
@@ -164,15 +155,12 @@ class Outbox:
         return self.join({})
 
     def join(self, position: Mapping[int, int]) -> int:
-        """Note that the writer is live, so the watermark waits for it."""
         return self._change_state("live", position)
 
     def idle(self, position: Mapping[int, int]) -> int:
-        """Note that the watermark need not wait for the writer until it notes again."""
         return self._change_state("idle", position)
 
     def finish(self, position: Mapping[int, int]) -> int:
-        """Note that the writer is finished and its position is final."""
         return self._change_state("finished", position)
 
     def hold(self, reason: str | None) -> int:
@@ -181,7 +169,6 @@ class Outbox:
         return self._change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> int | None:
-        """Send these facts with each live note, beginning now if they are new."""
         new = tuple(facts[:MOST_LOG_FACTS])
         is_new, self._additions.because = new != self._additions.because, new
         return self._change_state("live", {}) if is_new and self.state == "live" else None
@@ -237,7 +224,6 @@ class Outbox:
                 self._waiting.put_back(replace(pending, note=note))
 
     def set_log(self, log: str | None, *, observes: bool) -> None:
-        """Set the log id that is sent with each live note, and whether the writer observes."""
         self._additions.log, self._additions.observes = log, observes
 
     def record_answer(self, batch: Batch, answer: NotesAnswer) -> list[Rejected]:
@@ -274,14 +260,12 @@ class Outbox:
         return refused
 
     def drop_batch(self, error: Rejected) -> None:
-        """Drop the batch in flight, because it would be refused again."""
         self._in_flight = ()
         if self._end_beginning():
             self._waiting = PendingNotes()
         self.queue_refusal(error)
 
     def queue_refusal(self, error: Rejected) -> None:
-        """Add an error to the refusals that the caller has yet to see."""
         self._refused[type(error)] = error
 
     # The begin of a process, and its end by a takeover
@@ -311,14 +295,12 @@ class Outbox:
 
     @property
     def fenced(self) -> Fenced | None:
-        """The error if another process took over the writer's name, or `None`."""
         if self._holder is None:
             return None
         return Fenced(self.writer, self._holder, self.written - self._rows_covered)
 
     @property
     def takes_over(self) -> bool:
-        """Whether no note was accepted yet, so another process may still have the name."""
         return self._additions.takes_over
 
     # State
@@ -334,7 +316,6 @@ class Outbox:
         return self._additions.total
 
     def lower(self, domain: str | None) -> int | None:
-        """Return the lower of the domain's last mark as of the last answer."""
         return self._lowers.get(domain)
 
     def pop_refused(self) -> Rejected | None:

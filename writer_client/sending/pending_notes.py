@@ -26,7 +26,6 @@ class PendingNote:
 
     @property
     def is_change(self) -> bool:
-        """Whether the note is a change of state, without a time."""
         return self.note.time is None
 
 
@@ -51,7 +50,6 @@ class PendingNotes:
 
     @property
     def since(self) -> list[int]:
-        """The oldest ticket of each note."""
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
         return [pending.since for pending in waiting]
 
@@ -62,7 +60,6 @@ class PendingNotes:
         self._timed[note.domain] = PendingNote(note, since, made, written)
 
     def change(self, note: Note, made: int, written: int = 0) -> None:
-        """Add a change of state. It replaces the previous change."""
         since = made if self._change is None else self._change.since
         self._change = PendingNote(note, since, made, written)
 

@@ -77,7 +77,6 @@ class HeldClock:
         del self._blocks[block]
 
     def read(self) -> int:
-        """Return the time that may be noted now."""
         return min((self._clock(), *self._blocks.values()))
 
 
@@ -180,7 +179,6 @@ class Posting:
         return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
 
     def settle(self, batch: Batch, outcome: NotesAnswer | Exception, now: float) -> None:
-        """Record the outcome of a post."""
         if isinstance(outcome, NotedTimeError):
             self._record_failure(batch, outcome, now)
         elif isinstance(outcome, Exception):
@@ -228,7 +226,6 @@ class Posting:
     # For callers that wait
 
     def record_fault(self, fault: BaseException) -> None:
-        """Record that the sender ended with an unexpected error."""
         self.fault = fault
         self.notices.report_fault(fault)
 

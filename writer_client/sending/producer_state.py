@@ -20,7 +20,7 @@ class ProducerState(Enum):
     | UNABORTED | ABORTED | the log has aborted it |
     | UNRESOLVED | CLEAR, OPEN | it is found to be committed; with OPEN, the next one begins |
     | ABORTED | CLEAR | its events were produced again, or are given up |
-    | any | CLOSED | the producer is closed; this state is final |
+    | each | CLOSED | the producer is closed; this state is final |
 
     Failed events (`DeliveryTracker.failed`), an error that every call raises, and an idle writer
     are not states, because they may occur in several of them.

@@ -97,11 +97,9 @@ class VouchedTimes:
 
     @property
     def domains(self) -> int:
-        """The number of domains that a note may declare."""
         return min(len(self._largest), MOST_DOMAINS)
 
     def get_known_time(self, domain: str | None) -> int | None:
-        """Return the writer's last time of the domain that the controller reported."""
         return self.known_times.get(self._find_known_name(domain))
 
     def learn_time(self, domain: str | None, last: int) -> None:
@@ -128,7 +126,6 @@ class VouchedTimes:
             raise InvalidNote(self.writer, "invalid_time", last)
 
     def note(self, time: int, domain: str | None) -> None:
-        """Record a time that was checked."""
         self._times[domain] = time
         self.last_domain = domain
 
@@ -165,7 +162,6 @@ class VouchedTimes:
             self.position = joined
 
     def keep(self, declared: tuple[str, ...]) -> list[str]:
-        """Forget and return the domains that the stream does not declare."""
         self.declared_domains = declared
         unknown = [each for each in self._largest if each is not None and each not in declared]
         for domain in unknown:
@@ -174,7 +170,6 @@ class VouchedTimes:
         return unknown
 
     def is_named(self, domain: str | None, declared: tuple[str, ...]) -> bool:
-        """Return whether the caller's domain is one that the stream declares."""
         return self._find_name(domain) in declared
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
@@ -191,7 +186,6 @@ class VouchedTimes:
         return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
 
     def forget(self, domain: str | None, *, instead: str) -> None:
-        """Forget a domain that the stream does not declare, and use `instead`."""
         self._times.pop(domain, None)
         self._largest.pop(domain, None)
         self._held_back.pop(domain, None)
@@ -238,7 +232,6 @@ class LateHours:
             self.add(reports.pop(first).join(reports.pop(second)))
 
     def take(self) -> tuple[LateRows, ...]:
-        """Remove and return all groups."""
         taken, self._reports = tuple(self._reports.values()), {}
         return taken
 
@@ -260,12 +253,10 @@ class NoteAdditions:
         self.log: str | None = None
         """The id of the log that positions refer to."""
         self.observes = False
-        """Whether the writer observes the log."""
         self.because: tuple[LogFact, ...] = ()
         """The facts that an observer found in the log."""
         self._process = process or Process(None, "")
         self.total = 0
-        """The number of late rows so far."""
         self._domains = None if domains is None else tuple(domains)
         self._timeout_ms = UNCHANGED_TIMEOUT if timeout_ms is None else timeout_ms
         self._unreported: defaultdict[str | None, LateHours] = defaultdict(LateHours)
@@ -317,7 +308,6 @@ class NoteAdditions:
 
 
 def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the domains. Raises `Rejected` or `InvalidName` if they are invalid."""
     if domains is None:
         return None
     if isinstance(domains, str) or not domains:

@@ -118,8 +118,7 @@ class Writer(ABC, Generic[Network]):
         """Start to send. A given `network` replaces the real one."""
 
     @abstractmethod
-    def _wake(self) -> None:
-        """Wake the sender. The caller holds the lock."""
+    def _wake(self) -> None: ...
 
     def note_time(
         self,
@@ -363,7 +362,6 @@ class Writer(ABC, Generic[Network]):
         return "excluded" if state == "live" and self._outbox.excluded else state
 
     def _resolve_domain(self, domain: str | None) -> str | None:
-        """Return `domain`, or the only domain that the writer vouches for."""
         only = domain is None and self._domains is not None and len(self._domains) == 1
         return self._domains[0] if only and self._domains else domain
 

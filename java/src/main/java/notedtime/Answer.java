@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** Collects an answer as text, of 64 kB at most and within the time for one; else it is cut. */
+/** Collects the text of an answer, limited to 64 kB and to the time for one answer. */
 final class Answer implements HttpResponse.BodySubscriber<String> {
     static final String NUMBER = "(-?+\\d++)", WORD = "'(\\w{1,64}+)'", ID = "'([\\w-]{1,64}+)'";
     private static final int BYTES = 65_536;
@@ -45,7 +45,7 @@ final class Answer implements HttpResponse.BodySubscriber<String> {
 
     @Override public void onComplete() { text.complete(read.toString(StandardCharsets.UTF_8)); }
 
-    /** Returns what a pattern finds, which never goes back: an answer may be of any text. */
+    /** Returns the first match. Patterns must not backtrack, because an answer may be any text. */
     static String found(String pattern, String text, String otherwise) {
         String regex = pattern.replace("':", "\":\\s*+").replace('\'', '"');
         Matcher matcher = Pattern.compile(regex, Pattern.DOTALL).matcher(text);

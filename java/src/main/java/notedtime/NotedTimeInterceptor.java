@@ -23,26 +23,25 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * Notes time for any producer in Java: {@code interceptor.classes=notedtime.NotedTimeInterceptor}.
  *
- * <p>In flight are the timestamps of the records that were sent and are not acknowledged. Under one
- * lock, the time of a note is the least of the clock less the delay and what is in flight, and its
- * position the offsets acknowledged. So each record of a lower timestamp lies below the position,
- * and none follows, if timestamps are at most the delay behind the clock when they come here. A
- * record without a timestamp is stamped under the same lock: then a delay of 0 is exact.
+ * <p>A record is in flight until it is acknowledged. The time of a note is the clock less the
+ * delay, or the least timestamp in flight if that is smaller. Its position has the acknowledged
+ * offsets. Both are read under one lock. So all records with smaller timestamps lie below the
+ * position, if a timestamp is at most the delay behind the clock when its record is sent. A record
+ * without a timestamp is stamped under the same lock, so it needs no delay.
  *
- * <p>All that takes time is done by one daemon thread: it looks up the topic's id, takes the
- * writer's name over, then looks up where the topic ends, so that what a former process wrote is
- * covered, and then notes. Records that are sent meanwhile are counted. Producing never fails
- * because of this class: it logs.
+ * <p>One daemon thread does all slow work. It looks up the topic's id, takes over the writer's
+ * name, looks up the ends of the topic, and then notes. So the first note covers the records of an
+ * earlier process. Producing never fails because of this class: errors are logged.
  *
- * <p>A failure in the thread of send is that of the last record which this thread sent: it is taken
- * out of flight at once. Of any other failure Kafka does not say which record it was: then what is
- * in flight for longer than a delivery takes at most is taken out.
+ * <p>If a failure is reported in the thread of send, it belongs to the last record that this thread
+ * sent, which is no longer in flight. Kafka does not tell the record of any other failure. Then all
+ * records that are in flight for longer than a delivery can take are removed.
  */
 public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, V> {
     private static final int CLOSE_MS = 10_000, LOOKS = 60, SET_BACK_MS = 10_000, KINDS = 20;
 
     private final Map<String, Topic> topics = new ConcurrentHashMap<>();
-    /** Of a thread: the topic of the last record sent, and its timestamp or why it failed. */
+    /** For each thread: the topic of the last record sent, and its timestamp or its failure. */
     private final ThreadLocal<Map.Entry<String, Object>> last = new ThreadLocal<>();
     private Settings settings;
     private Topic.Log log;
@@ -92,7 +91,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             "kafka-producer-network-thread");
         var sent = isOwn ? last.get() : null;
         Object found = sent != null && sent.getKey().equals(topic.name) ? sent.getValue() : null;
-        if (found == error) return;  // clients of 3.1 report some twice
+        if (found == error) return;  // clients of version 3.1 report some failures twice
         if (isOwn) last.set(Map.entry(topic.name, error));
         boolean isKnown = found instanceof Long;
         if (settings.stops || !isKnown && settings.longest > Settings.HOUR_MS) {
@@ -106,11 +105,11 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         if (topic.said.add("failed " + isKnown)) topic.say(Level.WARNING, "a record was not "
             + "delivered (" + error + "): time advances without it" + (isKnown ? "" : ", but only "
             + "after " + settings.longest + " ms, as Kafka does not say which one it was")
-            + ". If it is sent again with its timestamp, it may be late. Further ones are treated "
-            + "alike, and not logged");
+            + ". If it is sent again with its timestamp, it may be late. Later failures are "
+            + "handled alike, but not logged");
     }
 
-    /** Notes a last time and goes idle; gives up after ten seconds, and returns in fifteen. */
+    /** Notes a last time and goes idle, in at most 10 s; returns after at most 15 s. */
     @Override public void close() {
         if (!on) return;
         closeBy = System.nanoTime() + CLOSE_MS * MS;
@@ -160,7 +159,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             while (!attempt(topic) && System.nanoTime() < closeBy) LockSupport.parkNanos(50 * MS);
     }
 
-    /** Does what is due for a topic, or at the end the last of it; returns whether it worked. */
+    /** Posts the notes that are due for a topic, and returns whether it succeeded. */
     private boolean attempt(Topic topic) {
         topic.due = System.nanoTime() + settings.period * MS;
         try {
@@ -173,7 +172,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             if (topic.failures > 0) topic.say(Level.INFO, "notes are accepted again");
             topic.troubles.clear();
             topic.failures = 0;
-        } catch (Throwable error) {  // an Error, too: no fault of one note ends the thread
+        } catch (Throwable error) {  // an Error as well, so that the thread survives it
             if (error instanceof LinkageError) topic.stop("Kafka's client has to be 3.1 or newer ("
                 + error + ")");
             if (topic.stopped) return true;
@@ -186,7 +185,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
         return topic.failures == 0;
     }
 
-    /** Joins, and looks up where the topic ends, if in doubt, and whether it is still the same. */
+    /** Joins if necessary, looks up the ends of the topic, and checks that it is the same. */
     private void look(Topic topic) throws Exception {
         Map<String, Object> given = new HashMap<>(settings.config);
         given.keySet().retainAll(AdminClientConfig.configNames());
@@ -200,7 +199,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             TopicDescription now = described(admin, topic);
             if (!topic.joined && !topic.stopped) {
                 post.join(topic);
-                now = described(admin, topic);  // a former process may have written to more
+                now = described(admin, topic);  // an earlier process may have added partitions
             }
             int doubts = topic.doubts;
             if (topic.stopped || doubts == topic.settled) return;
@@ -218,19 +217,19 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             topic.settled = doubts;
         } catch (ExecutionException error) {
             if (topic.joined && topic.doubts == topic.settled)
-                return;  // it is looked again, and signs of life go on
+                return;  // the next look-up tries again, and notes continue
             throw new IOException("the topic cannot be looked up: " + error.getCause());
         } finally {
             admin.close(Duration.ZERO);
         }
     }
 
-    /** Returns what the topic is now; if it is another one, no more is noted. */
+    /** Returns the topic's description. If the topic was recreated, noting stops. */
     private TopicDescription described(Admin admin, Topic topic) throws Exception {
         var found = admin.describeTopics(List.of(topic.name)).allTopicNames().get();
         TopicDescription now = found.get(topic.name);
         if (topic.id != null && !topic.id.equals(now.topicId())) topic.stop("the topic was "
-            + "deleted and created again; do so with its stream, too, and then the producer");
+            + "deleted and created again: delete and create its stream, too, then the producer");
         topic.id = now.topicId();
         return now;
     }

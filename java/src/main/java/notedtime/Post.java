@@ -22,7 +22,7 @@ import java.util.UUID;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.common.Uuid;
 
-/** Posts the notes of one writer, and does what their answers say; the thread's alone. */
+/** Posts the notes of one writer, and handles the answers. Only the thread uses it. */
 final class Post {
     private final Settings settings;
     private final List<String> urls;
@@ -30,7 +30,7 @@ final class Post {
     private final String label, session = UUID.randomUUID().toString();
     private long sequence;
 
-    /** Connects to nothing yet; gives the writer a name if the settings do not. */
+    /** Gives the writer a name if the settings do not. Does not connect yet. */
     Post(Settings settings) {
         this.settings = settings;
         urls = new ArrayList<>(settings.urls);
@@ -44,7 +44,7 @@ final class Post {
             settings.writer = name.substring(Math.max(0, name.length() - 249));
     }
 
-    /** Takes the name over: from then on no former process notes under it. */
+    /** Takes over the writer's name. No earlier process can note under it afterwards. */
     void join(Topic topic) throws Exception {
         String log = topic.id.equals(Uuid.ZERO_UUID) ? "" : ",'log':'" + topic.id + "'";  // no id
         String domain = settings.domain;
@@ -79,8 +79,8 @@ final class Post {
             topic.claim(time);
         }
         if (late > 0 && topic.said.add("late")) topic.say(Level.WARNING, late + " records have "
-            + "timestamps below what was noted, or the stream's lower: readers may have closed "
-            + "their windows. Raise noted.time.delay.ms, or take noted.time.order=stamps");
+            + "timestamps below the noted time or the stream's lower: readers may have closed "
+            + "their windows. Raise noted.time.delay.ms, or set noted.time.order=stamps");
         post(topic, fields);
         topic.fields = fields;
         synchronized (topic) {
@@ -93,7 +93,7 @@ final class Post {
         post(topic, ",'state':'idle'" + topic.position());
     }
 
-    /** Posts a note to the first controller that answers; returns the answer, which accepts it. */
+    /** Posts a note to the first controller that answers. Returns the answer if it accepts. */
     private String post(Topic topic, String fields) throws Exception {
         String failed = "";
         for (String url : List.copyOf(urls)) {
@@ -110,7 +110,7 @@ final class Post {
             if (!settings.token.isEmpty())
                 asked.header("authorization", "Bearer " + settings.token);
             try {
-                var collected = new Answer();  // now: its time begins before the connection does
+                var collected = new Answer();  // now: its limit includes connecting
                 var answer = http.send(asked.build(), any -> collected);
                 String type = answer.headers().firstValue("content-type").orElse("no type");
                 String body = type.split(";")[0].endsWith("json") ? answer.body() : "";
@@ -143,11 +143,11 @@ final class Post {
         long since = number("'since':" + NUMBER, answer, 0);
         if (since > 0 && topic.said.add("" + since)) topic.say(Level.WARNING, "the watermark "
             + "advances without it since " + Instant.ofEpochMilli(since) + " ("
-            + found("'reason':" + WORD, answer, "") + "): what it sends below its lower is late");
+            + found("'reason':" + WORD, answer, "") + "): records below the lower are late");
         return answer;
     }
 
-    /** Returns a sentence of why a note was refused, after which the next one may be accepted. */
+    /** Handles a refusal, and returns the reason. A later note may be accepted. */
     private String refused(Topic topic, String status, String answer) {
         long last = number("'last':" + NUMBER, answer, 0);
         long since = number("'since':" + NUMBER, answer, 0);
@@ -159,19 +159,19 @@ final class Post {
         if (status.equals("sealed")) topic.stop("the stream is sealed");
         if (status.equals("another_log")) topic.stop("the stream's positions are of log "
             + found("'known':" + ID, answer, "?") + ", and this topic is log " + found("'given':"
-            + ID, answer, "?") + ": if it was deleted and created again, delete and create its "
-            + "stream, too, or else give it a noted.time.stream of its own, and then create the "
-            + "producer again");
+            + ID, answer, "?") + ": if the topic was deleted and created again, delete and create "
+            + "its stream, too; otherwise set another noted.time.stream. Then create the producer "
+            + "again");
         String holder = found("'session':('[\\w.-]{1,64}+')", answer, "?");
         if (status.equals("fenced") && topic.tookOver && topic.former.contains(holder)) {
             topic.tookOver = topic.joined = false;
-            return "fenced by a process from which it had taken the name, so the controller's "
-                + "database is that of a backup: it takes the name over once more";
+            return "fenced by a process from which it had taken over the name, so the controller's "
+                + "database is a backup: it takes the name over again";
         }
         if (status.equals("fenced")) topic.stop("another process, "
             + found("'label':'([^']{0,128}+)", answer, "?") + ", took the name over at "
-            + Instant.ofEpochMilli(since) + ", and no note covers what this one sends: end it, or "
-            + "give it a noted.time.writer of its own");
+            + Instant.ofEpochMilli(since) + ", and no note covers the records of this process: "
+            + "end it, or set another noted.time.writer");
         if (!status.equals("invalid_position"))
             return status + ": " + found("'detail':'((?:[^'\\\\]|\\\\.){0,500}+)",
                 answer.substring(Math.max(0, answer.lastIndexOf("\"detail\""))), "refused");

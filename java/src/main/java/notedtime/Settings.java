@@ -7,7 +7,7 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 import java.util.regex.PatternSyntaxException;
 
-/** What a producer's configuration says of noted time. */
+/** The settings for noted time in a producer's configuration. */
 final class Settings {
     static final int ANSWER_MS = 5_000, HOUR_MS = 3_600_000;
     static final String OBSERVE = "have `noted-time observe kafka` note for the topic";
@@ -19,19 +19,19 @@ final class Settings {
     final String client, token, domain, stream;
     final List<String> urls;
     final long delay, period, timeout;
-    /** How long a delivery may take at most, in ms; longer than an hour counts as that. */
+    /** The longest time that a delivery can take, in ms. Each part is limited to an hour. */
     final long longest;
     final boolean byStamps, stops;
     final Pattern wanted;
-    /** The writer's name; where none is set, {@link Post} gives it one. */
+    /** The writer's name. If it is not set, {@link Post} creates one. */
     volatile String writer;
 
-    /** Reads them; throws an {@link IllegalArgumentException} that says what is wrong. */
+    /** Reads the settings, and throws {@link IllegalArgumentException} if one is invalid. */
     Settings(Map<String, ?> given) {
         config = given;
         client = clientOf(given);
         for (String name : config.keySet()) refuse(name.startsWith("noted.time.") && !NAMES
-            .contains(name.substring(11)), name + " is none of its settings " + NAMES);
+            .contains(name.substring(11)), name + " is unknown: the settings are " + NAMES);
         refuse(!text("transactional.id", "").isEmpty(), "transactional.id is set, and a record is "
             + "acknowledged before its transaction is committed; " + OBSERVE);
         refuse(text("acks", "").equals("0"), "acks=0 reports no offsets; leave it out, or "
@@ -57,7 +57,7 @@ final class Settings {
         token = setting("token", shown == null ? "" : shown, "[!-~]*", "a token");
     }
 
-    /** Returns the producer's name, in the letters that a writer's may have. */
+    /** Returns the producer's client.id, with invalid characters of a writer's name replaced. */
     static String clientOf(Map<String, ?> given) {
         Object id = given.get("client.id");
         return id == null ? "" : id.toString().replaceAll("[^A-Za-z0-9._-]", "-");
@@ -84,7 +84,7 @@ final class Settings {
         return Math.min(Long.parseLong(text(name, "" + otherwise).trim()), HOUR_MS);
     }
 
-    /** Returns a setting of the given form, in which {client.id} stands for the producer's. */
+    /** Returns a setting that matches the form, with {client.id} replaced by the producer's. */
     private String setting(String name, String otherwise, String form, String what) {
         String text = text("noted.time." + name, otherwise).trim().replace("{client.id}", client);
         boolean isSecret = name.equals("token") || text.contains("@");

@@ -9,24 +9,24 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.Uuid;
 
-/** What is in flight to a topic, and how far it is written; the lock is its own. */
+/** The records in flight to a topic, and its acknowledged offsets. The object is the lock. */
 final class Topic {
     static final long NEVER = Long.MIN_VALUE, MS = 1_000_000;
     private static final int LINES_A_MINUTE = 20, LINE = 1_000;
 
     final String name, stream;
-    final TreeMap<Long, long[]> inFlight = new TreeMap<>();  // how many, and when the last was
-    long lost, dropped = NEVER;  // in flight though they failed, and the largest taken out
+    final TreeMap<Long, long[]> inFlight = new TreeMap<>();  // number, and when the last was sent
+    long lost, dropped = NEVER;  // failed records still in flight; largest removed timestamp
     long largest = NEVER, claimed = NEVER, noted = NEVER, lower = NEVER;
-    long newest = NEVER;  // in the topic when it was looked up, of any writer
+    long newest = NEVER;  // largest timestamp in the topic when looked up
     long lateBelow = Long.MAX_VALUE, late, leastLate = Long.MAX_VALUE, mostLate = NEVER;
     volatile boolean stopped;
     volatile int doubts = 1;
     final Set<String> said = ConcurrentHashMap.newKeySet();
-    // what follows is the thread's alone
+    // only the thread uses the following fields
     final Set<String> troubles = new HashSet<>();
     Uuid id;
-    String fields = "", former = "";  // the sessions from which it took the name over
+    String fields = "", former = "";  // the sessions that lost the name to this one
     boolean tookOver, joined, declares = true;
     int settled, failures;
     long due = System.nanoTime(), lookAt = due;
@@ -45,7 +45,7 @@ final class Topic {
     }
 
     void sent(long stamp) {
-        if (stamp != latestStamp || latest[0] == 0) {  // most share the former's millisecond
+        if (stamp != latestStamp || latest[0] == 0) {  // most are in the same ms as the last
             latest = inFlight.computeIfAbsent(stamp, any -> new long[2]);
             latestStamp = stamp;
         }
@@ -62,7 +62,7 @@ final class Topic {
         mostLate = Math.max(mostLate, stamp);
     }
 
-    /** Counts late records as reported, or as in time after all. */
+    /** Subtracts late records that were reported, or proved not to be late. */
     void reported(long records) {
         late -= records;
         if (late > 0) return;
@@ -70,13 +70,13 @@ final class Topic {
         mostLate = NEVER;
     }
 
-    /** Counts a record as written; returns false if none of its timestamp was sent. */
+    /** Counts a record as written. Returns false if no record with its timestamp was sent. */
     boolean arrived(int partition, long offset, long stamp) {
-        if (offset < 0) doubts++;  // Kafka does not say it if a retry met the first attempt
+        if (offset < 0) doubts++;  // unknown if the first attempt had succeeded before a retry
         else reach(partition, offset + 1);
         if (landed(stamp)) return true;
         if (stamp > dropped) return false;
-        lost++;  // it was taken out in place of another one
+        lost++;  // it was removed instead of another record
         countIfLate(stamp);
         return true;
     }
@@ -87,7 +87,7 @@ final class Topic {
         return records != null;
     }
 
-    /** Takes out what is in flight for longer than a delivery takes, if some have failed. */
+    /** Removes records in flight for longer than a delivery can take, if some have failed. */
     synchronized void dropLost() {
         long now = System.nanoTime();
         for (var all = inFlight.entrySet().iterator(); lost > 0 && all.hasNext(); ) {
@@ -98,7 +98,7 @@ final class Topic {
             lost = Math.max(0, lost - records[0]);
             records[0] = 0;
             all.remove();
-            doubts++;  // it may have been written, if only the answer was lost
+            doubts++;  // the record may be written if only the acknowledgement was lost
         }
     }
 
@@ -107,7 +107,7 @@ final class Topic {
         if (end > ends[partition]) ends[partition] = end;
     }
 
-    /** Returns the time below which all is written, NEVER if none is known. */
+    /** Returns the time below which all records are written, or NEVER if it is unknown. */
     long time(long clock) {
         long time = settings.byStamps ? largest : clock;
         if (time != NEVER) time -= settings.delay;
@@ -133,7 +133,7 @@ final class Topic {
 
     void say(Level level, String what) { log.say(level, name, what); }
 
-    /** The log of a producer: of warnings and what follows them only some lines a minute. */
+    /** The log of a producer. It limits the lines per minute, except errors. */
     static final class Log {
         private static final System.Logger LOG = System.getLogger("noted_time.interceptor");
         private final Settings settings;
