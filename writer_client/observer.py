@@ -74,12 +74,10 @@ class Observer(PollingLoop):
     def look(self) -> None:
         """Poll the log once, and note the times that are due.
 
-        The client joins before the first poll. Therefore this poll covers everything that another
-        process noted under the same name before.
-
-        Raises `Unreachable` if the log cannot be read now or the client cannot join, `Recreated` if
-        the log was recreated, `AnotherLog` if the stream belongs to another log, and `Fenced` if
-        another process took over the name.
+        The client joins before the first poll, so this poll covers everything that another process
+        noted under the same name. Raises `Unreachable` if the log cannot be read now or the client
+        cannot join. Raises `Recreated` if the log was recreated, `AnotherLog` if the stream belongs
+        to another log, and `Fenced` if another process took over the name.
         """
         self.client.check()
         self.client.of_log(find_log_id(self._looks), observes=True)
@@ -141,7 +139,7 @@ class IngestionNoter(Observer):
     back, it notes nothing until the clock has caught up.
 
     * `ends` returns a `Seen` with the ends of the log, for example a `LogEnds`.
-    * `clock` returns Unix ms. `skew_ms` is the largest amount by which it may be ahead.
+    * `clock` returns Unix ms. `skew_ms` is how far it may be ahead.
 
     The client must vouch for this domain only (`domains=["ingestion"]`), and the other writers of
     the stream only for their domains. Otherwise they wait for each other.

@@ -462,7 +462,7 @@ def test_event_times_of_a_domain_that_is_not_named_are_refused(
     with start(domain=["default", "sent"]) as producer:
         for times, said in (
             ({"paid": NOON}, "no domain 'paid': it is created for 'default', 'sent'"),
-            ({"default": NOON, "sent": NOON}, "event_time is that of 'default': leave one"),
+            ({"default": NOON, "sent": NOON}, "event_time already has the time of 'default'"),
             ({"sent": 2**63}, "is not an int64"),
         ):
             with pytest.raises(Rejected, match=said):

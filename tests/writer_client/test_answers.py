@@ -130,7 +130,7 @@ def test_a_controller_that_is_away_is_logged_once_and_when_it_is_back(
     logged = [(record.name, record.getMessage()) for record in caplog.records]
     away = (
         "writer 'UA' of stream 's': no response, retrying: the answer had status 503; "
-        "what is noted is kept"
+        "notes are kept"
     )
     back = "writer 'UA' of stream 's': the controller responds again"
     assert [(name, message.partition(", after ")[0]) for name, message in logged] == [

@@ -49,7 +49,7 @@ def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
     """Raise `Rejected` if event times of a DataFrame or of dicts have no time zone.
 
-    They are accepted, as UTC, if the column has no time zone in the schema.
+    They are accepted as UTC if the schema's column has no zone.
     """
     for column in columns:
         if _declares_no_zone(schema, column):
@@ -68,7 +68,6 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
 
 
 def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
-    """Raise `Rejected` if the schema `found` differs from the segment's schema."""
     _check_differences([] if wanted is None else _find_differences(found, wanted))
 
 
@@ -78,10 +77,10 @@ def _check_differences(differences: Sequence[str]) -> None:
 
 
 def find_span(table: pa.Table, column: str) -> Span:
-    """Return the least and the largest time of an event-time column.
+    """Return the least and the largest time of an event-time column, which is int64 or a timestamp.
 
-    The column is int64 (ms) or a timestamp of any unit, which is UTC if it has no zone. Raises
-    `Rejected` if the column is missing, has another type, or contains nulls.
+    int64 is in ms. A timestamp without a zone is UTC. Raises `Rejected` if the column is missing,
+    has another type, or contains nulls.
     """
     if column not in table.column_names:
         raise Rejected(f"no event-time column {column!r} among {', '.join(table.column_names)}")
@@ -124,7 +123,6 @@ def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
 
 
 def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int | None:
-    """Return the largest value of a row group, in the unit of the column's Arrow type."""
     metadata = file.metadata.row_group(group)
     kind = file.schema_arrow.field(column).type
     chunks = (metadata.column(at) for at in range(metadata.num_columns))
@@ -179,8 +177,7 @@ def _is_naive(row: object, column: str) -> bool:
 def _is_pandas(rows: Rows) -> bool:
     """Return whether the rows are a DataFrame, without importing pandas.
 
-    pyarrow imports pandas on first use, possibly in another thread at this moment. So the module
-    may be only partly initialized.
+    pyarrow may be importing pandas in another thread, so the module may be incomplete.
     """
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(rows, frame)

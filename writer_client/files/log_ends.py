@@ -23,9 +23,9 @@ from writer_client.files.arrow_rows import open_parquet, read_largest_time
 class LogEnds:
     """Returns the current ends of a file log when it is called.
 
-    A stream without a directory is empty. A call raises `Unreachable` if the root does not exist or
-    cannot be listed, and `Rejected` if a file is foreign or truncated, or an archive has an unknown
-    layout. The constructor raises `InvalidName`.
+    A stream without a directory is empty. The constructor raises `InvalidName`. A call raises
+    `Unreachable` if the root does not exist or cannot be listed. It raises `Rejected` if a file is
+    foreign or truncated, or an archive has an unknown layout.
     """
 
     def __init__(

@@ -89,10 +89,10 @@ class SegmentLogWriter:
 
     @property
     def position(self) -> dict[int, int]:
-        """The exclusive offsets up to which this writer's rows are written.
+        """The exclusive end offset of this writer's last append to each segment.
 
-        For each segment this is the end of the writer's last append, or the end of the segment when
-        the writer was created. A segment that is missing was empty and is not written yet.
+        Before its first append it is the end of the segment when the writer was created. A segment
+        that was empty then is missing.
         """
         position = dict(self._start_ends)
         join_into(position, self._appended)
@@ -114,20 +114,19 @@ class SegmentLogWriter:
         """Append the rows, and return the segment's end offset after them.
 
         `rows` is a pandas DataFrame, an Arrow table or record batch, a list of dicts, or any object
-        with Arrow's C stream, such as a polars DataFrame. The index of a DataFrame is appended only
-        if it has a name. Without rows nothing is written. `segment` is needed only if several are
-        open.
+        with Arrow's C stream. The index of a DataFrame is appended only if it has a name. `segment`
+        is needed only if several are open.
 
-        Raises `Rejected`, before anything is written, if a row cannot be appended: the event time
-        is missing, null or a `datetime` without a zone, or the schema differs from the segment's.
+        Raises `Rejected`, before anything is written, if an event time is missing, null or without
+        a zone, or if the schema differs from the segment's.
         """
         return self._append(rows, segment, None)[0]
 
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
         """Append the rows of a batch unless the batch was appended before.
 
-        A program that repeats a batch after a crash thereby appends it only once, even if two runs
-        of the program append at the same time. The file stores the batch in its metadata. A batch
+        So a program that repeats a batch after a crash appends it only once, even if two runs of
+        the program append at the same time. The file stores the batch in its metadata. A batch
         counts as appended if the segment's newest file of the same source has it or a later one.
 
         Returns whether rows were appended. Otherwise works like `append`.
@@ -140,7 +139,6 @@ class SegmentLogWriter:
             return self._get_files(segment).holds(batch)
 
     def _append(self, rows: Rows, segment: int | None, batch: Batch | None) -> tuple[int, bool]:
-        """Append the rows. Return the segment's end, and whether rows were appended."""
         with self._lock:
             files = self._get_files(segment)
             table = self._convert_rows(rows, files)
@@ -194,7 +192,6 @@ class SegmentLogWriter:
         return FoundPosition(self._start_ends, largest)
 
     def _join(self) -> None:
-        """Join before writing if necessary, without waiting for the controller."""
         if self.client is not None:
             self.client.check()
             if self.client.state in ("idle", "finished"):

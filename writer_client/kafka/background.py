@@ -47,7 +47,6 @@ class WaitingCalls:
 
     def __init__(self, most: int) -> None:
         self.is_over = False
-        """Whether calls are made at once."""
         self.delay: Unreachable | None = None
         """The reason why the producer has not begun."""
         self._most = most
@@ -72,12 +71,11 @@ class WaitingCalls:
                 self._calls.append(call)
                 return True
         if not (waits or self.is_over):
-            raise BufferError("the calls that waited for the begin are being made")
+            raise BufferError("the calls that waited for startup are being made")
         self._ended.wait()
         return False
 
     def put_off(self, why: Unreachable) -> bool:
-        """Set the reason for the delay, and return whether it is the first one."""
         with self._lock:
             is_first, self.delay = self.delay is None, why
         return is_first
@@ -97,7 +95,6 @@ class WaitingCalls:
         self._ended.set()
 
     def wait(self, timeout_s: float | None) -> None:
-        """Wait for the end or the failure, except in the thread that makes the calls."""
         if self._caller_thread != threading.get_ident():
             self._ended.wait(timeout_s)
 
@@ -120,7 +117,7 @@ class BackgroundThread:
         self.notes = 0
         """The number of notes so far, to detect an inactive producer."""
         self.refused: NotedTimeError | None = None
-        """The refusal of a note that waited for the begin. The next call raises it."""
+        """The refusal of a note that waited for startup. The next call raises it."""
         self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
         self._clock = clock
         self._next_beat = 0.0
@@ -136,7 +133,6 @@ class BackgroundThread:
             self._calls.put(None)
 
     def check(self) -> None:
-        """Raise the same as `Channel.check`, and refusals of notes that waited."""
         self._channel.check()
         refused, self.refused = self.refused, None
         if refused is not None:
@@ -145,7 +141,7 @@ class BackgroundThread:
     # The begin
 
     def wait_at_first(self, timeout_s: float | None) -> None:
-        """Wait at most `timeout_s` for the begin, and log a delay. Raises if it failed."""
+        """Wait at most `timeout_s` for startup, and log a delay. Raises if it failed."""
         if timeout_s == 0:
             return
         self._waiting.wait(timeout_s)
@@ -154,7 +150,7 @@ class BackgroundThread:
             self._put_off(Unreachable(f"{self._who} has not begun after {timeout_s:g} s"))
 
     def wait_for_begin(self, until: float) -> None:
-        """Wait for the begin. Raises the reason if it failed, or `Unreachable` after `until`."""
+        """Wait for startup. Raises the reason if it failed, or `Unreachable` after `until`."""
         if self._waiting.is_over:
             return
         self.check()
@@ -220,7 +216,6 @@ class BackgroundThread:
         return max(0.0, min(pause_s, self._next_beat - clocks.monotonic()))
 
     def _note_clock(self, now: float) -> None:
-        """Note the clock if this is due, unless failed events must be produced again first."""
         if self._clock is None or now < self._next_beat:
             return
         self._next_beat = now + self._clock.period_ms / 1000

@@ -41,7 +41,7 @@ from writer_client.sending.delivery import DeliveryTracker, OnFailure
 from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
 
 BEGIN_S = 10.0
-"""How long the begin waits for Kafka, and then for the controller."""
+"""How long startup waits for Kafka, and then for the controller."""
 
 REPORTS_S, ATTEMPT_S = 0.2, 1.0
 """How long one poll, and one attempt of a commit or an abort, may delay a signal handler."""
@@ -116,7 +116,6 @@ class Channel:
         if self._is_transactional:
             self._steps.insert(1, self._take_over)
         self.client = writer()
-        """The client that notes."""
         open_clients.discard(self.client)  # the producer closes it, after deliveries
         self.tracker = DeliveryTracker(
             self.client,
@@ -143,9 +142,8 @@ class Channel:
     def begin(self) -> None:
         """Fence the earlier process of this producer, and join.
 
-        Raises `Rejected` for an invalid topic or stream, and `Unreachable` if Kafka or the
-        controller does not answer. After `Unreachable`, the next call continues with the failed
-        step.
+        Raises `Rejected` for an invalid topic or stream. Raises `Unreachable` without an answer;
+        the next call then continues.
         """
         while self._steps:
             self._steps[0]()
@@ -158,7 +156,6 @@ class Channel:
         self.limits.read()
 
     def _take_over(self) -> None:
-        """Fence the earlier process of this producer, and end its transactions."""
         try:
             self.kafka.init_transactions(BEGIN_S)
         except KafkaException as error:
@@ -178,25 +175,18 @@ class Channel:
         self.client.begin(self._look_up)
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
-        """Return the ends. If the topic was recreated, every later call raises `Recreated`.
-
-        For events written before the begin, only timestamps are known, without times of other
-        domains.
-        """
+        """Return the ends. If the topic was recreated, every later call raises `Recreated`."""
         try:
             found = self._ends.look_up(known)
         except Recreated as error:
             self.fail(error)
             raise
-        if self._steps and found.max_times:
+        if self._steps and found.max_times:  # earlier events have no times of other domains
             self.tracker.knows_all = False
         return found
 
     def _watch(self) -> None:
-        """Check every ten seconds that the topic is the same, because deliveries do not show it.
-
-        If the topic was recreated, nothing more is noted, and every later call raises `Recreated`.
-        """
+        """Check every ten seconds that the topic is the same. Otherwise stop noting, and raise."""
         while not self._ended.wait(CHECK_INTERVAL_S):
             try:
                 self._ends.check_same(self.client.position)
@@ -218,10 +208,7 @@ class Channel:
                 self.tracker.rests = False
 
     def rest(self, until: float, leave: Callable[[], Answer]) -> Answer:
-        """Deliver all events, and then call `leave`, which makes the writer idle or finished.
-
-        Every later event joins first, because both happen under the tracker's lock.
-        """
+        """Deliver all events, and `leave`. Every later event joins first."""
         with self._membership:
             while True:
                 self.deliver(until)
@@ -233,7 +220,6 @@ class Channel:
             return leave()
 
     def deliver(self, until: float) -> None:
-        """Wait until all events are delivered and the outcome of the last transaction is known."""
         self.check()
         if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             self._resolve(max(0.0, until - clocks.monotonic()))
@@ -261,7 +247,6 @@ class Channel:
         return self.tracker.phase is ProducerState.CLOSED
 
     def check_event(self) -> None:
-        """Raise the same as `check`, or if an event needs an open transaction."""
         self.check()
         if self._is_transactional and self.tracker.phase is not ProducerState.OPEN:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
@@ -292,11 +277,8 @@ class Channel:
         return self._reports_in == threading.get_ident()
 
     def _report_during(self, call: Callable[[], Answer]) -> Answer:
-        """Serve delivery reports during a call of librdkafka, in one thread at a time.
-
-        A signal handler may raise anywhere. Only `with` itself always releases the lock.
-        """
-        with self._reporting:
+        """Serve delivery reports during a call of librdkafka, in one thread at a time."""
+        with self._reporting:  # `with` releases the lock even if a signal handler raises
             outer = self._reports_in
             try:
                 self._reports_in = threading.get_ident()
@@ -308,7 +290,6 @@ class Channel:
                 self._reports_in = outer
 
     def _wait(self, until: float) -> None:
-        """Wait until all events are delivered. Raises `Unreachable` at `until`."""
         while under_way := self.tracker.under_way:
             if self.is_reporting:
                 raise Rejected("on_delivery runs inside a poll: it cannot wait for deliveries")
@@ -353,10 +334,6 @@ class Channel:
         self.tracker.begin()
 
     def commit_transaction(self, timeout_s: float) -> None:
-        """Commit, and send the transaction's notes. Raises the same as `_wait` and `_resolve`.
-
-        If the outcome of an earlier attempt is unknown, this finds it out.
-        """
         until = clocks.monotonic() + timeout_s
         if self.tracker.phase not in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             self._check_open()
@@ -369,7 +346,6 @@ class Channel:
                 self.tracker.commit(is_certain=False)
 
     def abort_transaction(self, timeout_s: float) -> None:
-        """Abort, and drop the transaction's events and notes. Do nothing without one."""
         self.check_transactional()
         if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             raise Rejected(
@@ -406,8 +382,7 @@ class Channel:
     def _resolve(self, timeout_s: float) -> None:
         """Find out the outcome of the last transaction if it is unknown.
 
-        Raises `Conflict` if Kafka demanded an abort, which is then done, and `Unreachable` if the
-        outcome is still unknown.
+        Raises `Conflict` if Kafka demanded an abort, which is then done, or `Unreachable`.
         """
         try:
             with self._resolving:
@@ -442,7 +417,6 @@ class Channel:
             self.tracker.abort(is_certain=is_certain)
 
     def _end(self, timeout_s: float) -> None:
-        """Complete a commit or an abort without an outcome. A commit may prove to be an abort."""
         phase = self.tracker.phase
         if phase is ProducerState.UNABORTED:
             self._complete(self.kafka.abort_transaction, timeout_s)
@@ -492,7 +466,7 @@ class Channel:
             self.client.hold(f"{events} not delivered since {since}")
 
     def translate_error(self, error: KafkaException) -> NotedTimeError:
-        """Return a Kafka error as one of ours. Every later call raises a fatal one."""
+        """Convert an error of Kafka. A fatal error is raised by every later call."""
         found = self._find_fatal(get_kafka_error(error))
         if found is None:
             return Rejected(f"Kafka's client refuses: {get_kafka_error(error).str()}")
@@ -513,11 +487,7 @@ class Channel:
         return fault
 
     def _find_fatal(self, error: KafkaError) -> KafkaError | None:
-        """Return the fatal error, or `None` if the producer can continue.
-
-        librdkafka only says that there was a fatal error. Beginning a transaction returns that
-        error.
-        """
+        """Return the fatal error. librdkafka reports it when a transaction is begun."""
         if error.code() == FATAL_CODE:
             try:
                 self.kafka.begin_transaction()

@@ -75,9 +75,8 @@ class TopicEnds:
 class SameTopic(Topic):
     """A topic as read_committed readers see it, checked to stay the same topic.
 
-    `config` is the configuration of any librdkafka client. With `partitions`, other partitions are
-    ignored. Raises `Rejected` if the topic does not exist or may not be described. If Kafka does
-    not answer, the first poll tries again.
+    Other partitions than `partitions` are ignored. Raises `Rejected` if the topic does not exist or
+    may not be described. If Kafka does not answer, the first poll tries again.
     """
 
     def __init__(
@@ -135,7 +134,6 @@ class KafkaEnds(TopicPoller):
         super().__init__(SameTopic(config, topic), unix_ms)
 
     def __call__(self) -> Seen:
-        """Return the current ends."""
         look = self._topic.poll_ends()
         return Seen(look.ends, because=self._find_open_transactions(look))
 
@@ -143,14 +141,13 @@ class KafkaEnds(TopicPoller):
 class KafkaTimes(TopicPoller):
     """Returns the ends of a topic and its newest timestamps, without reading records.
 
-    A timestamp counts once read_committed readers reach its record, aborted or not. `clock` (Unix
-    ms) limits it, so a record from the future does not move its partition's time there. While such
-    a record has the largest timestamp, each new record moves the partition's time to the clock, and
-    a warning names the record.
+    A timestamp counts once read_committed readers reach its record, aborted or not. If a record is
+    ahead of `clock` (Unix ms), the clock is its partition's time, also for later records with
+    smaller timestamps. A warning names the record.
 
     Transaction markers have the broker's time and count as well. So records in transactions are
-    late if they are older than the delay when they arrive. The first calls warn if they find a
-    marker: they read the newest record of three partitions, if the client has the right to read.
+    late if they are older than the delay when they arrive. To warn of this, the first calls read
+    the newest record of three partitions, if the client has the right to read.
 
     `partitions` are all by default.
     """

@@ -37,9 +37,8 @@ AHEAD_MS = 300_000
 class RecordTimes(TopicPoller):
     """The base of observers that read each record once, from the noted position.
 
-    `_time_of` returns the time of a record, or the times of its events. It returns `None` if there
-    is none, and raises if it cannot be read. For the arguments see `KafkaFields`. With
-    `partitions`, other partitions are ignored.
+    `_time_of` returns the times of a record, or `None`, and raises if they cannot be read. For the
+    arguments see `KafkaFields`.
     """
 
     _time_of: Callable[[Message], EventTime]
@@ -71,7 +70,6 @@ class RecordTimes(TopicPoller):
 
     @property
     def unusable(self) -> int:
-        """The number of records skipped because their time cannot be used."""
         return self._reader.unusable
 
     def _read(self) -> TopicLook:
@@ -116,7 +114,6 @@ class RecordTimes(TopicPoller):
             self._moved_by[partition] = LogFact("moved_by", partition, offset, time, by)
 
     def _build_facts(self, look: TopicLook) -> Sequence[LogFact]:
-        """Return the open transactions, and the records whose times are still ahead."""
         now = self._clock()
         self._moved_by = {n: fact for n, fact in self._moved_by.items() if fact.time > now}
         return (*self._find_open_transactions(look), *self._moved_by.values())

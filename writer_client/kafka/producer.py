@@ -96,7 +96,7 @@ class KafkaNotedProducer(Closing):
     It has the methods of `confluent_kafka.Producer`, with the same parameters. The stream is the
     topic, and its segments are the partitions. `produce` and `note_time` return at once. A note is
     sent as soon as all events produced before it are delivered, with the offsets that the broker
-    reported. Calls from any thread are allowed. A transaction includes the events of all threads.
+    reported. All methods are thread-safe. A transaction includes the events of all threads.
 
     `config` is a configuration of confluent-kafka (librdkafka). Idempotence is on. The settings
     `acks=0`, `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
@@ -105,19 +105,18 @@ class KafkaNotedProducer(Closing):
 
     *Event times* are the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
-    *Begin.* A new producer joins the stream, and takes over the writer's name and transactions from
-    an earlier process, which raises `Fenced` from then on. It then looks up the ends of the topic,
-    so the next note covers the events of that process. The constructor waits for this, at most ten
-    seconds. After that, the producer continues in the background: events and notes are queued, at
-    most `queue.buffering.max.messages`, and no event is sent before the begin. Other calls wait for
-    the begin if they need it. If the topic or the stream proves invalid, this is logged, and every
+    *Startup.* A new producer joins the stream and takes over the writer's name and transactions. An
+    earlier process raises `Fenced` from then on. The producer then looks up the ends of the topic,
+    so the next note covers the events of the earlier process. The constructor waits at most ten
+    seconds for this. After that, startup continues in the background, and events and notes are
+    queued, at most `queue.buffering.max.messages`. If the topic or the stream proves invalid, every
     call raises it.
 
     *Failures.* See `flush`.
 
     *Leaving.* Only `finish` reports that the writer is finished. `close`, the end of a ``with``
-    block and the end of the process deliver events where possible, and the watermark then waits for
-    the writer until its timeout.
+    block and the end of the process deliver events where possible. The watermark then waits for the
+    writer until its timeout.
 
     *Logging* is under ``noted_time.writer``; messages of librdkafka are under
     ``noted_time.writer.kafka``.
@@ -149,7 +148,7 @@ class KafkaNotedProducer(Closing):
           cases notes are held, and the controller shows that the writer is alive and why it does
           not note.
         * `auto` notes a clock, but never beyond an event that is not delivered yet.
-        * `wait` is how long to wait for the begin, in seconds. If Kafka or the controller does not
+        * `wait` is how long to wait for startup, in seconds. If Kafka or the controller does not
           answer in this time, a warning is logged. With 0, this returns at once; with `None` it
           waits forever.
         * `idle_after_ms` makes the writer idle after this time without an event or a note, once
@@ -166,7 +165,7 @@ class KafkaNotedProducer(Closing):
         idle_after_ms = of_client.pop("idle_after_ms", None)
         check_least("idle_after_ms", idle_after_ms, 1)
         if auto is not None and idle_after_ms is not None:
-            raise Rejected("a clock that is noted never rests: leave out auto or idle_after_ms")
+            raise Rejected("with auto, the producer is never idle: leave out auto or idle_after_ms")
         domains = validate_domains((domain,) if isinstance(domain, str) else domain)
         config = dict(config)
         self.topic = topic
@@ -175,12 +174,11 @@ class KafkaNotedProducer(Closing):
 
         named = topic if stream is None else stream
         client = partial(WriterClient, controller_url, named, writer, domains=domains, **of_client)
-        """The client that notes. It has the writer's state, the lower and the position."""
         self._channel = channel = Channel(
             config, topic, client, domains=domains, on_failure=on_failure
         )
         self.client = channel.client
-        """The client that notes: its state, the stream's lower, the position noted."""
+        """The client that notes. It has the writer's state, the lower and the position."""
         # saves a lookup per event
         self._tracker, self._limits = channel.tracker, channel.limits
         self._produces_in = channel.produces_in
@@ -217,7 +215,7 @@ class KafkaNotedProducer(Closing):
     def last_time(self, domain: str | None = None) -> int | None:
         """Return the last noted time, including notes of an earlier process.
 
-        Waits at most ten seconds for the begin, and then raises `Unreachable`.
+        Waits at most ten seconds for startup, and then raises `Unreachable`.
         """
         self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         return self._tracker.last_time(domain)
@@ -253,16 +251,15 @@ class KafkaNotedProducer(Closing):
 
         * `Fenced` if another process took over the writer's name;
         * `DeliveryFailed` after failures, see `on_failure`;
-        * `Rejected` if the event has another topic, is outside a transaction although there is a
-          `transactional.id`, is too large for the client or the topic, or has a time that the topic
-          does not allow. A time must be positive, because Kafka reads 0 as now.
+        * `Rejected` for another topic, outside a transaction although there is a
+          `transactional.id`, for an event that is too large, and for a time that is not positive or
+          that the topic does not allow;
+        * `BufferError` if too many events are queued before startup, or in a delivery callback
+          while librdkafka's queue is full. Keep the event, and produce it later outside the
+          callback.
 
-        Before the begin, events are queued. A queued event that is refused later counts as not
-        delivered, and a warning says why. Raises `BufferError` if too many events are queued, and
-        in a delivery callback if librdkafka's queue is full. Keep the event then, and produce it
-        outside the callback.
-
-        The first event after `idle` or `finish` joins again, as for a new producer.
+        If an event that was queued before startup is refused later, it counts as not delivered,
+        and a warning says why. The first event after `idle` or `finish` joins again.
         """
         if topic != self.topic and topic is not None:
             raise Rejected(
@@ -377,7 +374,7 @@ class KafkaNotedProducer(Closing):
 
         Raises `InvalidNote` if the time goes back, even behind notes of an earlier process (see
         `time`). Raises `DeliveryFailed` (see `on_failure`) and `Fenced`. If a queued note is
-        refused at the begin, this is logged, and the next call other than `produce` raises it.
+        refused at startup, this is logged, and the next call other than `produce` raises it.
         """
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
@@ -434,12 +431,9 @@ class KafkaNotedProducer(Closing):
         events and notes are dropped.
 
         Raises `DeliveryFailed` or `Conflict` if the transaction had to be aborted. Produce all its
-        events again then.
-
-        Raises `Unreachable` if the outcome of the commit is unknown. No notes are sent until the
-        outcome is found out, by the next transaction, `flush`, `idle` or `finish`. If it was an
-        abort, they raise `Conflict`, and later notes are dropped. Otherwise the next note covers
-        both.
+        events again then. Raises `Unreachable` if the outcome of the commit is unknown. The next
+        transaction, `flush`, `idle` or `finish` then finds it out: after an abort it raises
+        `Conflict` and later notes are dropped, and after a commit the next note covers both.
         """
         self.begin_transaction()
         try:
@@ -452,9 +446,9 @@ class KafkaNotedProducer(Closing):
         self._channel.commit_transaction(channels.COMMIT_S)
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """Wait for the begin, which takes over transactions from an earlier process.
+        """Wait for startup, which takes over transactions from an earlier process.
 
-        Raises the error if the begin fails.
+        Raises the error if startup fails.
         """
         self._channel.check_transactional()
         self._background.wait_for_begin(compute_deadline(timeout))
@@ -549,7 +543,7 @@ class KafkaNotedProducer(Closing):
     def belong_elsewhere(self) -> None:
         """Refuse every later call, in a forked child process."""
         elsewhere = f"the producer of writer {self.client.writer!r} belongs to another process"
-        self._channel.fail(Rejected(f"{elsewhere}: create one here, under a name of its own"))
+        self._channel.fail(Rejected(f"{elsewhere}: create one here, under another name"))
 
     def _find_time(self, event_time: Time | None) -> int:
         if event_time is not None:
@@ -567,7 +561,9 @@ class KafkaNotedProducer(Closing):
         others = dict(event_times)
         own = others.pop(self._tracker.domain or "", None)
         if own is not None and event_time is not None:
-            raise Rejected(f"event_time is that of {self._tracker.domain!r}: leave one of them out")
+            raise Rejected(
+                f"event_time already has the time of {self._tracker.domain!r}: leave one out"
+            )
         return event_time if own is None else own, others
 
     def _send(  # noqa: PLR0913, PLR0917 - the parts of an event
@@ -598,11 +594,7 @@ class KafkaNotedProducer(Closing):
             self._channel.poll(0)
 
     def _place(self, epoch: Epoch, *event: Any) -> None:  # noqa: ANN401 - Confluent's
-        """Give an event to librdkafka, and count it as refused if the call raises.
-
-        After other errors, such as one of a signal handler, `DeliveryTracker.resolve` finds out
-        whether librdkafka has the event.
-        """
+        """Give an event to librdkafka. `DeliveryTracker.resolve` handles other errors."""
         while True:
             try:
                 self._produce(self.topic, *event)
@@ -645,7 +637,7 @@ class KafkaNotedProducer(Closing):
         if self._own is not None:
             self._own(error, message)
 
-    # Calls that were queued until the begin
+    # Calls that were queued until startup
 
     def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
         """Send a queued event. A refused event is reported as not delivered.
@@ -666,7 +658,6 @@ class KafkaNotedProducer(Closing):
                 _report(asked, why, Message(self.topic, partition, error=why, **sent))
 
     def _note_deferred(self, time: int, domain: str | None) -> None:
-        """Note a queued time. A later call raises a refusal."""
         try:
             self._tracker.note(time, domain)
         except NotedTimeError as error:
@@ -675,7 +666,6 @@ class KafkaNotedProducer(Closing):
 
 
 def _refuse_in_child() -> None:
-    """Refuse all calls in a forked child, because librdkafka's threads are the parent's."""
     for each in open_clients:
         if isinstance(each, KafkaNotedProducer):
             each.belong_elsewhere()

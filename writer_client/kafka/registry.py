@@ -1,7 +1,7 @@
 """Finds the times in records whose schemas are in a schema registry, in Confluent's wire format.
 
-confluent-kafka's deserializers read Avro, JSON Schema and Protobuf. The registry is asked once for
-each schema id.
+confluent-kafka's deserializers read Avro, JSON Schema and Protobuf. The registry is queried once
+for each schema id.
 """
 
 from __future__ import annotations

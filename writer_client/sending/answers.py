@@ -1,7 +1,7 @@
 """Decodes a controller's answer to a post of notes.
 
-An answer is decoded completely before its results are applied. A reply that does not come from a
-controller or has an unknown form is no answer. The notes are then kept and posted again.
+An answer is decoded completely before its results are applied. If a reply does not come from a
+controller or has an unknown form, the notes are kept and posted again.
 """
 
 from __future__ import annotations
@@ -80,11 +80,8 @@ def read_answer(body: Mapping[str, Any], count: int) -> NotesAnswer:
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
     """Return whether a refused change of state can be sent in another form.
 
-    This is possible in three cases:
-
-    * The largest event time, which the client added, was too far ahead.
-    * The domain is unknown. A change of state can be sent with any domain.
-    * The writer is unknown, and it may join first.
+    It can if only the added largest event time or the domain was refused, or if the writer must
+    join first.
     """
     if result.status == "unknown_domain":
         return isinstance(result.last, tuple) and result.last[:1] not in ((), (note.domain,))
@@ -169,4 +166,3 @@ _LAST_DECODERS = {
     "sealed": lambda _: None,
     "fenced": _decode_session,
 }
-"""The functions that read the `last` of each refusal."""

@@ -70,12 +70,10 @@ class EventTimes:
 class Epoch:
     """The events between two notes, or the events of one transaction.
 
-    With Confluent's clients, pass `on_delivery` as the callback of each event. With other clients,
-    call `delivered` or `failed`. None of them raises or takes a lock, so only one thread may report
-    at a time. All events share one callback, because an object per event would keep the garbage
-    collector busy (0.6 µs per event).
-
-    `times` and `notes` have one entry per domain.
+    With Confluent's clients, pass `on_delivery` as the callback of each event. It is one object for
+    all events, because one per event would keep the garbage collector busy (0.6 µs per event). With
+    other clients, call `delivered` or `failed`. These calls take no lock, so only one thread may
+    report at a time.
     """
 
     __slots__ = (
@@ -131,7 +129,6 @@ class Epoch:
         self.arrived += 1  # last, so that a complete epoch has its ends
 
     def failed(self, error: object) -> None:
-        """Record that an event was not delivered and will not be."""
         self._tracker.fail(self, error)
 
 
@@ -139,8 +136,7 @@ class DeliveryTracker:
     """Sends the notes of a producer once the events before them are delivered.
 
     Call `produced` *before* each event is given to the producer, and report its delivery to the
-    epoch that is returned. Call `settle` after deliveries were reported: it sends all notes that
-    are ready.
+    epoch that is returned. Then call `settle` to send all notes that are ready.
 
     These laws hold for any order of calls from any threads:
 
@@ -150,12 +146,11 @@ class DeliveryTracker:
       forgiven.
 
     Segments are the log's partitions. A position has only the events of this process, so begin the
-    client (`Writer.begin`) at the ends of the partitions that are written to.
+    client (`Writer.begin`) at the ends of the partitions.
 
-    `look_again` is called if the offset of a delivered event is unknown or below the noted
-    position. The second case happens if another thread was faster, or if this is another log.
-    `look_again` must `begin` the client again before it notes anything else. Without `look_again`,
-    an event with an unknown offset counts as failed.
+    `look_again` is called if the offset of an event is unknown or below the noted position. It must
+    `begin` the client again before anything else is noted. Without `look_again`, an event with an
+    unknown offset counts as failed.
 
     `domain` is one time domain or several. The first is the default of all calls.
     """
@@ -185,9 +180,9 @@ class DeliveryTracker:
         self._epochs = deque([self._open])
         self.phase = phase
         self.rests = False
-        """Whether the writer is idle or finished. `produced` then raises; reset it after a join."""
+        """Whether the writer is idle or finished. Reset it after a join."""
         self.placing: set[object] = set()
-        """The calls that are counting an event or giving one to the producer at the moment."""
+        """The calls that are producing an event at the moment."""
         self._uncertain = self._open
         self._noted: dict[str | None, int] = {}
         self._sent: dict[str | None, int] = {}
@@ -203,9 +198,8 @@ class DeliveryTracker:
     ) -> Epoch:
         """Count an event that is about to be produced, and return its epoch.
 
-        `event_time` is the event's time in ms in the first domain, and `others` has its times in
-        other domains. The next note declares the largest of them. An event is counted as late if
-        its time is below a noted time or the stream's lower. Raises `Resting` while the writer
+        `event_time` is its time in ms in the first domain, and `others` has its times in other
+        domains. The next note declares the largest times. Raises `Resting` while the writer
         `rests`, and the same as `check_times`.
         """
         with self.lock:
@@ -262,8 +256,7 @@ class DeliveryTracker:
     def resolve(self, queued: Callable[[], int]) -> None:
         """Resolve events whose delivery will never be reported, if the producer has none `queued`.
 
-        This happens if a signal handler raised while an event was produced or reported. The
-        producer then never got the event, or the event was delivered at an unknown offset. Do not
+        Such events occur if a signal handler raises while an event is produced or reported. Do not
         call it while another thread reports deliveries.
         """
         with self.lock:
@@ -288,10 +281,7 @@ class DeliveryTracker:
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
-        """Return the last noted time of a domain.
-
-        This includes notes that were not sent yet, and notes of an earlier process.
-        """
+        """Return the last noted time of a domain, sent or not, also by an earlier process."""
         domain = self._resolve_domain(domain)
         with self.lock:
             known = self._client.known_time(domain)
@@ -307,8 +297,8 @@ class DeliveryTracker:
     def note(self, time: Time, domain: str | None = None) -> None:
         """Note that all events with a time of `domain` below `time` were produced before this call.
 
-        Only the last note of a transaction counts; it covers all events of the transaction. Raises
-        `InvalidNote` if the time goes back, and `Rejected` if the domain is not the tracker's.
+        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
+        `Rejected` if the domain is not the tracker's.
         """
         time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)
@@ -389,8 +379,8 @@ class DeliveryTracker:
     def begin(self) -> None:
         """Begin a transaction, which contains all events produced from now on.
 
-        If the outcome of the last transaction was unknown, it counts as committed. If it was
-        aborted, call `abort` first.
+        If the outcome of the last one was unknown, it counts as committed. Call `abort` first if it
+        was aborted.
         """
         with self.lock:
             self.move(ProducerState.OPEN)
@@ -473,9 +463,8 @@ class DeliveryTracker:
     def forgive(self) -> None:
         """Continue after failures. The failed events were produced again, or never will be.
 
-        With `on_failure="hold"`, the notes since the first failure become one note, which waits for
-        all events produced until now. With `on_failure="raise"`, these notes are dropped: produce
-        the events again, and then note again.
+        With `on_failure="hold"`, the held notes become one, which waits for all events produced so
+        far. With `on_failure="raise"` they are dropped.
         """
         with self.lock:
             held = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
@@ -535,7 +524,7 @@ class DeliveryTracker:
             return self._settled.sent + sum(each.sent for each in self._epochs)
 
     def count_rows(self) -> None:
-        """Report all events produced to the client; a `Fenced` error then has their number."""
+        """Report the number of events to the client, for a `Fenced` error."""
         with self.lock:
             self._report_rows(self.rows)
 

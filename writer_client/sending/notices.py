@@ -69,7 +69,7 @@ class Notices:
     def report_failure(self, error: NotedTimeError, now: float) -> None:
         sentence = self._outage.record_failure(error, now=now)
         if sentence is not None:
-            self._queue_warning("%s; what is noted is kept", sentence)
+            self._queue_warning("%s; notes are kept", sentence)
 
     def report_recovery(self, now: float) -> None:
         sentence = self._outage.record_answer(now=now)

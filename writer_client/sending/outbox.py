@@ -96,7 +96,7 @@ class Outbox:
         self.vouched = VouchedTimes(writer, domains)
         self.written = 0
         self.beginning: tuple[LookUp, ...] = ()
-        """Functions to call after the batch in flight is accepted. They look up the log's ends."""
+        """Functions that look up the log's ends, to call when the batch in flight is accepted."""
         self._additions = NoteAdditions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()
@@ -146,9 +146,8 @@ class Outbox:
     def begin(self, look_up: LookUp) -> int:
         """Join, and look up the ends of the writer's segments before anything else is noted.
 
-        A join without a position is posted first. `look_up` runs when it is accepted, because no
-        other process can note under the writer's name after that. So the next note covers
-        everything that other processes noted.
+        `look_up` runs when a join without a position is accepted. No other process can note under
+        the writer's name after that, so the next note covers everything that others noted.
         """
         if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
@@ -164,7 +163,6 @@ class Outbox:
         return self._change_state("finished", position)
 
     def hold(self, reason: str | None) -> int:
-        """Note that the writer is live, and why it cannot note. `None` clears the reason."""
         self._additions.held = reason
         return self._change_state("live", {})
 
@@ -211,10 +209,9 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Put back a batch whose outcome is unknown.
+        """Put back a batch whose outcome is unknown, with the position of its last note.
 
-        The controller may have applied it and would then refuse positions before the batch's last
-        one. So all its notes get this last position, which is still true of them.
+        If the controller has applied the batch, it would refuse the earlier positions.
         """
         self._in_flight = ()
         begins = self._end_beginning()
@@ -227,7 +224,6 @@ class Outbox:
         self._additions.log, self._additions.observes = log, observes
 
     def record_answer(self, batch: Batch, answer: NotesAnswer) -> list[Rejected]:
-        """Record the result of each note of the batch. Return the new refusals."""
         refused: list[Rejected] = []
         self._in_flight = ()
         held = find_holder(answer)
@@ -319,7 +315,6 @@ class Outbox:
         return self._lowers.get(domain)
 
     def pop_refused(self) -> Rejected | None:
-        """Remove and return the oldest refusal, or return `None`."""
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
     # How a change of state is sent
@@ -398,9 +393,8 @@ class Outbox:
     def _rejoin(self, batch: Batch, answer: NotesAnswer) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
-        This happens only if the controller does not wait for the writer yet. Otherwise each join
-        would postpone the timeout, and a writer with a wrong clock would hold the watermark
-        forever.
+        Do so only if the controller does not wait for the writer yet. Otherwise a writer with a
+        wrong clock would postpone its timeout and hold the watermark forever.
         """
         results = zip(batch, answer.results, strict=True)
         refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]

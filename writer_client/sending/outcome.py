@@ -51,8 +51,8 @@ class Exclusion:
         return (
             f"the watermark has been advancing without it since {format_time(self.since)} "
             f"({self.reason}: {happened}), "
-            f"so what it writes below {format_time(self.lower)} is late until it has noted a time "
-            f"above that; to avoid it, {remedy}"
+            f"so rows that it writes below {format_time(self.lower)} are late until it has noted "
+            f"a time above that; to avoid it, {remedy}"
         )
 
 

@@ -168,10 +168,7 @@ class Posting:
     # The outcome of a post
 
     def look_up_ends(self, answer: NotesAnswer) -> NotesAnswer:
-        """Call the functions of `Outbox.beginning` if the join was accepted, and add their results.
-
-        They read the log, so call it without the lock.
-        """
+        """Add the log's ends to an accepted join. Reads files, so call it without the lock."""
         first = answer.results[0]
         if not isinstance(first, Accepted):
             return answer
@@ -242,7 +239,6 @@ class Posting:
             raise ClientFailed(message) from self.fault
 
     def is_settled(self, ticket: int) -> bool:
-        """Return whether a flush of all calls up to the ticket has an outcome."""
         if (
             self.fault is not None
             or isinstance(self.failure, RECOVERABLE_REFUSALS)

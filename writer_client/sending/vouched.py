@@ -73,7 +73,7 @@ class VouchedTimes:
     def get_largest(self, domain: str | None) -> int | None:
         """Return the largest event time to declare, or `None`.
 
-        If it was refused, nothing is declared until the writer's time has passed it, because a
+        After a refusal it is `None` until the writer's time has passed the refused time, because a
         smaller time would not bound the written events.
         """
         held = self._held_back.get(domain)
@@ -103,7 +103,6 @@ class VouchedTimes:
         return self.known_times.get(self._find_known_name(domain))
 
     def learn_time(self, domain: str | None, last: int) -> None:
-        """Record the last time from a refusal, which may come before the join is answered."""
         self.known_times = {**self.known_times, self._find_known_name(domain): last}
 
     def _find_known_name(self, domain: str | None) -> str:
@@ -115,10 +114,9 @@ class VouchedTimes:
         name, declared = choose_domain(self.declared_domains), self.declared_domains
         return name if name in declared or not declared else None
 
-    # What the writer says
+    # Calls of the writer
 
     def check_time(self, time: int, domain: str | None) -> None:
-        """Raise if the time is below the last one, or the domain is not vouched for."""
         check_int64("time", time)
         self._check_domain(domain)
         last = self._times.get(domain)
@@ -132,7 +130,6 @@ class VouchedTimes:
     def declare(
         self, domain: str | None, event_time: int, written: Mapping[int, int] = EMPTY_POSITION
     ) -> None:
-        """Record the time of an event that was written below these offsets."""
         check_int64("event time", event_time)
         self._check_domain(domain)
         if event_time > self._largest.get(domain, MIN_INT64 - 1):
@@ -148,13 +145,11 @@ class VouchedTimes:
         self.learn(offsets)
 
     def reach(self, position: Mapping[int, int]) -> None:
-        """Record the caller's position where it is ahead of the known one."""
         self.learn(convert_position(position))
 
     # Answers of the controller
 
     def learn(self, offsets: Mapping[int, int]) -> None:
-        """Record offsets where they are ahead of the known ones."""
         known = self.position
         if any(offset > known.get(s, -1) for s, offset in offsets.items()):
             joined = dict(known)
@@ -175,8 +170,7 @@ class VouchedTimes:
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
         """Stop declaring times above `bound`, which the controller refuses. Return the events.
 
-        The next noted time may be below a refused one. Events cannot be unwritten, so no largest
-        event time is declared until the writer's time has passed it.
+        The next noted time may be below a refused one.
         """
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
@@ -239,8 +233,8 @@ class LateHours:
 class NoteAdditions:
     """The data sent with each note: process, terms and late rows.
 
-    Terms are sent with each live note, so a recreated stream gets them, too. The process takes over
-    the writer's name until a note is accepted. `took_over` has the sessions that lost the name.
+    The process takes over the writer's name until a note is accepted. `took_over` has the sessions
+    that lost the name. Terms are sent with each live note, because the stream may be recreated.
     """
 
     def __init__(
@@ -251,7 +245,6 @@ class NoteAdditions:
         self.held: str | None = None
         """The reason why the writer is live but does not note."""
         self.log: str | None = None
-        """The id of the log that positions refer to."""
         self.observes = False
         self.because: tuple[LogFact, ...] = ()
         """The facts that an observer found in the log."""
@@ -294,7 +287,7 @@ class NoteAdditions:
     def takes_over_again(self, held: Session) -> bool:
         """Take the name over again if it was taken from this session before. Return whether it is.
 
-        The controller's database is a backup in this case, because it does not have the takeover.
+        The controller then forgot the takeover, because its database is a backup.
         """
         may = held.id in self.took_over and not self.takes_over
         self.takes_over = self.takes_over or may

@@ -39,10 +39,7 @@ LAST_WAIT_S = 0.05
 
 
 class Writer(ABC, Generic[Network]):
-    """One writer of one stream. See `WriterClient` and `AsyncWriterClient`.
-
-    The methods of this class do not wait for the network. They may be called from any thread.
-    """
+    """One writer of one stream. No method here waits for the network; all are thread-safe."""
 
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
@@ -62,10 +59,8 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Start a client that notes for `writer`.
 
-        * `url` is the controller's URL, or several, separated by commas. The client stays with one
-          as long as it answers.
-        * `token` authenticates at the controller, by default the environment variable
-          `NOTED_TIME_TOKEN`.
+        * `url` is the controller's URL, or several, separated by commas.
+        * `token` is by default the environment variable `NOTED_TIME_TOKEN`.
         * `timeout_ms` is how long the watermark waits for the silent writer, for example 90 minutes
           for an hourly job. By default it is unchanged, and for a new writer the stream's
           `writer_timeout_ms`.
@@ -74,7 +69,7 @@ class Writer(ABC, Generic[Network]):
         * `idle_after_ms` makes the writer idle after this time without a note, a join or a reported
           write.
         * `on_excluded` is called once for each `Exclusion`. It runs in the thread or task that
-          sends notes, so it must not wait for the client. Its exceptions are logged.
+          sends notes, so it must not wait for the client.
         * `automatically_note_time` notes `clock()` periodically while the writer is live. See
           `writing` for the promise that this makes.
         * `pace` determines when notes are posted.
@@ -114,8 +109,7 @@ class Writer(ABC, Generic[Network]):
     @abstractmethod
     def _open(
         self, url: str, network: Network | None, *, timeout_s: float, token: str | None
-    ) -> None:
-        """Start to send. A given `network` replaces the real one."""
+    ) -> None: ...
 
     @abstractmethod
     def _wake(self) -> None: ...
@@ -130,11 +124,9 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Note that all my events with a time of `domain` below `time` lie below `position`.
 
-        Without a position only the time is noted, for a destination without offsets, such as a
-        table.
-
         Times are integers of the application's clock, by convention Unix ms, or aware `datetime`s.
-        `max_time` is the largest event time written; times given to `wrote` count as well.
+        `max_time` is the largest event time written; times given to `wrote` count as well. Omit
+        `position` for a destination without offsets, such as a table.
 
         Raises `InvalidNote` if the time or the position goes back. Raises `Rejected` for numbers
         outside int64, for a `datetime` without a zone, and if the client notes the clock
@@ -181,9 +173,9 @@ class Writer(ABC, Generic[Network]):
     def begin(self, look_up: LookUp) -> None:
         """Join, and continue from the ends of the writer's segments, which `look_up` returns.
 
-        `look_up` is called with the position that the controller knows, in the thread or task that
-        sends notes. It is called once no other process can note under the same name, so the next
-        note covers everything that such a process wrote. Later notes wait for it.
+        `look_up` gets the position that the controller knows. It is called in the thread or task
+        that sends notes, once no other process can note under the same name. Later notes wait for
+        it.
         """
         with self._lock_for_note():
             self._outbox.begin(look_up)
@@ -191,9 +183,8 @@ class Writer(ABC, Generic[Network]):
     def of_log(self, log: str | None, *, observes: bool = False) -> None:
         """Set the id of the log that positions refer to, such as a Kafka topic's. Call it first.
 
-        Each live note has this id. If the stream belongs to another log, notes are refused, and
-        `flush` raises `AnotherLog`. A client that `observes` notes for other writers; `explain`
-        then shows segments without new rows, because an observer does not wait for them.
+        If the stream belongs to another log, `flush` raises `AnotherLog`. A client that `observes`
+        notes for other writers; `explain` then shows segments without new rows.
         """
         with self._lock:
             self._outbox.set_log(log, observes=observes)
@@ -227,10 +218,7 @@ class Writer(ABC, Generic[Network]):
             self._outbox.hold(shown or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
-        """Report the facts about the log that explain an observer's time.
-
-        `explain` shows the first `MOST_LOG_FACTS`, until the next call replaces them.
-        """
+        """Report the facts about the log that explain an observer's time. `explain` shows them."""
         with self._lock_for_note():
             self._outbox.report_facts(facts)
 
@@ -244,9 +232,8 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Record one or more rows that were written. The next note covers them.
 
-        The note declares the largest event time of each domain (`max_time`), which makes the upper
-        of marks a true bound. A position behind the known one changes nothing. A writer that is not
-        live joins.
+        The note declares the largest event time (`max_time`), so the upper of marks is a true
+        bound. A position behind the known one changes nothing. A writer that is not live joins.
         """
         time = None if event_time is None else unix_ms_of(event_time, up=True)
         with self._lock:
@@ -260,9 +247,8 @@ class Writer(ABC, Generic[Network]):
         """Report rows that were written below `late_below`, with times from `least` to `most`.
 
         Call it once for each full hour, because complete windows show the late rows in them.
-        Without `most`, the rows may have any time up to the lower. The next note reports them to
-        the controller. A warning is logged for the first late rows and then at intervals.
-        `SegmentLogWriter` calls it itself.
+        Without `most`, the rows may have any time up to the lower. `SegmentLogWriter` calls it
+        itself.
         """
         with self._lock_for_note():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
@@ -278,12 +264,11 @@ class Writer(ABC, Generic[Network]):
 
         An automatic note of T promises that no event with a time below T will still be written. To
         keep this promise, stamp events with the same clock *inside* the block, and report their
-        position with `wrote` before the block ends. The noted clock stays at the start of the block
-        until then.
+        position with `wrote` before the block ends.
 
-        **Wait for delivery inside the block.** If the block ends before an asynchronous producer
-        has delivered, notes have a position that the events have not reached. In one measurement
-        with a Kafka producer, 1,786 of 1,848 events lay beyond the cut::
+        **Wait for delivery inside the block.** Otherwise notes have a position that the events have
+        not reached. In one measurement with a Kafka producer, 1,786 of 1,848 events lay beyond the
+        cut::
 
             with client.writing():
                 producer.produce(topic, stamped(event), on_delivery=remember_position)
@@ -319,8 +304,7 @@ class Writer(ABC, Generic[Network]):
     def late_below(self, domain: str | None = None) -> int | None:
         """Return the time below which rows written now are late, or `None`.
 
-        It is the largest of the domain's lower, the writer's notes, and the notes of an earlier
-        process, which are known once the client has joined.
+        It is the largest of the lower, the writer's notes, and the notes of an earlier process.
         """
         vouched, named = self._outbox.vouched, self._resolve_domain(domain)
         bounds = (vouched.get_time(named), vouched.get_known_time(named), self._outbox.lower(named))
