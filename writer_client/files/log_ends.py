@@ -125,7 +125,6 @@ class _Segment:
         self.end = 0
 
     def find_new_files(self) -> list[Path]:
-        """Update `end`, and return the new files in the order of their offsets."""
         found = []
         for starts, new in self._directory.list_changes():
             self._find_end(starts)

@@ -206,7 +206,6 @@ class SegmentLogWriter:
         return self._files[segment]
 
     def _track(self, segment: int, end: int, spans: Mapping[str | None, Span], rows: int) -> None:
-        """Report the rows to the client. If it can no longer note, the next append raises."""
         self._appended[segment] = end
         for domain, span in spans.items():
             self._largest[domain] = max(span.largest, self._largest.get(domain, span.largest))

@@ -48,7 +48,6 @@ class WaitingCalls:
     def __init__(self, most: int) -> None:
         self.is_over = False
         self.delay: Unreachable | None = None
-        """The reason why the producer has not begun."""
         self._most = most
         self._calls: deque[Callable[[], object]] = deque()
         self._lock = threading.RLock()
@@ -115,7 +114,6 @@ class BackgroundThread:
         idle_after_ms: int | None,
     ) -> None:
         self.notes = 0
-        """The number of notes so far, to detect an inactive producer."""
         self.refused: NotedTimeError | None = None
         """The refusal of a note that waited for startup. The next call raises it."""
         self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
@@ -204,7 +202,6 @@ class BackgroundThread:
                 log.exception("writer %r", self._channel.client.writer)
 
     def _sleep(self, timeout_s: float) -> None:
-        """Wait for `wake`. A call of `wake` before the sleep counts."""
         with suppress(Empty):
             self._calls.get(timeout=timeout_s)
 

@@ -128,7 +128,6 @@ class Channel:
         """The error that every call raises. Set by `fail`."""
         self._ended = threading.Event()
         self.polls = self.served = 0
-        """The number of polls, and the number of reports that they served."""
         self._reporting = threading.RLock()
         """Held by the thread that serves delivery reports. `_reports_in` is its id."""
         self._reports_in: int | None = None
@@ -175,7 +174,6 @@ class Channel:
         self.client.begin(self._look_up)
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
-        """Return the ends. If the topic was recreated, every later call raises `Recreated`."""
         try:
             found = self._ends.look_up(known)
         except Recreated as error:
@@ -252,7 +250,6 @@ class Channel:
             raise Rejected("a producer with a transactional.id produces inside `transaction()`")
 
     def check(self) -> None:
-        """Raise `Fenced`, `ClientFailed` or `Rejected` if nothing can be sent or noted any more."""
         if self.fault is not None:
             raise self.fault
         if self.client.is_fenced:
@@ -513,7 +510,7 @@ def get_kafka_error(error: KafkaException) -> KafkaError:
 
 
 class _Reporting(Exception):
-    """Active while librdkafka serves callbacks. See `_call_librdkafka`."""
+    """See `_call_librdkafka`."""
 
 
 def _call_librdkafka(call: Callable[[], Answer]) -> Answer:

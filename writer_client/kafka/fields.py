@@ -119,7 +119,6 @@ class RecordTimes(TopicPoller):
         return (*self._find_open_transactions(look), *self._moved_by.values())
 
     def _find_times(self, partition: int, offset: int, message: Message) -> EventTime:
-        """Return the times of a record. A record that cannot be read is counted and skipped."""
         try:
             return self._time_of(message)
         except Unreachable:  # of its schema, so the record is read again
@@ -168,18 +167,17 @@ class KafkaFields(RecordTimes):
 
     If a record has several events, the largest time counts, and the least time may be late.
 
-    *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read. A
-    time more than `ahead_ms` ahead of `clock` (Unix ms) is skipped, too, because it would move its
-    partition's time there for good; `None` allows any time. A warning names a skipped record at
-    most once a minute. Records without a value are only counted (`without_value`).
+    *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read, or
+    is more than `ahead_ms` ahead of `clock` (Unix ms). Otherwise such a time would move its
+    partition's time there for good. With `None`, any time is allowed. A warning names a skipped
+    record at most once a minute. Records without a value are only counted (`without_value`).
 
     *Start.* Reading begins at `known`, the writer's position at the controller. Without a position,
     `start` is the `latest` or the `earliest` record. Partitions that are added later are read from
     their beginning.
 
-    With the `client` that notes, late records are counted and reported as late rows.
-
-    Raises `Rejected` if the function cannot be imported, and the same as `SameTopic`.
+    With the `client` that notes, late records are counted and reported as late rows. Raises
+    `Rejected` if the function cannot be imported, and the same as `SameTopic`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option

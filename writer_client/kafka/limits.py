@@ -32,7 +32,6 @@ class EventLimits:
         self._set_bounds()
 
     def check(self, stamp: int) -> None:
-        """Raise `Rejected` if Kafka would refuse an event with this timestamp."""
         if self._find_fault(stamp):
             self.read()  # the settings may have changed
             fault = self._find_fault(stamp)
@@ -40,7 +39,6 @@ class EventLimits:
                 raise Rejected(f"the event was not sent: {fault}")
 
     def _find_fault(self, stamp: int) -> str:
-        """Return why Kafka would refuse the timestamp, or an empty text."""
         now, name = self._set_bounds(), f"Kafka topic {self._topic.name!r}"
         if not 0 < stamp < LARGEST_TIME:
             return f"event_time must be positive and in int64, got {stamp}: Kafka reads 0 as 'now'"

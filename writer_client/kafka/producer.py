@@ -151,8 +151,8 @@ class KafkaNotedProducer(Closing):
         * `wait` is how long to wait for startup, in seconds. If Kafka or the controller does not
           answer in this time, a warning is logged. With 0, this returns at once; with `None` it
           waits forever.
-        * `idle_after_ms` makes the writer idle after this time without an event or a note, once
-          there is no open event or transaction.
+        * `idle_after_ms` makes the writer idle after this time without an event or a note. Events
+          and transactions that are not completed postpone this.
         * `timeout_ms`, `token` and `on_excluded` are passed to `WriterClient`.
 
         Raises `Rejected` for an invalid configuration, and for an invalid topic or stream if this
@@ -251,9 +251,9 @@ class KafkaNotedProducer(Closing):
 
         * `Fenced` if another process took over the writer's name;
         * `DeliveryFailed` after failures, see `on_failure`;
-        * `Rejected` for another topic, outside a transaction although there is a
-          `transactional.id`, for an event that is too large, and for a time that is not positive or
-          that the topic does not allow;
+        * `Rejected` if the topic is another one, the event is too large, or its time is not
+          positive or not allowed by the topic;
+        * `Rejected` outside a transaction if there is a `transactional.id`;
         * `BufferError` if too many events are queued before startup, or in a delivery callback
           while librdkafka's queue is full. Keep the event, and produce it later outside the
           callback.

@@ -16,13 +16,11 @@ class KafkaResolved(RecordTimes):
 
     Later records in a partition were changed at or after the time of that record, except rows that
     the changefeed repeats. Each record is read once, for at most two seconds per call. Reading
-    begins at the writer's position at the controller (`known`), or at the first record.
-    `partitions` are all by default.
+    begins at `known`, the writer's position at the controller, or at the first record. `partitions`
+    are all by default.
 
-    A record is skipped and counted (`unusable`) if it is not a row and its time cannot be read. A
-    time more than `ahead_ms` ahead of `clock` (Unix ms) is skipped, too, because it would move its
-    partition's time there for good; `None` allows any time. A warning names a skipped record at
-    most once a minute.
+    If neither a row nor a time can be read from a record, it is skipped and counted (`unusable`),
+    as by `KafkaFields`. So are times that are more than `ahead_ms` ahead of `clock` (Unix ms).
     """
 
     _without: frozenset[int] = frozenset()

@@ -61,7 +61,6 @@ class EventTimes:
             self.late.add(LateRows(1, least, least))
 
     def join(self, other: EventTimes) -> None:
-        """Add the times of another object, and clear its late events."""
         self.largest = max(self.largest, other.largest)
         for each in other.late.take():
             self.late.add(each)
@@ -529,7 +528,6 @@ class DeliveryTracker:
             self._report_rows(self.rows)
 
     def _report(self, rows: int) -> None:
-        """Report the settled events. `rows` is the number of all events so far."""
         settled, largest = self._settled, {}
         for domain, times in settled.times.items():
             if times.largest != NO_EVENT_TIME and (self.knows_all or domain == self.domain):

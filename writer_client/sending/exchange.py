@@ -90,7 +90,6 @@ class Exchange:
         raise SharedName(batch[0].note.writer)
 
     def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
-        """Seal the stream unless it has other members. Return whether it is sealed."""
         two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
         members = yield from ask(self._controllers, two)
         if any(each["writer"] != writer for each in members["writers"]):

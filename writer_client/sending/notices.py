@@ -124,7 +124,6 @@ class Notices:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
 
     def warn_of_takeover(self, held: Session) -> None:
-        """Warn that the controller forgot that this process took over the name."""
         self._warn(
             "%s: the controller says that %s has its name, but this process had taken it over. So "
             "the controller's database is a backup, or a standby without the last commits. This "

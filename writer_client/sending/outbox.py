@@ -109,7 +109,6 @@ class Outbox:
         self._look_ups: list[LookUp] = []
         self._did_look_up: list[LookUp] = []
         self.taken_again: Session | None = None
-        """The session whose name is taken over again, until this is reported."""
         self._rows_covered = 0
         self._holder: Session | None = None
 
@@ -174,7 +173,6 @@ class Outbox:
     def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
-        """Record written rows for the next note. A writer that is not live joins."""
         vouched, known = self.vouched, self.vouched.position
         vouched.reach(position)
         if event_time is not None:
@@ -183,7 +181,6 @@ class Outbox:
             self.join({})
 
     def count_late_rows(self, domain: str | None, rows: LateRows) -> int:
-        """Count late rows, and return their total. The next note reports them."""
         self._additions.add(domain, rows)
         if domain not in self._waiting:
             self._change_state("live", {})
@@ -195,7 +192,6 @@ class Outbox:
         return bool(self._waiting)
 
     def take(self) -> Batch:
-        """Return the next notes to post. They stay here until they are answered or put back."""
         if self._look_ups:
             return self._take_join()
         each = len(self.vouched.position) + OFFSETS_PER_DOMAIN * self.vouched.domains

@@ -138,7 +138,6 @@ class Posting:
         return min((max(wait, 0.001) for wait in waits if wait is not None), default=None)
 
     def hurry(self) -> None:
-        """Post at once, unless the controller is unreachable."""
         if not isinstance(self.failure, Unreachable):
             self.failure = None
             self._not_before = 0.0
@@ -227,7 +226,6 @@ class Posting:
         self.notices.report_fault(fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` if the sender failed, or `Fenced` if the name was taken over."""
         fenced = self.outbox.fenced
         if fenced is not None:
             raise fenced
