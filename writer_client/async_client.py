@@ -1,4 +1,4 @@
-"""The asyncio version of `WriterClient`."""
+"""The client that notes the time of a writer, from an asyncio task."""
 
 from __future__ import annotations
 
@@ -22,21 +22,18 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
 class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
-    """A writer client for asyncio. It notes the time of one writer of one stream.
+    """The asyncio version of `WriterClient`: `flush`, `finish` and `close` are awaited.
 
-    It works like `WriterClient`, except that `flush`, `finish` and `close` are awaited::
+    Create it inside a coroutine::
 
         async with AsyncWriterClient(url, "flights", "UA") as client:
             client.join()
             await client.flush()
             client.note_time(time, {0: 120})
 
-    Create the client inside a coroutine. Notes are sent by a task of that event loop, so close the
-    client before the loop ends. Otherwise unsent notes are only reported by a warning when the
-    process ends.
-
-    The methods that are not awaited may be called from any thread, for example from a function that
-    `asyncio.to_thread` runs.
+    Notes are sent by a task, so close the client before its event loop ends. Otherwise unsent notes
+    are only reported by a warning when the process ends. The methods that are not awaited may be
+    called from any thread.
     """
 
     def _open(

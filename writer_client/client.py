@@ -73,10 +73,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
 
         Returns the stream's lower, the writer's exclusion if any, and the number of late rows.
 
-        Raises the oldest refusal that was not raised yet. An `InvalidNote` has the value that the
-        controller stored. After `UnknownStream`, `NotAllowed` or `SharedName` the notes are kept
-        and retried. Raises `Unreachable` if the time is up; then the notes are kept and retried,
-        too.
+        Raises the oldest refusal that was not raised yet. Raises `Unreachable` if the time is up.
+        After `Unreachable`, `UnknownStream`, `NotAllowed` and `SharedName` the notes are kept and
+        retried.
         """
         self.check()
         return self._flush(timeout)
@@ -94,10 +93,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         return self._flush(timeout)
 
     def seal(self) -> bool:
-        """End the stream for good, and return whether it is sealed.
+        """End the stream for good unless it has other members. Return whether it is sealed.
 
-        Call it after `finish` of the stream's only writer. If the stream has other members, it is
-        not sealed. The token needs the scope `admin`. Sealing a sealed stream changes nothing.
+        Call it after `finish`, with a token of the scope `admin`. Repeating it changes nothing.
         Raises `NotAllowed`, or `Unreachable` if the outcome is unknown.
         """
         self.check()
@@ -107,8 +105,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         """Flush, and close the client, in at most `timeout` seconds.
 
         The writer stays a member: unless it is idle or finished, the watermark waits for it until
-        its timeout. Raises the same as `flush`. The client is closed even then, and a warning
-        reports unsent notes. A second call does nothing.
+        its timeout. Raises the same as `flush`; the client is closed even then. A second call does
+        nothing.
         """
         self._close(timeout, LAST_WAIT_S)
 

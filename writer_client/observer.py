@@ -48,8 +48,8 @@ def monotonic_ms() -> int:
 class Observer(PollingLoop):
     """Polls a log every `poll_ms` and notes times through a client. The caller closes the client.
 
-    If the log cannot be read, nothing is noted, and the watermark waits for the observer until its
-    timeout. If the log was recreated, the observer stops with `Recreated`.
+    If the log cannot be read, the watermark waits for the observer until its timeout. If the log
+    was recreated, the observer stops with `Recreated`.
     """
 
     def __init__(
@@ -145,8 +145,7 @@ class IngestionNoter(Observer):
     the stream only for their domains. Otherwise they wait for each other.
 
     Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` is below `poll_ms`, or `skew_ms` is
-    below 0. Logs a warning if the writer's timeout is at most `max_lag_ms` + `poll_ms`, because the
-    writer would be excluded on a quiet stream.
+    below 0. Logs a warning if the writer's timeout is at most `max_lag_ms` + `poll_ms`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option

@@ -63,10 +63,7 @@ class SegmentFiles:
             check_schema(wanted, self.schema)
 
     def find_end(self) -> None:
-        """List the directory, and read the footer of its last file.
-
-        Raises `Rejected` if a file does not belong to the segment or cannot be read.
-        """
+        """Find the end. Raises `Rejected` if a file is foreign or cannot be read."""
         starts = self._list_starts()
         if starts:
             self._step_to(starts[-1])
@@ -76,7 +73,6 @@ class SegmentFiles:
     def find_largest_time(self, column: str, *, beyond: int) -> int | None:
         """Return the largest time of a column, in ms, in the files with rows beyond an offset.
 
-        It comes from the statistics in the footers, or from the rows of files without statistics.
         Returns `None` if there are no times. Raises `Rejected` if a file cannot be read.
         """
         starts = [start for start in self._list_starts() if start < self.end]
@@ -166,7 +162,7 @@ class SegmentFiles:
     def _write_hidden(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
         """Write the rows to a file that readers ignore, and remove its name when the block ends.
 
-        A crash may leave such a file behind. It is never read, and an old one can be deleted.
+        If a crash leaves such a file behind, it can be deleted.
         """
         hidden = self._directory / f".{uuid4().hex}{FILE_SUFFIX}.tmp"
         if batch is not None:

@@ -55,8 +55,8 @@ class TopicEnds:
     def check_same(self, known: Mapping[int, int]) -> TopicLook:
         """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
 
-        The topic was recreated if its id differs. It also counts as recreated if, for ten seconds,
-        a partition is missing or ends before the `known` position.
+        It is another topic if its id differs, or if, for ten seconds, a partition is missing or
+        ends before the `known` position.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
@@ -91,9 +91,9 @@ class SameTopic(Topic):
     def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
         """Return the id and the ends of the topic, and optionally `high` ends and `newest` stamps.
 
-        The end of a partition does not advance during an open transaction. Raises `Unreachable` if
-        Kafka does not answer for all partitions, `NotObservable` if a partition does not exist, and
-        `Recreated` if the id changed or an end went back.
+        An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
+        answer for all partitions, `NotObservable` if a partition does not exist, and `Recreated` if
+        the id changed or an end went back.
         """
         look = self.look_again(committed=True, high=high, newest=newest)
         if self._partitions is not None:
@@ -124,10 +124,9 @@ class TopicPoller:
 
 
 class KafkaEnds(TopicPoller):
-    """Returns the current ends of a topic when it is called.
+    """Returns the current ends of a topic when it is called, as read_committed readers see them.
 
-    These are the ends for read_committed readers, so an open transaction holds the end of its
-    partition. Raises the same as `SameTopic`; a call raises the same as `SameTopic.poll_ends`.
+    Raises the same as `SameTopic`; a call raises the same as `SameTopic.poll_ends`.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:

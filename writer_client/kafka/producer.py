@@ -373,8 +373,8 @@ class KafkaNotedProducer(Closing):
         of a transaction is sent.
 
         Raises `InvalidNote` if the time goes back, even behind notes of an earlier process (see
-        `time`). Raises `DeliveryFailed` (see `on_failure`) and `Fenced`. If a queued note is
-        refused at startup, this is logged, and the next call other than `produce` raises it.
+        `time`). Raises `DeliveryFailed` (see `on_failure`) and `Fenced`. If a note is refused at
+        startup, the next call other than `produce` raises it.
         """
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
@@ -391,11 +391,10 @@ class KafkaNotedProducer(Closing):
     def flush(self, timeout: float = -1) -> Delivered:
         """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
 
-        A negative timeout has no limit. Returns 0, with the attributes of `Flushed`.
-
-        Raises the same as `WriterClient.flush`. Raises `DeliveryFailed` if events were not
-        delivered; notes are held until `forgive`. Raises `Unreachable` if the time is up, unlike
-        Confluent's `flush`. Everything is kept and retried then.
+        A negative timeout has no limit. Returns 0, with the attributes of `Flushed`. Raises the
+        same as `WriterClient.flush`. Raises `DeliveryFailed` if events were not delivered; notes
+        are held until `forgive`. Raises `Unreachable` if the time is up; everything is kept and
+        retried.
         """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
@@ -406,10 +405,9 @@ class KafkaNotedProducer(Closing):
     def forgive(self) -> None:
         """Continue after a failure.
 
-        By default, held notes are dropped. Then produce the failed events again, unless you give
-        them up, and note again. With `on_failure="hold"`, produce the failed events again *before*
-        this call. The held notes are then merged, and sent once all events produced so far are
-        delivered.
+        By default, held notes are dropped. Produce the failed events again, and note again. With
+        `on_failure="hold"`, produce them *before* this call. The held notes are then merged, and
+        sent once all events produced so far are delivered.
         """
         self._channel.forgive()
         self._background.wake()

@@ -35,9 +35,9 @@ NO_EVENT_TIME = MIN_INT64
 
 
 OnFailure = Literal["raise", "hold"]
-"""What `forgive` does with held notes: `raise` drops them, and `hold` sends them. With `hold`, a
-program produces failed events again in a callback, before `forgive`. With `raise`, it calls
-`forgive` first, produces the events again, and notes again.
+"""What `forgive` does with held notes. With `hold` it sends them, so a program first produces
+failed events again, in a callback. With `raise` it drops them, so a program produces the events
+and notes again afterwards.
 """
 
 
@@ -239,8 +239,8 @@ class DeliveryTracker:
     ) -> tuple[Epoch, int]:
         """Count an event that happens now, and return its epoch and its time.
 
-        The time is the clock, or the last noted time if the clock is behind it. So an event stamped
-        here is never late, however long its delivery takes. Raises the same as `produced`.
+        The time is the clock, or the last noted time if the clock is behind. So the event is never
+        late. Raises the same as `produced`.
         """
         with self.lock:
             now, last = clock(), self.time
@@ -347,8 +347,7 @@ class DeliveryTracker:
     def ends(self) -> dict[int, int]:
         """Return the ends of delivered events that no note covers yet, for `idle` and `finish`.
 
-        Raises `DeliveryFailed` after failures. Raises `Rejected` while a transaction is open, its
-        outcome is unknown, or events are not delivered.
+        Raises `DeliveryFailed` after failures, and `Rejected` if a transaction or an event is open.
         """
         with self.lock:
             self.check()
@@ -388,9 +387,8 @@ class DeliveryTracker:
     def commit(self, *, is_certain: bool = True) -> None:
         """End the transaction. Its notes are sent when all of its events are delivered.
 
-        If the outcome is not certain (`is_certain=False`), its notes are dropped, and the next note
-        covers its events. That note is sent once `begin`, or a certain `commit` or `abort`, tells
-        the outcome.
+        With `is_certain=False`, its notes are dropped, and the next note covers its events. That
+        note is sent once `begin`, or a certain `commit` or `abort`, tells the outcome.
         """
         with self.lock:
             was_open = self.phase in IN_TRANSACTION

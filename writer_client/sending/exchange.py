@@ -1,7 +1,7 @@
 """Posts notes to a controller, without doing any network I/O itself.
 
 Each routine yields questions and receives replies, as described in `noted_time.client`. So the
-threaded and the asyncio client share this code and differ only in how they wait.
+threaded and the asyncio client share this code.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ def unix_us() -> int:
 class RequestNumbers:
     """Assigns an increasing `sequence` number to each request of a writer.
 
-    Numbers start at the clock in µs, so a restarted writer has larger numbers than its earlier
-    process without storing any. As requests are more than 1 µs apart, numbers follow the clock
-    unless it goes back.
+    Numbers follow the clock in µs unless it goes back. So a restarted writer has larger numbers
+    than its earlier process without storing any.
 
     >>> numbers = RequestNumbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()

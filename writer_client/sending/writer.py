@@ -159,8 +159,8 @@ class Writer(ABC, Generic[Network]):
 
         *After a restart*, `position` must reach all rows of the earlier process, noted or not. The
         ends of its segments are enough. Otherwise readers may drop rows that were written before a
-        crash, because the controller knows only the noted position. `max_times` has the largest
-        event times of these rows, by domain. `SegmentLogWriter` finds both itself.
+        crash. `max_times` has the largest event times of these rows, by domain. `SegmentLogWriter`
+        finds both itself.
         """
         times = {
             self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
@@ -192,8 +192,8 @@ class Writer(ABC, Generic[Network]):
     def check(self) -> None:
         """Raise if the client can no longer note. Call it before writing more rows.
 
-        Raises `Fenced` if another process took over the writer's name, `ClientFailed` if the sender
-        failed, and `Rejected` if the client is closed or belongs to another process.
+        Raises `Fenced` after a takeover of the name, `ClientFailed` if the sender failed, and
+        `Rejected` if the client is closed or belongs to another process.
         """
         if self._closed:
             raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
@@ -211,7 +211,7 @@ class Writer(ABC, Generic[Network]):
         """Report that the writer is alive but cannot note, and why. `None` clears the reason.
 
         Repeat it within the writer's timeout. `explain`, the dashboard and `noted-time writers`
-        show the reason, cut to one line of 200 characters.
+        show the first 200 characters.
         """
         shown = format_line(reason or "", HELD_LENGTH)
         with self._lock_for_note():
