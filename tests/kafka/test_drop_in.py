@@ -187,7 +187,7 @@ def test_a_begin_that_cannot_work_is_logged_once_and_raised_by_every_call(
             with pytest.raises(error):
                 call()
 
-    said = [each.getMessage() for each in caplog.records if "does not begin" in each.getMessage()]
+    said = [each.getMessage() for each in caplog.records if "cannot begin" in each.getMessage()]
     assert ["'mistyped'" in said[0], "'other'" in said[1]] == [True, True]
     assert len(said) == 2
     assert served.get(f"{topic}/writers")["writers"] == []

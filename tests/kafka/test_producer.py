@@ -163,11 +163,11 @@ def test_a_commit_without_an_answer_is_not_noted_and_the_next_note_covers_it(
         producer.flush(60)
         broker.stop()
 
-    with pytest.raises(Unreachable, match="was committed is unknown"), producer.transaction():
+    with pytest.raises(Unreachable, match="it is unknown whether"), producer.transaction():
         write()
     producer.note_time(NOON + 2)
     assert producer.client.flush(60).lower is None
-    with pytest.raises(Unreachable, match="was committed is unknown"):
+    with pytest.raises(Unreachable, match="it is unknown whether"):
         producer.finish(0.1)
     with pytest.raises(Rejected, match="call `commit_transaction` again"):
         producer.abort_transaction()

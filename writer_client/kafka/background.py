@@ -70,7 +70,9 @@ class WaitingCalls:
                 self._calls.append(call)
                 return True
         if not (waits or self.is_over):
-            raise BufferError("the calls that waited for startup are being made")
+            raise BufferError(
+                "the calls that waited until the producer has begun are being made: call again"
+            )
         self._ended.wait()
         return False
 
@@ -99,7 +101,7 @@ class WaitingCalls:
 
 
 class BackgroundThread:
-    """Begins for a producer, polls for its deliveries, and notes its clock or makes it idle.
+    """Starts up a producer, polls for its deliveries, and notes its clock or makes it idle.
 
     It does not poll while another thread produces events and polls, because then each report would
     wait for the interpreter's lock.
@@ -173,7 +175,7 @@ class BackgroundThread:
                 fault = error if isinstance(error, NotedTimeError) else failed
                 if not self._channel.is_closed:
                     log.warning(
-                        "writer %r does not begin, and %d calls that waited are dropped: %s",
+                        "writer %r cannot begin, and %d waiting calls are dropped: %s",
                         *(self._channel.client.writer, len(self._waiting), fault),
                     )
                 self._channel.fail(fault)
@@ -183,7 +185,7 @@ class BackgroundThread:
 
     def _put_off(self, why: Unreachable) -> None:
         if self._waiting.put_off(why):
-            log.warning("%s; it is retried, and events and notes wait for it", why)
+            log.warning("%s; retrying, while events and notes wait", why)
 
     # Afterwards
 

@@ -159,7 +159,9 @@ class Channel:
             self.kafka.init_transactions(BEGIN_S)
         except KafkaException as error:
             kind = Unreachable if get_kafka_error(error).retriable() else Rejected
-            raise kind(f"Kafka begins no transactions: {get_kafka_error(error).str()}") from error
+            raise kind(
+                f"Kafka cannot begin transactions: {get_kafka_error(error).str()}"
+            ) from error
 
     def _join(self) -> None:
         self.client.of_log(self._ends.topic.id)
@@ -293,8 +295,8 @@ class Channel:
             left_s = until - clocks.monotonic()
             if left_s <= 0:
                 raise Unreachable(
-                    f"writer {self.client.writer!r}: Kafka has not taken "
-                    f"{pluralize(under_way, 'event')} in time; all is kept and retried"
+                    f"writer {self.client.writer!r}: Kafka has not acknowledged "
+                    f"{pluralize(under_way, 'event')} in time; all events are kept and retried"
                 )
             try:
                 self._report_during(partial(self.kafka.flush, min(left_s, REPORTS_S)))
@@ -346,7 +348,8 @@ class Channel:
         self.check_transactional()
         if self.tracker.phase in (ProducerState.COMMITTING, ProducerState.UNRESOLVED):
             raise Rejected(
-                "whether the transaction was committed is unknown: call `commit_transaction` again"
+                "it is unknown whether the transaction was committed: "
+                "call `commit_transaction` again"
             )
         if self.tracker.phase is ProducerState.OPEN:
             self._abort(timeout_s)
@@ -391,10 +394,9 @@ class Channel:
             ):
                 raise self.translate_error(error) from error
             raise Unreachable(
-                f"whether the transaction of writer {self.client.writer!r} was "
-                f"committed is unknown: {get_kafka_error(error).str()}; nothing is noted until "
-                "that is "
-                "known, which the next transaction, `flush`, `idle` and `finish` find out"
+                f"it is unknown whether the transaction of writer {self.client.writer!r} was "
+                f"committed: {get_kafka_error(error).str()}; nothing is noted until the next "
+                "transaction, `flush`, `idle` or `finish` finds it out"
             ) from error
 
     def _abort(self, timeout_s: float) -> None:

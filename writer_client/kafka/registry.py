@@ -82,7 +82,7 @@ class _RecordDecoder:
             raise
         except SchemaRegistryError as error:
             if error.http_status_code == NOT_FOUND_STATUS:
-                raise Rejected(f"the schema registry does not know it: {error}") from error
+                raise Rejected(f"the schema registry does not know the schema: {error}") from error
             raise self._build_unreachable(error) from error
         except (httpx2.TransportError, OSError) as error:
             raise self._build_unreachable(error) from error

@@ -354,7 +354,9 @@ class DeliveryTracker:
             if self.phase in IN_TRANSACTION:
                 raise Rejected("a transaction is open: commit or abort it first")
             if self.phase is ProducerState.UNRESOLVED:
-                raise Rejected("whether the last transaction was committed is unknown: find out")
+                raise Rejected(
+                    "it is unknown whether the last transaction was committed: end it first"
+                )
             if self.under_way:
                 raise Rejected(
                     f"not delivered yet: {pluralize(self.under_way, 'event')}; flush first"
