@@ -116,7 +116,7 @@ class Takeovers:
         """Remember which process has the writer's name. Call it before the note is accepted."""
         if note.writer in self._aggregator:
             member = self._aggregator.member(note.writer)
-            if member.vouches and member.session.id not in {None, note.session}:
+            if member.is_active and member.session.id not in {None, note.session}:
                 self._before.setdefault(note.writer, member.session)
 
     def list_changes(self, stream_id: str, at: int, fences: Fences) -> list[Change]:

@@ -194,7 +194,7 @@ class StreamState:
         every_advance = self.settings.mark_interval_ms == 0
         touched, results = draft.touch(self), []
         takeovers = Takeovers(self.aggregator)
-        repeats, latecomers = self.aggregator.repeats, self.aggregator.domains.latecomers
+        repeats, latecomers = self.aggregator.is_repeat, self.aggregator.domains.latecomers
         repeating = {each.writer for each in notes if each.late is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
@@ -296,7 +296,7 @@ class StreamState:
     def settle(self) -> None:
         """Stop counting sealed segments that end below the first kept marks."""
         firsts = (history.first for history in self.histories.values())
-        self.aggregator.settle([mark.cut.offsets if mark else {} for mark in firsts])
+        self.aggregator.set_first_cuts([mark.cut.offsets if mark else {} for mark in firsts])
 
     def publish_seal(self, seal: Seal | None) -> None:
         if seal is not None:
@@ -353,7 +353,7 @@ class StreamState:
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
         running = self.aggregator.domains[domain]
-        absences, returned = running.named + running.joined, running.returned
+        absences, returned = running.excluded_by_mark + running.joined, running.returned
         if not absences and not returned:
             return
         removed = (each.writer for each in absences if each.reason == "removed")

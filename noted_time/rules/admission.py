@@ -62,7 +62,7 @@ class Admission:
                 return Refused("fenced", held)
         name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times
         if name is None:
-            name = self.domain_of(note) if time is None else domains.default
+            name = self.find_domain(note) if time is None else domains.default
         number = numbers.get(name)
         if (
             number is None
@@ -91,11 +91,11 @@ class Admission:
         known = EMPTY_POSITION
         if member is not None:
             known = member.position
-            last = member.others[number - 1].time if number else member.first.time
+            last = member.other_tracks[number - 1].time if number else member.first_track.time
             # a removed writer starts again
             if time is not None and time < last and member.excluded != "removed":
                 return Refused("invalid_time", last)
-        most, jump = SEGMENTS_PER_POSITION, domains.segments.jump
+        most, jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
         if len(known) + len(position) > most and len(known.keys() | position.keys()) > most:
             return Refused("too_many_segments", most)
         for segment, offset in position.items():
@@ -110,7 +110,7 @@ class Admission:
                 break
         return number, position
 
-    def domain_of(self, note: Note) -> str:
+    def find_domain(self, note: Note) -> str:
         """Return the domain of a note, which may not be declared."""
         default = self._domains.default
         if _speaks_of_one_domain(note):

@@ -29,7 +29,7 @@ from noted_time.rules.decisions import Would, decide, dry_run
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
 from noted_time.rules.members import Domains
-from noted_time.rules.scaling import take_scale
+from noted_time.rules.scaling import apply_scale
 from noted_time.rules.seal import Seal, SealRequest, Slices, seal
 from noted_time.rules.segments import KnownSegments, Sharing
 from noted_time.values import (
@@ -144,7 +144,7 @@ class Aggregator:
             return self._accepted[number]
         return self.answer(note)
 
-    def repeats(self, note: Note) -> bool:
+    def is_repeat(self, note: Note) -> bool:
         """Whether another note of the same request was accepted before."""
         member = self._members.get(note.writer)
         return member is not None and note.sequence is not None and note.sequence == member.sequence
@@ -155,7 +155,7 @@ class Aggregator:
         And those that it may have left unreported. If a report does not say their largest time,
         they may have any time below the lower. Of a request that comes `again` none are counted.
         """
-        own, found = self.domains[self._admission.domain_of(note)], list[DomainReport]()
+        own, found = self.domains[self._admission.find_domain(note)], list[DomainReport]()
         for each in () if again else list_reports(note.late):
             most = max(each.least, own.lower - 1 if each.most is None else each.most)
             self.member(note.writer).report_late(own.name, LateRows(each.rows, each.least, most))
@@ -174,7 +174,7 @@ class Aggregator:
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
         member, numbers = self.member(note.writer), self.domains.numbers
-        number = numbers[self._admission.domain_of(note)]
+        number = numbers[self._admission.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
         exclusion, missing = track.exclusion, self.domains.by_number[number].absences.missing
         is_unnamed = note.writer not in missing and not track.returned_late
@@ -218,7 +218,7 @@ class Aggregator:
         if step is None:
             return None
         timeout_ms = self.settings.writer_timeout_ms
-        mark = state.move(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
+        mark = state.advance(step, now=now, written_at=written_at, timeout_ms=timeout_ms)
         self._accepted[self.domains.numbers[domain]] = _build_accepted(state)
         return mark
 
@@ -226,15 +226,15 @@ class Aggregator:
         """Return the decision for `domain` at `now`, with its reason; raises `UnknownDomain`."""
         return decide(self.domains[domain], now, self.settings.writer_timeout_ms)
 
-    def would(
+    def dry_run(
         self, domain: str, removed: Collection[str], writer_timeout_ms: int | None, now: int
     ) -> Would:
         """Return what would happen without these writers or with another writer timeout.
 
         Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
         """
-        gone = {writer for writer in removed if self.member(writer).excluded != "removed"}
-        return dry_run(self.domains, self.domains[domain], gone, writer_timeout_ms, now)
+        excluding = {writer for writer in removed if self.member(writer).excluded != "removed"}
+        return dry_run(self.domains, self.domains[domain], excluding, writer_timeout_ms, now)
 
     def __len__(self) -> int:
         return len(self._members)
@@ -253,7 +253,7 @@ class Aggregator:
         except KeyError:
             raise UnknownWriter(writer) from None
 
-    def who_noted(self, segment: int, offset: int) -> str | None:
+    def find_writer_of(self, segment: int, offset: int) -> str | None:
         """Return one of the first members that noted the segment so far, `None` if none did."""
         writer = self.domains.sharing.writer(segment)
         for member in chain(
@@ -312,7 +312,7 @@ class Aggregator:
         member = self.member(writer)
         terms = _end_hold(member.terms)
         if until is not None:
-            if not member.vouches:
+            if not member.is_active:
                 raise NotLive(writer, "excluded" if member.excluded else member.state)
             terms = replace(terms, hold_until=until, held_by=by, held_for=why)
         self.domains.set_terms(member, terms)
@@ -320,7 +320,9 @@ class Aggregator:
     def expire(self, now: int) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout; returns their names."""
         names: list[str] = []
-        while overdue := self.domains.overdue(now):  # one domain's may be the holders of another
+        while overdue := self.domains.find_overdue(
+            now
+        ):  # one domain's may be the holders of another
             for member in overdue.values():
                 self.domains.exclude(member, "timed_out", now)
             names += overdue
@@ -328,10 +330,10 @@ class Aggregator:
 
     def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:
         """Forget at most `limit` writers that left before the writer retention; returns them."""
-        gone = self.domains.forget(now - self.settings.writer_retention_ms, limit)
-        for member in gone:
+        departed = self.domains.forget(now - self.settings.writer_retention_ms, limit)
+        for member in departed:
             del self._members[member.writer]
-        return tuple(member.writer for member in gone)
+        return tuple(member.writer for member in departed)
 
     def restore(
         self, records: Iterable[MemberRecord], missing: Mapping[str, Iterable[str]] | None = None
@@ -346,9 +348,9 @@ class Aggregator:
         for record in records:
             member = self._join(record.writer, record.noted_at, record.state, record.terms)
             self.domains.restore(member, record)
-        heard = max((member.noted_at for member in self._members.values()), default=0)
+        last_note_at = max((member.noted_at for member in self._members.values()), default=0)
         for domain in self.domains:
-            domain.finish_restore(heard, self.settings.writer_timeout_ms)
+            domain.finish_restore(last_note_at, self.settings.writer_timeout_ms)
 
     def scale(self, event: ScaleEvent) -> None:
         """Apply a scale event.
@@ -356,14 +358,14 @@ class Aggregator:
         If it raises `InvalidScale`, `TooManySegments` or `StreamSealed`, nothing changes.
         """
         self._check_open("scale events")
-        take_scale(self.domains, self.succession, event)
+        apply_scale(self.domains, self.succession, event)
 
-    def settle(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
+    def set_first_cuts(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
         """Record the cuts of the first marks that are kept, one for each domain.
 
         Sealed segments that lie wholly below these cuts no longer count towards `max_segments`.
         """
-        self.domains.segments.settle(self.succession.final, first_cuts)
+        self.domains.segments.stop_counting_sealed(self.succession.final, first_cuts)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Slices[Seal]:
         """Append the last marks and finish every member, as `noted_time.rules.seal.seal` describes.

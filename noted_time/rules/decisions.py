@@ -71,13 +71,13 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     waited_for = domain.find_holders()
     if not waited_for:
         return Sealed() if domain.is_sealed else Quiet()
-    first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `began`
-    longest = sorted(first, key=lambda each: (each.began, each.member.writer))
+    first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `waiting_since`
+    longest = sorted(first, key=lambda each: (each.waiting_since, each.member.writer))
     waiting = tuple(
         Waiting(
             writer=track.member.writer,
             time=track.noted,
-            held_for_ms=now - track.began,
+            held_for_ms=now - track.waiting_since,
             times_out_in_ms=max(0, track.times_out_at(timeout_ms) - now),
         )
         for track in longest
@@ -99,12 +99,12 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
     )
     past, looks = dict.fromkeys(waited_for), count()
 
-    def is_out(track: Track) -> bool:
+    def times_out(track: Track) -> bool:
         is_past = track.member.writer in past or track.times_out_at(timeout_ms, at) <= at
         return is_past and next(looks) < 2 * EXCLUSIONS_FORESEEN
 
-    past |= dict.fromkeys(track.member.writer for track in domain.find_next_out(is_out))
-    step = domain.step_without(past.keys())
+    past |= dict.fromkeys(track.member.writer for track in domain.next_to_exclude(times_out))
+    step = domain.next_step_excluding(past.keys())
     if step is None or len(past) > EXCLUSIONS_FORESEEN:
         return None
     return Forecast(at, step.lower, tuple(islice(past, EXCLUSIONS_NAMED)), len(past))
@@ -112,7 +112,7 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
 
 def lower_without(domain: Domain, writer: str) -> int | None:
     """Return the lower that the stream would have if `writer` were excluded now."""
-    step = domain.step_without(frozenset((writer,)))
+    step = domain.next_step_excluding(frozenset((writer,)))
     lower = step.lower if step else domain.lower
     return None if lower == BEFORE_ALL_TIME else lower
 
@@ -130,16 +130,17 @@ def dry_run(
     and `expire`) followed by one `advance`.
     """
     number = domains.numbers[domain.name]
-    out = removed
+    excluded = removed
     if writer_timeout_ms is not None:
-        out = _find_timed_out(domains, removed, writer_timeout_ms, now)
-    step = domain.step_without(out)
+        excluded = _find_timed_out(domains, removed, writer_timeout_ms, now)
+    step = domain.next_step_excluding(excluded)
     if step is not None and step.flush:
-        highest, _ = domain.lead_without(removed)
+        highest, _ = domain.highest_time_excluding(removed)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
-        waits = _is_waiting(domain.holders, out) or (
-            _is_waiting(domain.late, out) and domain.lead_without(removed)[0] > domain.lower
+        waits = _is_waiting(domain.holders, excluded) or (
+            _is_waiting(domain.late, excluded)
+            and domain.highest_time_excluding(removed)[0] > domain.lower
         )
         last = domain.last
         lower, cut = (last.lower, last.cut) if last else (None, None)
@@ -147,51 +148,53 @@ def dry_run(
             return Would("sealed", lower, cut, ())
         return Would("hold" if waits else "quiet", lower, cut, ())
     missing = domain.absences.missing
-    absent = {track.member.writer for track in domain.absences.before(step.lower)}
-    for writer in out:
+    absent = {track.member.writer for track in domain.absences.iter_reported(step.lower)}
+    for writer in excluded:
         member = domains.members[writer]
         track = member.track(number)
-        is_new = member.vouches or (member.excluded != "removed" and writer in missing)
-        if is_new and track.vouched and track.time < step.lower:
+        is_new = member.is_active or (member.excluded != "removed" and writer in missing)
+        if is_new and track.vouches_here and track.time < step.lower:
             absent.add(writer)
     return Would("advance", step.lower, domain.cut.preview(step.lower), tuple(sorted(absent)))
 
 
-def _is_waiting(members: Collection[str], out: AbstractSet[str]) -> bool:
-    return any(writer not in out for writer in members)
+def _is_waiting(members: Collection[str], excluded: AbstractSet[str]) -> bool:
+    return any(writer not in excluded for writer in members)
 
 
 def _find_timed_out(
     domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
     """Return the removed, and who would be excluded at once under another writer timeout."""
-    out, found = set(removed), set[str]()
+    excluded, found = set(removed), set[str]()
     while True:
         for domain in domains:
-            overtaken = _overtaken_without(domain, removed, now)
+            overtaken = _predict_overtaken(domain, removed, now)
 
-            def is_out(
-                track: Track, began: int = now, overtaken: Callable[[Track], int | None] = overtaken
+            def times_out(
+                track: Track,
+                waiting_since: int = now,
+                overtaken: Callable[[Track], int | None] = overtaken,
             ) -> bool:
-                if track.member.writer in out:
+                if track.member.writer in excluded:
                     return True
-                return track.times_out_at(timeout_ms, began, overtaken(track)) <= now
+                return track.times_out_at(timeout_ms, waiting_since, overtaken(track)) <= now
 
             waited_for = (*domain.holders.values(), *domain.late.values())
-            found |= {t.member.writer for t in waited_for if is_out(t, t.began)}
-            found |= {t.member.writer for t in domain.find_next_out(is_out)}
-        if found <= out:
-            return out
-        out.update(found)
+            found |= {t.member.writer for t in waited_for if times_out(t, t.waiting_since)}
+            found |= {t.member.writer for t in domain.next_to_exclude(times_out)}
+        if found <= excluded:
+            return excluded
+        excluded.update(found)
 
 
-def _overtaken_without(
+def _predict_overtaken(
     domain: Domain, removed: AbstractSet[str], now: int
 ) -> Callable[[Track], int | None]:
     """Return what says when a member would have been overtaken, `None` if that stays the same."""
     if not removed:
         return lambda _: None
-    highest, since = domain.lead_without(removed)
-    gone = (each.time for each in domain.tracks() if each.member.writer in removed)
-    changed = min(max(gone), highest)
+    highest, since = domain.highest_time_excluding(removed)
+    removed_times = (each.time for each in domain.tracks() if each.member.writer in removed)
+    changed = min(max(removed_times), highest)
     return lambda track: since if track.time < changed else now if track.time >= highest else None

@@ -32,7 +32,7 @@ from noted_time.values import (
     reaches,
 )
 
-NOT_COUNTED: tuple[Role, Role] = ("rests", "late")
+NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
 """Roles of members that the watermark does not wait for."""
 
 
@@ -59,7 +59,7 @@ class Domain:
         self.moved_at = moved_at
         self.tracks: Callable[[], Iterable[Track]] = tuple
         self._highest = BEFORE_ALL_TIME
-        self._is_highest_old = False
+        self._is_highest_stale = False
         self._peak = BEFORE_ALL_TIME
         self._leader = Track(Member(""), Lead())
         self.upper = last.upper if last else BEFORE_ALL_TIME
@@ -69,7 +69,7 @@ class Domain:
         self.holders: dict[str, Track] = {}
         self.late: dict[str, Track] = {}
         self.late_rows = 0
-        self.named: tuple[Absence, ...] = ()
+        self.excluded_by_mark: tuple[Absence, ...] = ()
         self.returned: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
         self.newcomers: dict[str, Member] = {}
@@ -108,7 +108,7 @@ class Domain:
             if time > self._peak:
                 self._peak = time
                 if isinstance(lead, Lead):
-                    lead.ended = now
+                    lead.overtaken_at = now
                 elif leader is not track:
                     leader.lead = now
                 track.lead = None
@@ -128,19 +128,19 @@ class Domain:
             track.is_undeclared = True
             self.undeclared += 1
 
-    def enter(self, member: Member) -> Track:
+    def create_track(self, member: Member) -> Track:
         """Return a new track for a member that has not noted this domain, or starts again."""
         lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
-        return Track(member, lead, vouched=member.vouches_for(self.name))
+        return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
-    def place(  # noqa: C901 - one branch for each role
+    def update_role(  # noqa: C901 - one branch for each role
         self, track: Track, timeout_ms: int, now: int
     ) -> None:
         """Set the track's role from its member's state and time."""
         member = track.member
         role: Role
-        if member.excluded or member.state != "live" or not track.vouched:
-            role = "rests"
+        if member.excluded or member.state != "live" or not track.vouches_here:
+            role = "inactive"
         elif track.returned_late:
             role = "late"
         else:
@@ -156,33 +156,38 @@ class Domain:
                 if not track.in_ahead:
                     track.in_ahead = True
                     self._ahead.push(track.time, track)
-            elif role != "rests":
-                track.began = max(now, self.moved_at)
+            elif role != "inactive":
+                track.waiting_since = max(now, self.moved_at)
                 (self.holders if role == "holds" else self.late)[member.writer] = track
                 self.timeouts.add(track, timeout_ms)
             if is_recounted:
-                self.count(track)
+                self.update_vouching(track)
         if self.absences.missing:
-            self.absences.check_return(track, self.lower)
+            self.absences.check_returned(track, self.lower)
 
-    def count(self, track: Track) -> None:
+    def update_vouching(self, track: Track) -> None:
         """Begin or end the period during which marks count a member, if its role has changed.
 
         The next mark counts a live member. A member that finished is also counted by the last mark
         if the cut of that mark covers all its rows.
         """
-        periods, member, last = track.vouching, track.member, self.last
-        is_finished = member.state == "finished" and not member.excluded and track.vouched
+        periods, member, last = track.vouching_periods, track.member, self.last
+        is_finished = member.state == "finished" and not member.excluded and track.vouches_here
         if self.is_sealed or (track.role in NOT_COUNTED and not is_finished):
             if periods and periods[-1].is_open:
                 ended = (periods[-1]._replace(until=track.time),)
-                track.vouching = periods[:-1] + (() if track.noted is None else ended)
+                track.vouching_periods = periods[:-1] + (() if track.noted is None else ended)
         elif not periods or not periods[-1].is_open:
             new = self._next_period
-            if is_finished and last and member.wrote and reaches(last.cut.offsets, member.position):
+            if (
+                is_finished
+                and last
+                and member.has_written
+                and reaches(last.cut.offsets, member.position)
+            ):
                 new = (VouchingPeriod(last.seq, MAX_INT64),)
             is_within = bool(periods) and periods[-1].from_seq >= new[0].from_seq
-            track.vouching = new if is_within else periods[-1:] + new
+            track.vouching_periods = new if is_within else periods[-1:] + new
 
     @property
     def _next_period(self) -> tuple[VouchingPeriod]:
@@ -197,7 +202,7 @@ class Domain:
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
                 yield MissingWriter(member.writer, reason, member.joined_at, None)
 
-    def return_late(self, track: Track, unix_ms: int) -> None:
+    def exclude_returned(self, track: Track, unix_ms: int) -> None:
         """Exclude a member that returned below the last lower."""
         track.returned_late = True
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
@@ -205,64 +210,70 @@ class Domain:
 
     # Members that leave
 
-    def is_done_with(self, track: Track) -> bool:
+    def can_forget(self, track: Track) -> bool:
         """Return whether a departed member no longer affects marks.
 
         The last mark must cover its position and its times, and name it if it was excluded. Then
         the watermark advances the same way without it, even after a restart.
         """
         member, last = track.member, self.last
-        if self.absences.is_waiting(track):
+        if self.absences.has_unreported(track):
             return False
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
         cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
         # the segment must be in the cut, because a later scale event may give it predecessors
-        return (is_withdrawn or (track.time <= last.lower and track.largest <= last.upper)) and all(
-            cut.get(segment, -1) >= offset for segment, offset in member.position.items()
-        )
+        return (
+            is_withdrawn or (track.time <= last.lower and track.largest_time <= last.upper)
+        ) and all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
 
-    def forget(self, track: Track, *, is_passed: bool) -> None:
+    def forget(self, track: Track, *, cut_may_pass: bool) -> None:
         """Forget a member; the rows that it wrote stay below the cut.
 
-        If `is_passed`, the cut may also cover rows that the member did not note.
+        If `cut_may_pass`, the cut may also cover rows that the member did not note.
         """
         self.undeclared -= track.is_undeclared
-        self.is_unbounded = self.is_unbounded or track.is_undeclared or is_passed
+        self.is_unbounded = self.is_unbounded or track.is_undeclared or cut_may_pass
         self.newcomers.pop(track.member.writer, None)
         self.forgotten_lower = self.last.lower if self.last else None
 
     @property
     def highest(self) -> int:
         """The highest time noted by members that were neither removed nor started again."""
-        if self._is_highest_old:
-            self._highest, self._is_highest_old = self._find_highest(()), False
+        if self._is_highest_stale:
+            self._highest, self._is_highest_stale = self._find_highest(()), False
         return self._highest
 
-    def lead_without(self, gone: Collection[str]) -> tuple[int, int]:
+    def highest_time_excluding(self, excluding: Collection[str]) -> tuple[int, int]:
         """Return the highest time noted by other members, and when one of them noted last.
 
         That moment (service clock) is at or after the one at which the time was noted.
         """
-        time = self._find_highest(gone) if gone else self.highest
-        leaders = (each.member.noted_at for each in self._list_counted(gone) if each.time == time)
+        time = self._find_highest(excluding) if excluding else self.highest
+        leaders = (
+            each.member.noted_at
+            for each in self._tracks_not_removed(excluding)
+            if each.time == time
+        )
         return time, min(leaders, default=0)
 
-    def _find_highest(self, gone: Collection[str]) -> int:
-        return max((each.time for each in self._list_counted(gone)), default=BEFORE_ALL_TIME)
+    def _find_highest(self, excluding: Collection[str]) -> int:
+        return max(
+            (each.time for each in self._tracks_not_removed(excluding)), default=BEFORE_ALL_TIME
+        )
 
-    def take_times_back(self) -> None:
+    def invalidate_highest(self) -> None:
         """Ignore a member's times; the highest time is computed again when it is needed."""
-        self._is_highest_old = True
+        self._is_highest_stale = True
 
-    def _list_counted(self, gone: Collection[str] = ()) -> Iterator[Track]:
+    def _tracks_not_removed(self, excluding: Collection[str] = ()) -> Iterator[Track]:
         return (
             each
             for each in self.tracks()
-            if each.member.excluded != "removed" and each.member.writer not in gone
+            if each.member.excluded != "removed" and each.member.writer not in excluding
         )
 
-    def withdraw(self, removed: int = BEFORE_ALL_TIME) -> None:
+    def ignore_removed_times(self, removed: int = BEFORE_ALL_TIME) -> None:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
         Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
@@ -270,41 +281,41 @@ class Domain:
         that it had overtaken count as overtaken by the present leader, which may be later than they
         really were.
         """
-        self.take_times_back()
-        highest, since = self.lead_without(())
-        is_led_anew = self.lower <= highest < self._peak
+        self.invalidate_highest()
+        highest, since = self.highest_time_excluding(())
+        is_highest_lower = self.lower <= highest < self._peak
         if highest < self._peak:
-            self._lead_without_member(max(highest, self.lower))
+            self._reset_highest(max(highest, self.lower))
         largest = self.lower
-        for track in self._list_counted():
+        for track in self._tracks_not_removed():
             if track.time < min(removed, highest):
                 track.lead = since
-            elif is_led_anew and track.time == highest:
+            elif is_highest_lower and track.time == highest:
                 track.lead = self._leader.lead
-            largest = max(largest, track.largest)
+            largest = max(largest, track.largest_time)
         if largest < self.upper:
             self.upper, self.is_unbounded = largest, True
 
-    def _lead_without_member(self, time: int) -> None:
+    def _reset_highest(self, time: int) -> None:
         """Set the highest time to one that no known member noted."""
         self._peak, self._leader = time, Track(Member(""), Lead())
 
-    def begin_again(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
+    def reset_track(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
         """Forget a member's times, so that it may note any time, and return its new track.
 
         Its rows so far may have any time, so the next cut covers them all. Queues drop the old
         track when they reach it, because it belongs to a finished member.
         """
         member = old.member
-        old.vouched = old.returned_late = False
-        self.place(old, timeout_ms, 0)
-        self.take_times_back()
+        old.vouches_here = old.returned_late = False
+        self.update_role(old, timeout_ms, 0)
+        self.invalidate_highest()
         self.undeclared -= old.is_undeclared
         self.cut.add(BEFORE_ALL_TIME, member.position)
         old.member = Member(member.writer, "finished")
-        new = self.enter(member)
+        new = self.create_track(member)
         new.max_time, new.exclusion = max_time, old.exclusion
-        if member.wrote and (old.is_undeclared or max_time is None):
+        if member.has_written and (old.is_undeclared or max_time is None):
             self.record_undeclared(new)
         return new
 
@@ -313,11 +324,11 @@ class Domain:
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_at)
-        if self.name in record.undeclared or (track.member.wrote and max_time is None):
+        if self.name in record.undeclared or (track.member.has_written and max_time is None):
             self.record_undeclared(track)
         track.returned_late = self.name in record.returned_late
         track.exclusion = record.exclusions.get(self.name)
-        if not (track.vouched and track.is_out):
+        if not (track.vouches_here and track.is_excluded):
             return
         is_missing, is_removed = (
             record.writer in self.absences.missing,
@@ -335,32 +346,32 @@ class Domain:
 
     def restore_vouching(self, track: Track, record: MemberRecord) -> None:
         """Restore the periods during which marks count a member, and whether it is a newcomer."""
-        track.vouching = record.vouching.get(self.name, FROM_FIRST_MARK)
-        is_new = self.last is not None and track.vouching == self._next_period
+        track.vouching_periods = record.vouching.get(self.name, FROM_FIRST_MARK)
+        is_new = self.last is not None and track.vouching_periods == self._next_period
         if not is_new or record.joined_at is None:
             self.newcomers.pop(record.writer, None)
 
-    def finish_restore(self, heard: int, timeout_ms: int) -> None:
+    def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Compute which members were overtaken and whether uppers are bounds, after all restores.
 
-        A removed member may have declared a larger time than the others. `heard` is when any member
-        last noted. Members behind the highest time had been overtaken by then, so they may time out
+        A removed member may have declared a larger time than the others. `last_note_at` is when any
+        member last noted. Members behind the highest time had been overtaken by then, so they may time out
         earlier than queued.
         """
         self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
         if removed:
-            is_spoilt = any(each.largest == self.upper for each in removed)
+            is_upper_of_removed = any(each.largest_time == self.upper for each in removed)
             upper = self.upper
-            self.withdraw()
-            if not is_spoilt:
+            self.ignore_removed_times()
+            if not is_upper_of_removed:
                 self.upper = upper
         if self._peak < self.lower:  # the member that noted the last lower was forgotten
-            self._lead_without_member(self.lower)
+            self._reset_highest(self.lower)
         for track in self.tracks():
             if track.time < self._peak:
-                track.lead = heard
-        self.timeouts.change_all([*self.holders.values(), *self.late.values()], timeout_ms)
+                track.lead = last_note_at
+        self.timeouts.requeue_all([*self.holders.values(), *self.late.values()], timeout_ms)
 
     # Advancing
 
@@ -370,7 +381,7 @@ class Domain:
         If no member is ahead, a late live member still prevents a flush to the highest time, as in
         Flink's valve.
         """
-        if self.holders or self.is_sealed or not self._ahead.is_settled(self.lower):
+        if self.holders or self.is_sealed or not self._ahead.settle(self.lower):
             return None
         least = self._ahead.least
         if least is not None:
@@ -390,13 +401,13 @@ class Domain:
         """Whether the watermark waits for no member and no mark is due."""
         return self.is_settled and self.next_step() is None and not self.find_holders()
 
-    def step_without(self, names: AbstractSet[str]) -> Advance | None:
+    def next_step_excluding(self, names: AbstractSet[str]) -> Advance | None:
         """Return how far the watermark could advance if the named members were not live."""
-        if self.is_sealed or self._ahead.due(self.lower + 1):
+        if self.is_sealed or self._ahead.has_before(self.lower + 1):
             return None
         if any(writer not in names for writer in self.holders):
             return None
-        _, least = self._ahead.pass_over(lambda track: track.member.writer in names)
+        _, least = self._ahead.skip_while(lambda track: track.member.writer in names)
         if least is not None:
             return Advance(least)
         if self.highest <= self.lower or any(writer not in names for writer in self.late):
@@ -410,29 +421,31 @@ class Domain:
         """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:
-            times.append(self._ahead.peek()[-1].out_at(timeout_ms))
+            times.append(self._ahead.peek()[-1].excluded_at(timeout_ms))
         return min((time for time in times if time is not None), default=None)
 
-    def find_next_out(self, is_out: Callable[[Track], bool]) -> list[Track]:
+    def next_to_exclude(self, times_out: Callable[[Track], bool]) -> list[Track]:
         """Return the members ahead that would time out as soon as they hold.
 
         They are excluded together with the members before them, so the next mark is not at their
         time. Returns nothing if a member holds that has not timed out.
         """
-        if self._ahead.due(self.lower + 1) or not all(map(is_out, self.holders.values())):
+        if self._ahead.has_before(self.lower + 1) or not all(map(times_out, self.holders.values())):
             return []
-        return self._ahead.pass_over(is_out)[0]
+        return self._ahead.skip_while(times_out)[0]
 
     def is_bound(self, cut: Mapping[int, int]) -> bool:
         """Return whether the upper bounds the times of all events below the cut."""
         return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
 
-    def move(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
+    def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         """Advance to the step's lower and return the mark, which the caller appends."""
         lower = step.lower
-        self.returned = self.absences.take_returned(lower)
-        self.named = self.absences.take(lower, self.last.lower if self.last else None)
-        self.joined = self._take_newcomers()
+        self.returned = self.absences.pop_returned(lower)
+        self.excluded_by_mark = self.absences.pop_reported(
+            lower, self.last.lower if self.last else None
+        )
+        self.joined = self._pop_newcomers()
         cut = self.cut.at(lower)
         self.last = Mark(
             seq=self.last.seq + 1 if self.last else 1,
@@ -440,7 +453,7 @@ class Domain:
             upper=self.upper,
             cut=cut,
             written_at=written_at,
-            excluded=tuple(each.writer for each in self.named),
+            excluded=tuple(each.writer for each in self.excluded_by_mark),
             upper_is_bound=self.is_bound(cut.offsets),
         )
         self.lower = lower
@@ -448,7 +461,7 @@ class Domain:
         self.settle(timeout_ms)
         return self.last
 
-    def _take_newcomers(self) -> tuple[Absence, ...]:
+    def _pop_newcomers(self) -> tuple[Absence, ...]:
         """Return the members that joined since the last mark, and clear them."""
         found = self.not_counted_yet
         start = self.forgotten_lower  # before it, a forgotten member may have had the same name
@@ -461,7 +474,7 @@ class Domain:
     @property
     def is_settled(self) -> bool:
         """Whether a member is known to hold, or the least time ahead is known."""
-        return bool(self.holders) or self._ahead.is_settled(self.lower)
+        return bool(self.holders) or self._ahead.settle(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:
         """Make up to `BATCH_SIZE` members that the last mark reached hold; return whether all do.
@@ -477,12 +490,12 @@ class Domain:
             track.in_ahead = False
             if track.role == "ahead":
                 track.role = "holds"
-                track.began = self.moved_at
+                track.waiting_since = self.moved_at
                 self.holders[track.member.writer] = track
                 if track.timeout_queued is None:
                     self.timeouts.add(track, timeout_ms)
-        return not ahead.due(lower + 1) and self.is_settled
+        return not ahead.has_before(lower + 1) and self.is_settled
 
 
 def _sort_longest_first(members: Mapping[str, Track]) -> dict[str, Track]:
-    return dict(sorted(members.items(), key=lambda each: each[1].began))
+    return dict(sorted(members.items(), key=lambda each: each[1].waiting_since))

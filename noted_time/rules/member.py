@@ -31,7 +31,7 @@ BEFORE_ALL_TIME = MIN_INT64 - 1
 MemberState = Literal["live", "idle", "finished", "excluded"]
 """The state that a member noted, unless it is excluded."""
 
-Role = Literal["ahead", "holds", "late", "rests"]
+Role = Literal["ahead", "holds", "late", "inactive"]
 """The role of a member in a domain.
 
 `ahead`: its time is above the last lower. `holds`: the watermark waits for it. `late`: it is live,
@@ -45,8 +45,8 @@ class Member:
 
     On the service clock: `noted_at` is its last accepted note, and `since` the last change of its
     membership. In Unix ms: `heard_at` is its last accepted note (`None` if it never noted),
-    `expected_at` when the stream began to expect it, and `joined_at` when it joined (`None` once it
-    was removed).
+    `expected_at` when the stream began to expect it, and `joined_at` when it joined (`None` once
+    it was removed).
 
     `sequence` is its largest accepted request number, or 0. `counted_as` is its state in the
     census. The track of the first domain is a field by itself, because most streams have one
@@ -65,36 +65,36 @@ class Member:
     session: Session = NO_SESSION
     terms: Terms = NO_TERMS
     position: dict[int, int] = field(default_factory=dict)
-    first: Track = field(init=False)
-    others: tuple[Track, ...] = ()
+    first_track: Track = field(init=False)
+    other_tracks: tuple[Track, ...] = ()
     late: dict[str, LateRows] | None = None
-    held: str | None = None
+    hold_reason: str | None = None
     observes: bool = False
-    because: Sequence[LogFact] = ()
-    is_queued_as_gone: bool = False
+    log_facts: Sequence[LogFact] = ()
+    is_queued_as_departed: bool = False
     counted_as: MemberState | None = None
 
     @property
     def tracks(self) -> tuple[Track, ...]:
         """The member's tracks, in the order of the domains."""
-        return (self.first, *self.others) if self.others else (self.first,)
+        return (self.first_track, *self.other_tracks) if self.other_tracks else (self.first_track,)
 
     def track(self, number: int) -> Track:
         """Return the member's track in the domain with this number."""
-        return self.others[number - 1] if number else self.first
+        return self.other_tracks[number - 1] if number else self.first_track
 
     @property
-    def wrote(self) -> bool:
+    def has_written(self) -> bool:
         """Whether the member wrote any row."""
         return any(self.position.values())
 
     @property
-    def vouches(self) -> bool:
+    def is_active(self) -> bool:
         """Whether the member is live and not excluded."""
         return self.state == "live" and self.excluded is None
 
     @property
-    def is_gone(self) -> bool:
+    def has_left(self) -> bool:
         """Whether the member finished or was excluded."""
         return self.state == "finished" or self.excluded is not None
 
@@ -106,7 +106,9 @@ class Member:
     @property
     def holding_since(self) -> int | None:
         """When the member began to hold a domain (service clock), or `None`."""
-        return min((each.began for each in self.tracks if each.role == "holds"), default=None)
+        return min(
+            (each.waiting_since for each in self.tracks if each.role == "holds"), default=None
+        )
 
     @property
     def silent_since(self) -> int:
@@ -126,7 +128,7 @@ class Member:
         domains = self.terms.domains
         return domains is None or domain in domains
 
-    def wrote_by(self, named: Container[int], gained: Mapping[int, int]) -> bool:
+    def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
         """Return whether the member wrote rows, and did not only name a successor segment.
 
         `named` contains the segments in its note, and `gained` the offsets beyond its position.
@@ -151,7 +153,7 @@ class Member:
         self.expected_at = record.expected_at
         self.joined_at = record.joined_at
         self.sequence = record.sequence
-        self.held = record.held
+        self.hold_reason = record.held
         self.session = record.session
         self.late = dict(record.late) or None
         self.position.update(record.position)
@@ -164,16 +166,16 @@ class Lead:
     The members share it, so overtaking all of them costs as much as overtaking one.
     """
 
-    ended: int | None = None
+    overtaken_at: int | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Track:
     """The state of one member in one domain.
 
-    `began` is when the member began to hold or to be late (service clock). `lead` is when another
+    `waiting_since` is when the member began to hold or to be late (service clock). `lead` is when another
     member noted a later time, or a `Lead` shared by several members; it may be too early once the
-    member has noted again. `is_unrecorded` is set while no mark has named its exclusion. `vouching`
+    member has noted again. `is_unreported` is set while no mark has named its exclusion. `vouching`
     contains the last two periods during which marks count the member. `in_ahead`, `in_absences` and
     `timeout_queued` tell which queues contain an entry, so that each has at most one.
     """
@@ -182,51 +184,51 @@ class Track:
     lead: Lead | int | None
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
-    vouched: bool = True
+    vouches_here: bool = True
     returned_late: bool = False
     is_undeclared: bool = False
     exclusion: ExcludedSince | None = None
-    began: int = 0
-    role: Role = "rests"
-    is_unrecorded: bool = False
-    vouching: tuple[VouchingPeriod, ...] = ()
+    waiting_since: int = 0
+    role: Role = "inactive"
+    is_unreported: bool = False
+    vouching_periods: tuple[VouchingPeriod, ...] = ()
     in_ahead: bool = False
     in_absences: bool = False
     timeout_queued: int | None = None
 
     @property
-    def overtaken(self) -> int | None:
+    def overtaken_at(self) -> int | None:
         """When another member noted a later time, or a moment before the member's last note."""
-        return self.lead.ended if isinstance(self.lead, Lead) else self.lead
+        return self.lead.overtaken_at if isinstance(self.lead, Lead) else self.lead
 
     def times_out_at(
-        self, timeout_ms: int, began: int | None = None, overtaken: int | None = None
+        self, timeout_ms: int, waiting_since: int | None = None, overtaken_at: int | None = None
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
         The timeout counts from the later of its last accepted note and the moment it was overtaken,
-        and at the latest from when it began to hold. `began` and `overtaken` replace these moments.
+        and at the latest from when it began to hold. `waiting_since` and `overtaken_at` replace them.
         A member's own timeout precedes the stream's, and an operator's hold may extend it.
         """
         member, terms = self.member, self.member.terms
-        since = self.began if began is None else began
-        if overtaken is None:
-            overtaken = self.overtaken
-        if overtaken is not None and overtaken < since:
-            since = overtaken
+        since = self.waiting_since if waiting_since is None else waiting_since
+        if overtaken_at is None:
+            overtaken_at = self.overtaken_at
+        if overtaken_at is not None and overtaken_at < since:
+            since = overtaken_at
         silent_since = max(member.noted_at, since)
         if terms is NO_TERMS:
             return silent_since + timeout_ms
         own = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
         return max(silent_since + own, terms.hold_until or 0)
 
-    def out_at(self, timeout_ms: int) -> int | None:
+    def excluded_at(self, timeout_ms: int) -> int | None:
         """Return when the member is excluded if it stays silent, or `None` if it is not."""
         if self.is_waited_for:
             return self.times_out_at(timeout_ms)
-        overtaken = self.overtaken
-        is_ahead = self.role == "ahead" and overtaken is not None
-        return self.times_out_at(timeout_ms, overtaken) if is_ahead else None
+        overtaken_at = self.overtaken_at
+        is_ahead = self.role == "ahead" and overtaken_at is not None
+        return self.times_out_at(timeout_ms, overtaken_at) if is_ahead else None
 
     @property
     def is_waited_for(self) -> bool:
@@ -234,7 +236,7 @@ class Track:
         return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
 
     @property
-    def is_out(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether the watermark advances without the member."""
         return self.returned_late or self.member.excluded is not None
 
@@ -242,19 +244,19 @@ class Track:
     def is_for_first_mark(self) -> bool:
         """Whether the domain's first mark names the member, even if it was excluded long before."""
         member = self.member
-        is_out = member.excluded is not None and member.excluded != "removed"
-        return self.vouched and is_out and member.state == "live"
+        was_excluded = member.excluded is not None and member.excluded != "removed"
+        return self.vouches_here and was_excluded and member.state == "live"
 
-    def is_missed_at(self, lower: int) -> bool:
+    def is_missing_at(self, lower: int) -> bool:
         """Return whether a mark at `lower` would pass times that the member should vouch for."""
-        return self.vouched and self.is_out and self.time < lower
+        return self.vouches_here and self.is_excluded and self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
         """Return whether the member noted a time above `above`, which ends its exclusion."""
         return not self.returned_late and self.time > above
 
     @property
-    def largest(self) -> int:
+    def largest_time(self) -> int:
         """The largest event time that the member declared, or else its noted time."""
         return self.time if self.max_time is None else self.max_time
 
@@ -327,8 +329,8 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
             late += (name,)
         if track.exclusion is not None:
             exclusions[name] = track.exclusion
-        if track.vouching is not FROM_FIRST_MARK:
-            vouching[name] = track.vouching
+        if track.vouching_periods is not FROM_FIRST_MARK:
+            vouching[name] = track.vouching_periods
     return MemberRecord(
         member.writer,
         member.state,
@@ -346,7 +348,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
         member.heard_at,
         exclusions,
         undeclared,
-        member.held,
+        member.hold_reason,
         member.expected_at,
         member.joined_at,
         vouching,
@@ -369,15 +371,15 @@ class Census:
     def __init__(self) -> None:
         self.members: dict[MemberState, int] = dict.fromkeys(get_args(MemberState), 0)
 
-    def count(self, member: Member) -> None:
+    def update(self, member: Member) -> None:
         """Count a member that joined or whose state may have changed."""
-        standing: MemberState = "excluded" if member.exclusion else member.state
-        if standing != member.counted_as:
-            self.leave(member)
-            self.members[standing] += 1
-            member.counted_as = standing
+        state: MemberState = "excluded" if member.exclusion else member.state
+        if state != member.counted_as:
+            self.remove(member)
+            self.members[state] += 1
+            member.counted_as = state
 
-    def leave(self, member: Member) -> None:
+    def remove(self, member: Member) -> None:
         """Stop counting a member."""
         if member.counted_as is not None:
             self.members[member.counted_as] -= 1

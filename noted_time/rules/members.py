@@ -80,19 +80,19 @@ class Domains:
 
     def join(self, member: Member) -> Member:
         """Count a new member and give it a track in each domain; returns it."""
-        tracks = [each.enter(member) for each in self]
-        member.first, member.others = tracks[0], tuple(tracks[1:])
+        tracks = [each.create_track(member) for each in self]
+        member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
         for domain in self:
             if domain.last and member.writer not in domain.absences.missing:
                 domain.newcomers[member.writer] = member
-        self.census.count(member)
+        self.census.update(member)
         return member
 
     def expect(self, member: Member, now: int) -> None:
         """Place a member that never noted: it holds time from now on."""
-        self._exclude_late(member, now)
-        self._place(member, now)
+        self._exclude_if_late(member, now)
+        self._update_roles(member, now)
 
     def accept(  # noqa: C901 - the hot path
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
@@ -103,44 +103,44 @@ class Domains:
         """
         state = note.state
         changes = member.excluded is not None or member.state != state
-        returns = widens = False
+        is_returning = vouches_for_more = False
         if changes:
-            returns = self._change_state(member, state, now)
+            is_returning = self._change_state(member, state, now)
         member.noted_at = now
         member.heard_at = now + self.unix_ahead
         if note.sequence is not None:
             member.sequence = note.sequence
-        member.held = note.held
+        member.hold_reason = note.held
         member.observes = note.observes
-        member.because = note.because
+        member.log_facts = note.because
         if note.session is not None and note.session != member.session.id:
             since = now + self.unix_ahead
             took_over = note.took_over or ()
             member.session = member.session.hand_over(note.session, note.label, since, took_over)
         if note.timeout_ms != UNCHANGED_TIMEOUT or note.domains is not None:
-            changes, widens = True, self._take_terms(member, note)
+            changes, vouches_for_more = True, self._apply_terms(member, note)
         if gained:
-            self._gain(member, number, note, gained)
+            self._add_position(member, number, note, gained)
         domain = self.by_number[number]
-        track = member.others[number - 1] if number else member.first
+        track = member.other_tracks[number - 1] if number else member.first_track
         last = track.time
-        if note.late is None and (last < domain.lower or (gained and member.others)):
-            joins = returns and note.time is None and track.noted is None
+        if note.late is None and (last < domain.lower or (gained and member.other_tracks)):
+            joins = is_returning and note.time is None and track.noted is None
             wrote = any(gained.values()) and not joins
-            self._find_latecomer(member, number, note, wrote=wrote)
+            self._find_latecomers(member, number, note, wrote=wrote)
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
         # the first note after its return may be above the lower; its answer still has the exclusion
-        if track.exclusion and not returns and track.has_caught_up(max(last, domain.lower)):
+        if track.exclusion and not is_returning and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
-            self._change_place(member, now, returns=returns or widens)
+            self._finish_change(member, now, is_returning=is_returning or vouches_for_more)
         elif track.role != "ahead":
-            domain.place(track, self.settings.writer_timeout_ms, now)
+            domain.update_role(track, self.settings.writer_timeout_ms, now)
         return track
 
-    def _find_latecomer(self, member: Member, number: int, note: Note, *, wrote: bool) -> None:
+    def _find_latecomers(self, member: Member, number: int, note: Note, *, wrote: bool) -> None:
         """Report rows that a note may have left unreported below the lower.
 
         It advances the time or the position of a member that is below the lower, and declares no
@@ -149,7 +149,7 @@ class Domains:
         declared = (note.max_times or {}).keys()
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             time, is_own = track.noted, other == number
-            if not domain.last or track.time >= domain.lower or not track.vouched:
+            if not domain.last or track.time >= domain.lower or not track.vouches_here:
                 continue
             advances = is_own and note.time is not None and note.time > track.time
             is_declared = domain.name in declared or (is_own and note.max_time is not None)
@@ -157,33 +157,35 @@ class Domains:
             if (wrote or advances) and not (is_declared or (time is None and is_new)):
                 self.latecomers.append((domain, note.since if time is None else time))
 
-    def _change_place(self, member: Member, now: int, *, returns: bool) -> None:
-        if returns:
-            self._exclude_late(member, now)
-        self._place(member, now)
+    def _finish_change(self, member: Member, now: int, *, is_returning: bool) -> None:
+        if is_returning:
+            self._exclude_if_late(member, now)
+        self._update_roles(member, now)
         if member.state == "finished":
             for domain, track in self.list_tracks(member):
-                domain.count(track)
+                domain.update_vouching(track)
             self._departures.add(member)
 
-    def _gain(self, member: Member, number: int, note: Note, gained: Mapping[int, int]) -> None:
-        first, domains, position = member.first, self.by_number, member.position
-        if member.others or (note.max_time is None and not first.is_undeclared):
-            self._undeclare(member, number, note, gained)
+    def _add_position(
+        self, member: Member, number: int, note: Note, gained: Mapping[int, int]
+    ) -> None:
+        first, domains, position = member.first_track, self.by_number, member.position
+        if member.other_tracks or (note.max_time is None and not first.is_undeclared):
+            self._record_undeclared(member, number, note, gained)
         named = len(position)
         position.update(gained)
         if len(position) != named or note.state == "finished":
-            self.sharing.name(member, gained)
+            self.sharing.record_writer(member, gained)
         known = self.segments.offsets
         for segment, offset in gained.items():
             if offset > known[segment]:  # noqa: PLR1730 - `max` would cost a call for each
                 known[segment] = offset
         domains[0].cut.add(first.time, gained)
-        if member.others:
-            for other, track in enumerate(member.others, start=1):
+        if member.other_tracks:
+            for other, track in enumerate(member.other_tracks, start=1):
                 domains[other].cut.add(track.time, gained)
 
-    def _undeclare(
+    def _record_undeclared(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
         """Record the domains in which no time bounds the member's rows up to its position."""
@@ -196,19 +198,19 @@ class Domains:
             for domain, track in self.list_tracks(member)
             if not (track.is_undeclared or domain.name == own or domain.name in carried)
         ]
-        if left and member.wrote_by(note.position, gained):
+        if left and member.adds_rows(note.position, gained):
             for domain, track in left:
                 domain.record_undeclared(track)
 
     def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
         for name, max_time in max_times.items():
             number = self.numbers[name]
-            track = member.others[number - 1] if number else member.first
+            track = member.other_tracks[number - 1] if number else member.first_track
             self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
         """Change the membership; returns whether the member is waited for from now on."""
-        returns = state == "live" and not member.vouches
+        is_returning = state == "live" and not member.is_active
         was, left = member.excluded, member.state == "finished"
         member.since = now
         member.state = state
@@ -217,41 +219,41 @@ class Domains:
             member.joined_at = None
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
-                self._begin_again(member, number, max_time=None)
+                self._reset_track(member, number, max_time=None)
         if left and state != "finished":
-            self.sharing.name(member, member.position, again=True)
+            self.sharing.record_writer(member, member.position, again=True)
             for domain, track in self.list_tracks(member):
-                domain.count(track)
+                domain.update_vouching(track)
         for track in member.tracks:
             if state != "live":
                 track.returned_late, track.exclusion = False, None
-                track.is_unrecorded = False
-        return returns
+                track.is_unreported = False
+        return is_returning
 
-    def _begin_again(self, member: Member, number: int, max_time: int | None) -> None:
+    def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
         """Forget the times that the member noted in a domain."""
         old, timeout_ms = member.track(number), self.settings.writer_timeout_ms
         tracks = list(member.tracks)
-        tracks[number] = self.by_number[number].begin_again(old, max_time, timeout_ms)
-        member.first, *others = tracks
-        member.others = tuple(others)
+        tracks[number] = self.by_number[number].reset_track(old, max_time, timeout_ms)
+        member.first_track, *others = tracks
+        member.other_tracks = tuple(others)
 
-    def _exclude_late(self, member: Member, now: int) -> None:
-        if self.settings.returning_writer != "exclude" or not member.vouches:
+    def _exclude_if_late(self, member: Member, now: int) -> None:
+        if self.settings.returning_writer != "exclude" or not member.is_active:
             return
         for domain, track in self.list_tracks(member):
-            is_late = track.vouched and domain.last is not None and track.time < domain.lower
+            is_late = track.vouches_here and domain.last is not None and track.time < domain.lower
             if is_late and not track.returned_late:
                 member.since = now  # tells a restart whether a mark has named it
-                domain.return_late(track, now + self.unix_ahead)
+                domain.exclude_returned(track, now + self.unix_ahead)
 
-    def _place(self, member: Member, now: int) -> None:
+    def _update_roles(self, member: Member, now: int) -> None:
         timeout_ms = self.settings.writer_timeout_ms
         for domain, track in self.list_tracks(member):
-            domain.place(track, timeout_ms, now)
-        self.census.count(member)
+            domain.update_role(track, timeout_ms, now)
+        self.census.update(member)
 
-    def _take_terms(self, member: Member, note: Note) -> bool:
+    def _apply_terms(self, member: Member, note: Note) -> bool:
         """Apply the terms of a note; returns whether the member now vouches for more domains."""
         terms = member.terms
         if note.timeout_ms != UNCHANGED_TIMEOUT:
@@ -268,52 +270,54 @@ class Domains:
         rests at its last position.
         """
         member.terms = NO_TERMS if terms == NO_TERMS else terms
-        widens = False
+        vouches_for_more = False
         for number, domain in enumerate(self.by_number):
             track, vouches = member.track(number), member.vouches_for(domain.name)
-            if vouches and not track.vouched:
-                self._begin_again(member, number, track.max_time)
-                widens = True
+            if vouches and not track.vouches_here:
+                self._reset_track(member, number, track.max_time)
+                vouches_for_more = True
             elif not vouches:
-                track.vouched = track.returned_late = track.is_unrecorded = False
+                track.vouches_here = track.returned_late = track.is_unreported = False
                 track.exclusion = None
         for domain, track in self.list_tracks(member):
-            domain.timeouts.change_one(track, self.settings.writer_timeout_ms)
-        return widens
+            domain.timeouts.requeue(track, self.settings.writer_timeout_ms)
+        return vouches_for_more
 
-    def overdue(self, now: int) -> dict[str, Member]:
+    def find_overdue(self, now: int) -> dict[str, Member]:
         """Return the members that were silent for their timeout, by their names.
 
         They hold time back, or would do so as soon as those before them no longer do.
         """
         timeout_ms = self.settings.writer_timeout_ms
-        holders = chain(*(domain.timeouts.overdue(now, timeout_ms) for domain in self))
-        out = {member.writer: member for member in holders}
+        holders = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
+        overdue = {member.writer: member for member in holders}
 
-        def is_out(track: Track) -> bool:
-            return track.member.writer in out or track.times_out_at(timeout_ms, now) <= now
+        def times_out(track: Track) -> bool:
+            return track.member.writer in overdue or track.times_out_at(timeout_ms, now) <= now
 
         for domain in self:
-            out |= {track.member.writer: track.member for track in domain.find_next_out(is_out)}
-        return out
+            overdue |= {
+                track.member.writer: track.member for track in domain.next_to_exclude(times_out)
+            }
+        return overdue
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
         """Exclude a member at its last position; the times of a removed member do not count."""
-        waited_for = member.vouches
+        waited_for = member.is_active
         member.excluded = reason
         member.since = now
         exclusion = ExcludedSince(reason, now + self.unix_ahead)
         for domain, track in self.list_tracks(member):
-            if track.vouched:
+            if track.vouches_here:
                 track.exclusion = exclusion
                 if waited_for or member.writer in domain.absences.missing:
                     domain.absences.add(track)
             track.returned_late = False  # if it returns late again, a mark reports it again
-        self._place(member, now)
+        self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
             for domain, track in self.list_tracks(member):
-                domain.withdraw(track.time)
+                domain.ignore_removed_times(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Forget at most `limit` members that left before `horizon`; returns them.
@@ -321,51 +325,51 @@ class Domains:
         A member that a mark has still to name or to cover is kept. A forgotten writer that comes
         back is new.
         """
-        gone = self._departures.due(horizon + 1, self._is_done_with, limit)
-        for member in gone:
-            self.census.leave(member)
-            is_passed = self.sharing.may_pass(member)
+        departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
+        for member in departed:
+            self.census.remove(member)
+            cut_may_pass = self.sharing.may_pass(member)
             for domain, track in self.list_tracks(member):
-                domain.forget(track, is_passed=is_passed)
+                domain.forget(track, cut_may_pass=cut_may_pass)
             # its tracks refer to it: in a circle they would stay until a full collection
-            del member.first, member.others
-        return gone
+            del member.first_track, member.other_tracks
+        return departed
 
-    def _is_done_with(self, member: Member) -> bool:
+    def _can_forget(self, member: Member) -> bool:
         pairs = list(self.list_tracks(member))
         is_bounded = any(not (each.is_unbounded or track.is_undeclared) for each, track in pairs)
         if is_bounded and self.sharing.is_needed(member):
             return False
-        return all(domain.is_done_with(track) for domain, track in pairs)
+        return all(domain.can_forget(track) for domain, track in pairs)
 
     def finish(self, member: Member, now: int) -> None:
         """Finish a member at its position, whatever its state."""
         if member.excluded is None and member.state == "finished":
             return
         self._change_state(member, "finished", now)
-        self._change_place(member, now, returns=False)
+        self._finish_change(member, now, is_returning=False)
 
     def restore(self, member: Member, record: MemberRecord) -> None:
         """Restore a member: it has one note, at its latest position."""
         member.restore(record)
         self.segments.join(record.position)
-        self.sharing.name(member, member.position)
+        self.sharing.record_writer(member, member.position)
         for domain, track in self.list_tracks(member):
             domain.restore(track, record)
-        self._place(member, record.since)
+        self._update_roles(member, record.since)
         for domain, track in self.list_tracks(member):
             domain.restore_vouching(track, record)
-        if member.is_gone:
+        if member.has_left:
             self._departures.add(member)
 
     def declare(self, domain: Domain) -> None:
         """Add a domain, held from now on by every live member that vouches for all domains."""
         self._add(domain)
         for member in self.members.values():
-            track = domain.enter(member)
-            member.others += (track,)
+            track = domain.create_track(member)
+            member.other_tracks += (track,)
             domain.cut.add(track.time, member.position)
-            if member.wrote:
+            if member.has_written:
                 domain.record_undeclared(track)
             if track.is_for_first_mark:
                 domain.absences.add(track)
@@ -380,19 +384,19 @@ class Domains:
         self.segments.reconfigure(settings)
         changed = []
         if (was.returning_writer, was.domains) != (settings.returning_writer, settings.domains):
-            changed = [m.writer for m in self.members.values() if self._judge_anew(m, now)]
+            changed = [m.writer for m in self.members.values() if self._recheck_late(m, now)]
         for domain in self:
             waited_for = (*domain.holders.values(), *domain.late.values())
-            domain.timeouts.change_all(waited_for, settings.writer_timeout_ms)
+            domain.timeouts.requeue_all(waited_for, settings.writer_timeout_ms)
         return changed
 
-    def _judge_anew(self, member: Member, now: int) -> bool:
+    def _recheck_late(self, member: Member, now: int) -> bool:
         """Find out whether a member is late by present settings; returns whether that is new."""
         before = [track.returned_late for track in member.tracks]
         if self.settings.returning_writer == "hold" and any(before):
             member.since = now
             for track in member.tracks:
                 track.returned_late = False
-        self._exclude_late(member, now)
-        self._place(member, now)
+        self._exclude_if_late(member, now)
+        self._update_roles(member, now)
         return before != [track.returned_late for track in member.tracks]

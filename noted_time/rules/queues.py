@@ -13,17 +13,17 @@ from typing import Generic, TypeVar
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, Track
 from noted_time.values import Absence
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 BATCH_SIZE = 5_000
 """Maximum number of members moved between queues in one step, which takes about 5 ms."""
 
 
-class TimeQueue(Generic[Thing]):
-    """A heap of distinct times, with a list of things for each time.
+class TimeQueue(Generic[Item]):
+    """A heap of distinct times, with a list of items for each time.
 
     Writers often note equal times, such as whole seconds. So the heap stays short and compares
-    plain ints, and pushing a thing at a queued time only appends to a list.
+    plain ints, and pushing a item at a queued time only appends to a list.
 
     >>> queue = TimeQueue[str]()
     >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
@@ -34,35 +34,35 @@ class TimeQueue(Generic[Thing]):
     (['DL', 'AA'], None)
     """
 
-    __slots__ = ("_things", "_times")
+    __slots__ = ("_items", "_times")
 
     def __init__(self) -> None:
         self._times: list[int] = []
-        self._things: dict[int, list[Thing]] = {}
+        self._items: dict[int, list[Item]] = {}
 
-    def push(self, time: int, thing: Thing) -> None:
-        things = self._things.get(time)
-        if things is None:
-            self._things[time] = [thing]
+    def push(self, time: int, item: Item) -> None:
+        items = self._items.get(time)
+        if items is None:
+            self._items[time] = [item]
             heappush(self._times, time)
         else:
-            things.append(thing)
+            items.append(item)
 
     @property
     def least(self) -> int | None:
         """The least time, or `None` if the queue is empty."""
         return self._times[0] if self._times else None
 
-    def peek(self) -> list[Thing]:
-        """Return the things at the least time; the caller may remove things from the end."""
-        return self._things[self._times[0]]
+    def peek(self) -> list[Item]:
+        """Return the items at the least time; the caller may remove items from the end."""
+        return self._items[self._times[0]]
 
-    def pop(self) -> list[Thing]:
-        """Remove and return all things at the least time."""
-        return self._things.pop(heappop(self._times))
+    def pop(self) -> list[Item]:
+        """Remove and return all items at the least time."""
+        return self._items.pop(heappop(self._times))
 
-    def take(self, upto: int, most: int) -> list[Thing]:
-        """Remove and return up to `most` things with times up to `upto`, in order of time.
+    def take(self, upto: int, limit: int) -> list[Item]:
+        """Remove and return up to `limit` items with times up to `upto`, in order of time.
 
         >>> queue = TimeQueue[str]()
         >>> for time, name in ((5, "UA"), (9, "DL"), (5, "AA"), (7, "BA")):
@@ -70,31 +70,31 @@ class TimeQueue(Generic[Thing]):
         >>> queue.take(7, 2), queue.take(7, 2), queue.least
         (['UA', 'AA'], ['BA'], 9)
         """
-        found: list[Thing] = []
-        while self._times and self._times[0] <= upto and len(found) < most:
-            things = self.peek()
-            left = len(things) + len(found) - most
+        found: list[Item] = []
+        while self._times and self._times[0] <= upto and len(found) < limit:
+            items = self.peek()
+            left = len(items) + len(found) - limit
             if left <= 0:
                 found += self.pop()
             else:
-                found += things[left:]
-                del things[left:]
+                found += items[left:]
+                del items[left:]
         return found
 
-    def discard(self, time: int, thing: Thing) -> None:
-        """Remove `thing`, scanning all things at `time`."""
-        self._things[time].remove(thing)
+    def discard(self, time: int, item: Item) -> None:
+        """Remove `item`, scanning all items at `time`."""
+        self._items[time].remove(item)
 
-    def before(self, time: int) -> Iterator[Thing]:
-        """Yield the things with times below `time`, unordered, without removing them."""
+    def iter_before(self, time: int) -> Iterator[Item]:
+        """Yield the items with times below `time`, unordered, without removing them."""
         for each in self._times:
             if each < time:
-                yield from self._things[each]
+                yield from self._items[each]
 
     def __bool__(self) -> bool:
         return bool(self._times)
 
-    def due(self, before: int) -> bool:
+    def has_before(self, before: int) -> bool:
         return bool(self._times) and self._times[0] < before
 
 
@@ -108,11 +108,11 @@ class Ahead(TimeQueue["Track"]):
 
     def first_time(self) -> int | None:
         """Return the least time of a member ahead, or `None`."""
-        while not self.is_settled(BEFORE_ALL_TIME):
+        while not self.settle(BEFORE_ALL_TIME):
             pass
         return self.least
 
-    def is_settled(self, lower: int) -> bool:
+    def settle(self, lower: int) -> bool:
         """Return whether the first entry is current and no entry is at or below `lower`.
 
         Each call moves up to `BATCH_SIZE` stale entries, so a later call may return true.
@@ -120,7 +120,7 @@ class Ahead(TimeQueue["Track"]):
         for _ in range(BATCH_SIZE):
             if not self._times:
                 return True
-            time, tracks = self._times[0], self._things[self._times[0]]
+            time, tracks = self._times[0], self._items[self._times[0]]
             if time <= lower:
                 return False
             if not tracks:
@@ -136,17 +136,17 @@ class Ahead(TimeQueue["Track"]):
             del tracks[-1]
         return False
 
-    def pass_over(self, passes: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
+    def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
         """Return the members that pass before the first time at which one does not, and that time.
 
         The time is `None` if all members pass. The queue does not change.
         """
-        put_aside: list[Track] = []
-        while (first := self.first_time()) is not None and passes(self.peek()[-1]):
-            put_aside.append(self.peek().pop())
-        for track in put_aside:
+        skipped: list[Track] = []
+        while (first := self.first_time()) is not None and condition(self.peek()[-1]):
+            skipped.append(self.peek().pop())
+        for track in skipped:
             self.push(track.time, track)
-        return [track for track in put_aside if track.time != first], first
+        return [track for track in skipped if track.time != first], first
 
 
 class Timeouts:
@@ -171,7 +171,7 @@ class Timeouts:
             track.timeout_queued = track.times_out_at(timeout_ms)
             self._queue.push(track.timeout_queued, track)
 
-    def overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
+    def pop_overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
         """Yield members that have timed out by `now`, from up to `BATCH_SIZE` entries.
 
         Call it again until it yields nothing.
@@ -185,7 +185,7 @@ class Timeouts:
             else:
                 self.add(track, timeout_ms)
 
-    def change_one(self, track: Track, timeout_ms: int) -> None:
+    def requeue(self, track: Track, timeout_ms: int) -> None:
         """Requeue one member after its terms changed."""
         if track.timeout_queued is not None:
             self._queue.discard(track.timeout_queued, track)
@@ -193,7 +193,7 @@ class Timeouts:
         if track.is_waited_for:
             self.add(track, timeout_ms)
 
-    def change_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
+    def requeue_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
         """Requeue all members after the stream's writer timeout changed."""
         while self._queue:
             for track in self._queue.pop():
@@ -216,28 +216,30 @@ class Departures:
 
     def add(self, member: Member) -> None:
         """Queue a member that left, unless it is queued already."""
-        if not member.is_queued_as_gone:
-            member.is_queued_as_gone = True
+        if not member.is_queued_as_departed:
+            member.is_queued_as_departed = True
             self._queue.push(member.silent_since, member)
 
-    def due(self, before: int, is_done_with: Callable[[Member], bool], limit: int) -> list[Member]:
+    def pop_forgettable(
+        self, before: int, can_forget: Callable[[Member], bool], limit: int
+    ) -> list[Member]:
         """Remove and return up to `limit` departed members that are silent since before `before`.
 
         A member that the stream still needs is requeued.
         """
-        gone: list[Member] = []
+        departed: list[Member] = []
         kept: list[Member] = []
-        while self._queue.due(before) and len(gone) < limit:
+        while self._queue.has_before(before) and len(departed) < limit:
             member = self._queue.peek().pop()
             if not self._queue.peek():
                 self._queue.pop()
-            member.is_queued_as_gone = False
-            if member.is_gone:
-                again = member.silent_since >= before or not is_done_with(member)
-                (kept if again else gone).append(member)
+            member.is_queued_as_departed = False
+            if member.has_left:
+                again = member.silent_since >= before or not can_forget(member)
+                (kept if again else departed).append(member)
         for member in kept:
             self.add(member)
-        return gone
+        return departed
 
 
 class Absences:
@@ -248,60 +250,60 @@ class Absences:
     or names it as removed.
     """
 
-    __slots__ = ("_back", "_queue", "missing")
+    __slots__ = ("_queue", "_returning", "missing")
 
     def __init__(self) -> None:
         self._queue: TimeQueue[Track] = TimeQueue()
-        self._back: dict[str, Track] = {}
+        self._returning: dict[str, Track] = {}
         self.missing: set[str] = set()
 
-    def check_return(self, track: Track, lower: int) -> None:
+    def check_returned(self, track: Track, lower: int) -> None:
         """Remember a missing member if the next mark may count it again or it left the domain."""
-        if track.member.writer in self.missing and not track.is_missed_at(lower + 1):
-            self._back[track.member.writer] = track
+        if track.member.writer in self.missing and not track.is_missing_at(lower + 1):
+            self._returning[track.member.writer] = track
 
     def add(self, track: Track) -> None:
         """Queue the member to be named by the first mark above its time, if still excluded then."""
-        track.is_unrecorded = True
+        track.is_unreported = True
         if not track.in_absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
-    def is_waiting(self, track: Track) -> bool:
+    def has_unreported(self, track: Track) -> bool:
         """Return whether a mark has yet to name the member."""
-        is_out = track.is_unrecorded and track.member.excluded is not None
-        return is_out or track.member.writer in self._back
+        is_unreported = track.is_unreported and track.member.excluded is not None
+        return is_unreported or track.member.writer in self._returning
 
-    def before(self, lower: int) -> Iterator[Track]:
+    def iter_reported(self, lower: int) -> Iterator[Track]:
         """Yield the members that a mark at `lower` would name, without changing anything."""
-        return (track for track in self._queue.before(lower) if _is_due(track, lower))
+        return (track for track in self._queue.iter_before(lower) if _is_due(track, lower))
 
-    def take(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
+    def pop_reported(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
         """Return the absences that the mark at `lower` reports, sorted by writer.
 
         Each absence is reported once. `last_lower` is the lower of the preceding mark.
         """
         absences: dict[str, Absence] = {}
-        while self._queue.due(lower):
+        while self._queue.has_before(lower):
             for track in self._queue.pop():
                 track.in_absences = False
                 if _is_due(track, lower):
-                    track.is_unrecorded = False
+                    track.is_unreported = False
                     named = absences[track.member.writer] = absence_of(track, last_lower)
-                    self._miss(named)
-                elif track.is_unrecorded and track.is_out:
+                    self._update_missing(named)
+                elif track.is_unreported and track.is_excluded:
                     self.add(track)
         return tuple(absences[writer] for writer in sorted(absences))
 
-    def take_returned(self, lower: int) -> tuple[str, ...]:
+    def pop_returned(self, lower: int) -> tuple[str, ...]:
         """Return the writers that the mark at `lower` counts again; removed writers are not."""
-        found = self._back.items()
-        back = sorted(writer for writer, track in found if not track.is_missed_at(lower))
-        self._back.clear()
+        found = self._returning.items()
+        back = sorted(writer for writer, track in found if not track.is_missing_at(lower))
+        self._returning.clear()
         self.missing.difference_update(back)
         return tuple(back)
 
-    def _miss(self, named: Absence) -> None:
+    def _update_missing(self, named: Absence) -> None:
         if named.reason == "removed":
             self.missing.discard(named.writer)
         else:
@@ -309,7 +311,7 @@ class Absences:
 
 
 def _is_due(track: Track, lower: int) -> bool:
-    return track.is_unrecorded and track.is_out and track.time < lower
+    return track.is_unreported and track.is_excluded and track.time < lower
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:

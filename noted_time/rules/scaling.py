@@ -9,7 +9,7 @@ from noted_time.rules.members import Domains
 from noted_time.values import ScaleEvent, Succession, find_gained
 
 
-def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
+def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
     """Apply a scale event; raises as `KnownSegments.scale`, and then changes nothing.
 
     A position that names a segment which the event created implies that its predecessors are
@@ -29,8 +29,8 @@ def take_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> N
 def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
     """Raise a member's position to the offsets that a named segment implies."""
     gained = find_gained(floor, member.position)
-    if member.wrote_by((), gained):
+    if member.adds_rows((), gained):
         for domain, track in domains.list_tracks(member):
             domain.record_undeclared(track)
     member.position.update(gained)
-    domains.sharing.name(member, gained)
+    domains.sharing.record_writer(member, gained)

@@ -97,18 +97,20 @@ def seal(
         silent += [m.writer for m in some if all(each.noted is None for each in m.tracks)]
         yield
     known = dict(succession.normalise(known))
-    final_cut = _final_cut(known, succession, request.cut)
-    times = _final_times(domains, request.final_times, final_cut)
+    final_cut = _find_final_cut(known, succession, request.cut)
+    times = _find_final_times(domains, request.final_times, final_cut)
     is_beyond = not StreamCut(known).reaches(StreamCut(final_cut))
     for number, domain in enumerate(domains):
         domain.is_sealed = True
         lower = times[domain.name]
         if lower is not None:
             domain.is_unbounded = domain.is_unbounded or is_beyond
-            domain.returned = domain.absences.take_returned(lower)
+            domain.returned = domain.absences.pop_returned(lower)
             tracks = [each.track(number) for each in members]
-            domain.named = yield from _collect_absences(domain, tracks, lower, written_at)
-            domain.last = _last_mark(domain, lower, final_cut, written_at)
+            domain.excluded_by_mark = yield from _collect_absences(
+                domain, tracks, lower, written_at
+            )
+            domain.last = _build_last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
     for some in split_slices(members):
         for member in some:
@@ -117,10 +119,10 @@ def seal(
     return Seal(request, final_cut, written_at, tuple(nsmallest(NEVER_NOTED_NAMED, silent)))
 
 
-def _final_cut(
-    known: Mapping[int, int], succession: Succession, asked: Mapping[int, int]
+def _find_final_cut(
+    known: Mapping[int, int], succession: Succession, requested: Mapping[int, int]
 ) -> dict[int, int]:
-    cut = succession.normalise(asked)
+    cut = succession.normalise(requested)
     behind, beyond = find_behind(cut, known), succession.beyond_the_end(cut)
     if behind or beyond:
         raise InvalidCut(behind, beyond)
@@ -129,28 +131,33 @@ def _final_cut(
     return final_cut
 
 
-def _final_times(
-    domains: Domains, asked: Mapping[str, int], final_cut: Mapping[int, int]
+def _find_final_times(
+    domains: Domains, requested: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
     """Return the lower of each domain's last mark, `None` if it needs no further mark."""
     names = [domain.name for domain in domains]
-    for name in asked:
+    for name in requested:
         if name not in names:
             raise UnknownDomain(name, names)
     return {
-        domain.name: _final_time(domain, asked.get(domain.name), final_cut) for domain in domains
+        domain.name: _find_final_time(domain, requested.get(domain.name), final_cut)
+        for domain in domains
     }
 
 
-def _final_time(domain: Domain, asked: int | None, final_cut: Mapping[int, int]) -> int | None:
+def _find_final_time(
+    domain: Domain, requested: int | None, final_cut: Mapping[int, int]
+) -> int | None:
     """Return the lower of the last mark: above all event times, and above the last lower.
 
     `None` if the mark before already covers everything, or is at the largest time.
     """
-    if asked is not None:
-        if not LEAST_TIME <= asked <= LARGEST_TIME or asked <= domain.lower:
-            raise InvalidFinalTime(domain.name, asked, domain.last.lower if domain.last else None)
-        return asked
+    if requested is not None:
+        if not LEAST_TIME <= requested <= LARGEST_TIME or requested <= domain.lower:
+            raise InvalidFinalTime(
+                domain.name, requested, domain.last.lower if domain.last else None
+            )
+        return requested
     computed = min(domain.upper + 1, LARGEST_TIME)
     if domain.upper != BEFORE_ALL_TIME and computed > domain.lower:
         return computed
@@ -160,7 +167,9 @@ def _final_time(domain: Domain, asked: int | None, final_cut: Mapping[int, int])
     return None if has_all or domain.lower == LARGEST_TIME else domain.lower + 1
 
 
-def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int) -> Mark:
+def _build_last_mark(
+    domain: Domain, lower: int, final_cut: Mapping[int, int], written_at: int
+) -> Mark:
     upper = domain.upper if domain.upper != BEFORE_ALL_TIME else max(lower - 1, LEAST_TIME)
     return Mark(
         seq=domain.last.seq + 1 if domain.last else 1,
@@ -168,7 +177,7 @@ def _last_mark(domain: Domain, lower: int, final_cut: Mapping[int, int], written
         upper=upper,
         cut=StreamCut(final_cut),
         written_at=written_at,
-        excluded=tuple(each.writer for each in domain.named),
+        excluded=tuple(each.writer for each in domain.excluded_by_mark),
         upper_is_bound=domain.is_bound(final_cut),
         final=True,
     )
@@ -179,11 +188,11 @@ def _collect_absences(
 ) -> Slices[tuple[Absence, ...]]:
     """Return the members that the last mark excludes: those excluded before, and all live ones."""
     last_lower = domain.last.lower if domain.last else None
-    absences = {each.writer: each for each in domain.absences.take(lower, last_lower)}
+    absences = {each.writer: each for each in domain.absences.pop_reported(lower, last_lower)}
     for some in split_slices(tracks):
         for track in sorted(some, key=attrgetter("member.writer")):  # sorted parts sort faster
             member = track.member
-            if member.vouches and track.vouched:
+            if member.is_active and track.vouches_here:
                 sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)
                 absences.setdefault(member.writer, sealed)
         yield

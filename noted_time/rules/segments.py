@@ -48,11 +48,11 @@ class KnownSegments:
     'too_many_segments'
     """
 
-    __slots__ = ("_settled", "jump", "most", "offsets")
+    __slots__ = ("_not_counted", "max_jump", "max_segments", "offsets")
 
     def __init__(self, settings: StreamSettings) -> None:
         self.offsets: dict[int, int] = {}
-        self._settled = 0
+        self._not_counted = 0
         self.reconfigure(settings)
 
     def load(self, succession: Succession, cuts: Iterable[Mapping[int, int]]) -> None:
@@ -64,13 +64,13 @@ class KnownSegments:
 
     def reconfigure(self, settings: StreamSettings) -> None:
         """Apply changed settings; known segments stay."""
-        self.most = settings.max_segments
+        self.max_segments = settings.max_segments
         jump = settings.max_offset_jump
-        self.jump = ANY_JUMP if jump is None else jump
+        self.max_jump = ANY_JUMP if jump is None else jump
 
     def admit(self, gained: Mapping[int, int]) -> Refused | None:
         """Add the segments of a note, or return why its offsets are refused."""
-        known, jump = self.offsets, self.jump
+        known, jump = self.offsets, self.max_jump
         beyond = {}
         for segment, offset in gained.items():
             last = known.get(segment, -1)
@@ -80,7 +80,7 @@ class KnownSegments:
         if beyond:
             return Refused("implausible_position", beyond)
         if not self._add(gained.keys()):
-            return Refused("too_many_segments", self.most)
+            return Refused("too_many_segments", self.max_segments)
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
@@ -97,7 +97,7 @@ class KnownSegments:
                     reason = f"sealed at {offset}, but writer {member.writer!r} noted {noted}"
                     raise InvalidScale(segment, reason)
         if not self._add(event.created.keys()):
-            raise TooManySegments(self.most)
+            raise TooManySegments(self.max_segments)
         self.join(event.sealed)
         succession.scale(event, known)
 
@@ -105,14 +105,16 @@ class KnownSegments:
         """Add offsets that are known already."""
         join_into(self.offsets, position)
 
-    def settle(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]) -> None:
+    def stop_counting_sealed(
+        self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]
+    ) -> None:
         """Stop counting the sealed segments that lie wholly below all of these cuts.
 
         The cuts are those of the first marks kept: no later mark has a cost for such a segment.
         They need not name one that was sealed at 0.
         """
         firsts = list(cuts)
-        self._settled = sum(
+        self._not_counted = sum(
             all(cut and cut.get(segment, 0) >= offset for cut in firsts)
             for segment, offset in final.items()
         )
@@ -120,7 +122,7 @@ class KnownSegments:
     def _add(self, segments: AbstractSet[int]) -> bool:
         """Add the new ones, if there is room for all of them."""
         new = segments - self.offsets.keys()
-        if new and len(self.offsets) - self._settled + len(new) > self.most:
+        if new and len(self.offsets) - self._not_counted + len(new) > self.max_segments:
             return False
         self.offsets |= dict.fromkeys(new, -1)
         return True
@@ -146,16 +148,20 @@ class Sharing:
         self._shared: set[int] = set()
         self._passed: set[int] = set()
         for cut in cuts:
-            self.name(Member("", "finished", position=dict(cut)), cut)
+            self.record_writer(Member("", "finished", position=dict(cut)), cut)
 
-    def name(self, member: Member, segments: Iterable[int], *, again: bool = False) -> None:
+    def record_writer(
+        self, member: Member, segments: Iterable[int], *, again: bool = False
+    ) -> None:
         """Record that a member names these segments, or that it returned and may write `again`."""
         for segment in segments:
             writer = self._writers.setdefault(segment, member)
             if writer is not member:
-                self._name_too(segment, writer, member, again=again)
+                self._add_second_writer(segment, writer, member, again=again)
 
-    def _name_too(self, segment: int, writer: Member, member: Member, *, again: bool) -> None:
+    def _add_second_writer(
+        self, segment: int, writer: Member, member: Member, *, again: bool
+    ) -> None:
         noted, offset = writer.position.get(segment, 0), member.position.get(segment, 0)
         if writer.state == "finished" and (again or noted <= offset):
             self._writers[segment] = member

@@ -70,7 +70,7 @@ def test_a_dry_run_foretells_what_then_happens(
     names = sorted(name for name in removed if name in twins.code)
 
     for domain in twins.model.marks:
-        foretold = twins.code.would(domain, names, timeout_ms, twins.now)
+        foretold = twins.code.dry_run(domain, names, timeout_ms, twins.now)
 
         code = deepcopy(twins.code)
         for name in names:
@@ -98,7 +98,7 @@ def to_come(stream: Aggregator, now: int) -> list[object]:
         come.append(sorted(each.writer for each in waiting))
         while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
             running = stream.domains[domain]
-            named = [(each.writer, each.reason) for each in running.named]
+            named = [(each.writer, each.reason) for each in running.excluded_by_mark]
             come.append((mark.seq, mark.lower, mark.excluded, named, running.returned))
     return come
 

@@ -117,14 +117,14 @@ def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for
     for domain in ("order", "ship"):
         marks_of(stream, domain)
     deliver(stream, Note("B", 5, domain="ship"), Note("B", 11, domain="order", domains=("order",)))
-    foretold = stream.would("ship", ["B"], None, 0)
+    foretold = stream.dry_run("ship", ["B"], None, 0)
     stream.remove("B", now=0)
     deliver(stream, Note("A", 20, domain="ship"))
 
     marks = marks_of(stream, "ship")
 
     assert (foretold.excluded, [mark.excluded for mark in marks]) == ((), [()])
-    assert stream.domains["ship"].named == ()
+    assert stream.domains["ship"].excluded_by_mark == ()
 
 
 def test_the_service_clock_counts_serving_only() -> None:
@@ -291,7 +291,9 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
             terms = track.member.terms
             own = replace(twins.code.settings).writer_timeout_ms
             own = own if terms.timeout_ms is None else terms.timeout_ms
-            latest = max(max(track.member.noted_at, track.began) + own, terms.hold_until or 0)
+            latest = max(
+                max(track.member.noted_at, track.waiting_since) + own, terms.hold_until or 0
+            )
             running = twins.code.settings.writer_timeout_ms
             sooner = before.holders[writer].times_out_at(running)
             assert sooner <= track.times_out_at(running) <= latest, timeout_ms
@@ -360,7 +362,7 @@ def test_whom_a_domain_waits_for_are_those_its_decision_names(
             named = decision.waiting_for if isinstance(decision, Hold) else ()
 
             assert set(shown) == {each.writer for each in named}
-            assert [twins.now - each.began for each in shown.values()] == [
+            assert [twins.now - each.waiting_since for each in shown.values()] == [
                 each.held_for_ms for each in named
             ]
 

@@ -167,7 +167,7 @@ class Scenario:
 
     def named(self, stream: Aggregator, *fields: str) -> str:
         """Show whom the last mark names."""
-        return rows(stream.domains["default"].named, [*fields])
+        return rows(stream.domains["default"].excluded_by_mark, [*fields])
 
     def expect(self, stream: Aggregator, writer: str) -> str:
         """Create a writer before its first note."""
@@ -192,7 +192,7 @@ class Scenario:
 
     def settle(self, stream: Aggregator, cut: dict[int, int]) -> None:
         """Forget sealed segments that are whole in this cut, that of the first mark kept."""
-        stream.settle([cut])
+        stream.set_first_cuts([cut])
 
     def seal(
         self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int

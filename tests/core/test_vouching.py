@@ -41,7 +41,7 @@ def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
     tally = VouchingTally([(seq, time)])
     for name in stream.writers():
         track = stream.member(name).track(number)
-        tally.add(name, track.vouching, stream.member(name).state)
+        tally.add(name, track.vouching_periods, stream.member(name).state)
     return tally.results()[0]
 
 
@@ -50,7 +50,7 @@ def known(stream: Aggregator, name: str, number: int) -> tuple[Periods, WriterSt
     if name not in stream:
         return UNKNOWN_STANDING
     member = stream.member(name)
-    return member.track(number).vouching, member.state
+    return member.track(number).vouching_periods, member.state
 
 
 def lost_by(world: World, domain: str, mark: Mark, time: int) -> list[str]:
@@ -118,7 +118,10 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
     again = restarted(world.stream, world.appended_at)
 
     periods = [
-        {name: [each.vouching for each in stream.member(name).tracks] for name in stream.writers()}
+        {
+            name: [each.vouching_periods for each in stream.member(name).tracks]
+            for name in stream.writers()
+        }
         for stream in (world.stream, again)
     ]
 
@@ -304,7 +307,7 @@ class Witness(World):
         if made is not None:
             running = self.stream.domains[domain]
             before = made.before.lower if made.before else None
-            absences, lowers = running.named + running.joined, (before, made.mark.lower)
+            absences, lowers = running.excluded_by_mark + running.joined, (before, made.mark.lower)
             self.missing[domain].take(made.mark.seq, 0, lowers, absences, running.returned)
         return made
 

@@ -278,7 +278,7 @@ class Twins:
         if mark is not None:
             self.appended_at[domain] = self.now
             lowers = before.lower if before else None, mark.lower
-            said = self.code.domains[domain].named, self.code.domains[domain].returned
+            said = self.code.domains[domain].excluded_by_mark, self.code.domains[domain].returned
             self.missing.setdefault(domain, MissingWriters()).take(mark.seq, 0, lowers, *said)
         expected = self.model.advance(domain, self.now)
         if mark is not None and expected is not None:

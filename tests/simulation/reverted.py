@@ -52,7 +52,7 @@ async def _serve_on(committer: Committer, *_: object) -> None:
     committer.ready = True
 
 
-_run, _move, _check, _restore = Job.run, Domain.move, Admission.check, Domain.restore
+_run, _move, _check, _restore = Job.run, Domain.advance, Admission.check, Domain.restore
 
 
 def _answer_at_once(job: Job, *given: Any) -> Iterable[None]:  # noqa: ANN401 - as `Job.run`
@@ -60,7 +60,7 @@ def _answer_at_once(job: Job, *given: Any) -> Iterable[None]:  # noqa: ANN401 - 
     job.resolve()
 
 
-def _name_nobody(domain: Domain, *of: Any, **given: Any) -> Mark:  # noqa: ANN401 - as `Domain.move`
+def _name_nobody(domain: Domain, *of: Any, **given: Any) -> Mark:  # noqa: ANN401 - as `advance`
     return replace(_move(domain, *of, **given), excluded=())
 
 
@@ -88,7 +88,7 @@ def _restore_unnamed(domain: Domain, track: Track, record: MemberRecord) -> None
 
 def _settle(known: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
     firsts = list(cuts)
-    known._settled = sum(all(c.get(s, -1) >= of for c in firsts) for s, of in final.items())
+    known._not_counted = sum(all(c.get(s, -1) >= of for c in firsts) for s, of in final.items())
 
 
 def _admit(held: Session, session: str, *, takes_over: bool = False, **_: object) -> bool:
@@ -119,18 +119,22 @@ FIXES: Mapping[str, Reverted] = {
     ),
     "a turn with the database is no silence": Reverted(Clocks, "pass_over", _nothing, 0),
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 0),
-    "a mark names whom it goes on without": Reverted(Domain, "move", _name_nobody, 0),
+    "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Domain, "restore", _restore_unnamed, 1),
-    "a writer that returns late is told": Reverted(Domain, "return_late", _nothing, 0),
-    "silence runs side by side": Reverted(Track, "overtaken", property(lambda _: None), 4),
+    "a writer that returns late is told": Reverted(Domain, "exclude_returned", _nothing, 0),
+    "silence runs side by side": Reverted(Track, "overtaken_at", property(lambda _: None), 4),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 4),
-    "silence is over when it is due": Reverted(Timeouts, "change_all", _nothing, 207),
-    "times of a removed writer do not count": Reverted(Domain, "withdraw", _nothing, 14),
+    "silence is over when it is due": Reverted(Timeouts, "requeue_all", _nothing, 207),
+    "times of a removed writer do not count": Reverted(
+        Domain, "ignore_removed_times", _nothing, 14
+    ),
     "late requests are refused": Reverted(Admission, "check", _take_late, 2),
     "the older of two processes is fenced": Reverted(Session, "admits", lambda *_, **__: True, 0),
     "a restored backup fences no living process": Reverted(Session, "admits", _admit, 54),
     "a successor implies its predecessors": Reverted(RunningCut, "complete", _nothing, 5),
     "members that a mark reached hold": Reverted(Domain, "settle", lambda *_: True, 1),
     "sealed segments give room": Reverted(StreamState, "settle", _nothing, 8),
-    "sealed segments that are empty give room": Reverted(KnownSegments, "settle", _settle, 14),
+    "sealed segments that are empty give room": Reverted(
+        KnownSegments, "stop_counting_sealed", _settle, 14
+    ),
 }

@@ -29,7 +29,7 @@ def describe_idleness(
         return
     members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]
     for member in members:
-        for fact, remedy in map(describe_fact, member.because):
+        for fact, remedy in map(describe_fact, member.log_facts):
             yield f"{member.writer}: {fact}; {remedy}."
     cut = {} if last is None else last.cut.offsets
     quiet = list(_describe_quiet_segments(stream, stream.history(domain), cut, members, now))

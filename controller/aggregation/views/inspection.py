@@ -207,13 +207,13 @@ def explain(  # noqa: PLR0913 - the parts of a request
     would, found = None, find_hints(stream, name, now)
     foreseen = forecast(aggregator.domains, aggregator.domains[name])
     if dry_run:
-        would = aggregator.would(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
+        would = aggregator.dry_run(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
     reader = None
     if position is not None:
         whole = aggregator.succession.normalise(position)
         reader = locate_reader(stream.history(name), whole, limit)
         named = (
-            replace(each, writer=aggregator.who_noted(each.segment, each.needed))
+            replace(each, writer=aggregator.find_writer_of(each.segment, each.needed))
             for each in reader.waiting_for
         )
         reader = replace(reader, waiting_for=tuple(named))
@@ -287,7 +287,7 @@ def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str
     else:
         domains = [aggregator.domains[each] for each in stream.settings.domains]
         held = [each.holders for each in domains if each.holders]
-        held.sort(key=lambda holders: next(iter(holders.values())).began)
+        held.sort(key=lambda holders: next(iter(holders.values())).waiting_since)
     members: Iterator[str] = iter(())
     for number, writers in enumerate([*held, _sort_by_time(stream, domain)]):
         fresh = iter(writers)
@@ -303,7 +303,7 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
     if len(members) > MEMBERS_SORTED:
         return members
     number = stream.aggregator.domains.numbers.get(stream.settings.domain_or_default(domain), 0)
-    time = attrgetter("first.time") if not number else lambda each: each.track(number).time
+    time = attrgetter("first_track.time") if not number else lambda each: each.track(number).time
     by_time = sorted(members.values(), key=time)
     by_time.sort(key=attrgetter("state"), reverse=True)  # live, idle, finished
     return map(attrgetter("writer"), by_time)
@@ -320,11 +320,11 @@ def build_writer_row(
     out_at, left_ms, without = None, None, None
     if name in stream.histories:  # a stream of several domains may have no default
         track = member.track(running.numbers[name])
-        out_at = track.out_at(timeout_ms)
+        out_at = track.excluded_at(timeout_ms)
         if writer in running[name].find_holders():
             left_ms = find_timeout_ms(stream, track, now)
             without = lower_without(running[name], writer)
-    silent_ms = max(0, stream.service_ms(now) - member.noted_at) if member.vouches else None
+    silent_ms = max(0, stream.service_ms(now) - member.noted_at) if member.is_active else None
     own_ms = timeout_ms if terms.timeout_ms is None else terms.timeout_ms
     expected_at = record.expected_at if record.heard_at is None else None
     since = member.holding_since
@@ -350,7 +350,7 @@ def build_writer_row(
         late=record.late,
         held=record.held,
         observes=member.observes,
-        because=member.because,
+        because=member.log_facts,
         session=session.held if session.id else None,
         times_out_in_ms=left_ms,
         lower_without=without,
@@ -434,7 +434,7 @@ def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainRea
     holders = stream.aggregator.domains[domain].holders
     timeout_ms = stream.settings.writer_timeout_ms
     first = [
-        (track.began, writer, track.times_out_at(timeout_ms))
+        (track.waiting_since, writer, track.times_out_at(timeout_ms))
         for writer, track in islice(holders.items(), HOLDERS_EXAMINED)
     ]
     longest = tuple(

@@ -82,7 +82,9 @@ class StreamRow:
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
     """Return the sort key and condition of a stream in memory, in a few microseconds."""
     began = [
-        track.began for each in stream.histories if (track := _find_longest_holder(stream, each))
+        track.waiting_since
+        for each in stream.histories
+        if (track := _find_longest_holder(stream, each))
     ]
     service_ms = stream.service_ms(now)
     held_ms = service_ms - min(began, default=service_ms)
@@ -164,7 +166,7 @@ def _build_live_domain_row(stream: StreamState, domain: str, now: Moment) -> Dom
         decision=decision,
         holders=len(stream.aggregator.domains[domain].find_holders()),
         held_by=longest.member.writer if longest else None,
-        held_for_ms=stream.service_ms(now) - longest.began if longest else None,
+        held_for_ms=stream.service_ms(now) - longest.waiting_since if longest else None,
         times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
     )
 
@@ -172,7 +174,7 @@ def _build_live_domain_row(stream: StreamState, domain: str, now: Moment) -> Dom
 def _find_longest_holder(stream: StreamState, domain: str) -> Track | None:
     """Return the longest holder of a domain, which `explain` lists first."""
     first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
-    return min(first, key=lambda track: (track.began, track.member.writer), default=None)
+    return min(first, key=lambda track: (track.waiting_since, track.member.writer), default=None)
 
 
 def _sample_lags(history: MarkHistory, wall_ms: int) -> tuple[int | None, ...]:

@@ -167,10 +167,10 @@ def _describe_longest_holder(
 def _describe_held_notes(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
     for waiting in decision.waiting_for[:NAMES_PER_SENTENCE]:
         member = stream.aggregator.member(waiting.writer)
-        if member.held is not None:
+        if member.hold_reason is not None:
             is_heard = now.wall - (member.heard_at or 0) < HEARD_MS
             verb = "is alive, but" if is_heard else "reported before it fell silent:"
-            yield f"{member.writer} {verb} {member.held}."
+            yield f"{member.writer} {verb} {member.hold_reason}."
 
 
 def describe_fact(fact: LogFact) -> tuple[str, str]:
@@ -230,7 +230,7 @@ def _describe_next_advance(
             return f"{says}."
         names = join_names(foreseen.writers, foreseen.exclusions)
         return f"{says}: then to {format_time(foreseen.lower)}, without {names}."
-    if running.step_without(running.find_holders().keys()) is None:
+    if running.next_step_excluding(running.find_holders().keys()) is None:
         return f"{noted}, not by itself: no other writer has noted a later time."
     at = format_seconds(max(each.times_out_in_ms for each in waits))
     return f"{noted}, or automatically in {at} at the earliest, {ends}."
@@ -260,7 +260,7 @@ def _describe_without_holders(
     one = "Leaving out only one of them changes nothing."
     if decision.holders > HOLDERS_SUPPOSED:
         return one
-    would = stream.aggregator.would(domain, names, None, stream.service_ms(now))
+    would = stream.aggregator.dry_run(domain, names, None, stream.service_ms(now))
     every = name_all(decision.holders)
     return f"{one} {_describe_without(every, 'what they write', lower, would.lower)}"
 

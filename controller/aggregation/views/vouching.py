@@ -64,7 +64,7 @@ class Roster:
 
     def _find_standing(self, member: Member) -> tuple[tuple[VouchingPeriod, ...], WriterStanding]:
         standing: WriterStanding = "excluded" if member.exclusion else member.state
-        return member.track(self._number).vouching, standing
+        return member.track(self._number).vouching_periods, standing
 
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
