@@ -1,13 +1,14 @@
 """One time domain of a stream: which members hold its watermark, and how it advances.
 
-Each member that the watermark waits for has one of two roles. A member is *ahead* if its time is
-above the last lower; it is in a queue by time. Otherwise it *holds*.
+The *lower* is the time of the last mark. The watermark waits for every live member that vouches for
+the domain and is not excluded. Such a member is *ahead* if its time is above the lower. Otherwise
+it *holds*.
 
-The watermark does not advance while any member holds. Once none holds, the least time ahead becomes
-the next lower, and the members at exactly that time hold. A note therefore costs O(log members), as
-does each member's share of an advance, and nothing scans all members.
+While a member holds, the watermark does not advance. Once no member holds, the least time ahead
+becomes the next lower, and the members at exactly that time hold.
 
-The cut of the next mark is kept by `running_cut`.
+Members ahead are in a queue by time. A note, and the share of each member in an advance, therefore
+cost O(log members), and nothing scans all members. `running_cut` keeps the cut of the next mark.
 """
 
 from __future__ import annotations
@@ -37,21 +38,29 @@ NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
 
 
 class Domain:
-    """The running state of one domain. Times on the service clock are named `now`.
+    """The running state of one domain. `now` and `moved_at` are on the service clock.
 
-    Of the last mark, `named` contains the members that it excluded, `returned` the members that it
-    counts again, and `joined` the members that it counts for the first time. `newcomers` contains
-    the members that joined since the last mark.
+    Attributes:
+    - `last`: the last mark.
+    - `moved_at`: when the last mark was appended or, without a mark, the domain was declared.
+    - `upper`: the largest time declared. A time noted without a declaration counts as declared.
+    - `undeclared`: the number of members that wrote rows without declaring their event times.
+    - `is_unbounded`: whether rows of a forgotten or removed member may be above later uppers.
+    - `is_sealed`: whether the final mark was appended.
+    - `late_rows`: the number of late rows reported since the stream was loaded.
+    - `excluded_by_mark`: the members that the last mark excluded.
+    - `returned`: the writers whose rows the last mark includes again.
+    - `joined`: the members whose rows the last mark was the first to include.
+    - `newcomers`: the members that joined since the last mark.
+    - `forgotten_lower`: the last lower when a member was last forgotten.
 
-    `late_rows` is the number of late rows reported since the stream was loaded. `undeclared` is the
-    number of members that wrote rows without declaring their event times. If such a member left,
-    `is_unbounded` is set, and later uppers are not bounds. `is_sealed` is set after the final mark.
+    `_peak` is the highest time noted so far, and `_leader` the first member that noted it.
+    `_highest` leaves out members that were removed or started again since, so it can be lower.
     """
 
     def __init__(
         self, name: str, sharing: Sharing, last: Mark | None = None, moved_at: int = 0
     ) -> None:
-        """Start at the mark `last`. `moved_at` is when it was appended, or the domain declared."""
         self.name = name
         self.sharing = sharing
         self.last = last
@@ -79,7 +88,7 @@ class Domain:
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
 
-    # Notes: plain code with few calls, because every note passes through it.
+    # Notes. Plain code with few calls, because it runs for every note.
 
     def note(  # noqa: C901, PLR0912
         self, track: Track, time: int | None, max_time: int | None, now: int
@@ -87,7 +96,7 @@ class Domain:
         """Record a member's noted time and the largest event time that it declared."""
         if max_time is not None:
             if max_time == time:
-                max_time = time  # sharing one object keeps 100,000 more members in the CPU cache
+                max_time = time  # one shared object keeps 100,000 more members in the CPU cache
             if track.max_time is None or max_time > track.max_time:
                 track.max_time = max_time
             if track.is_undeclared:
@@ -123,7 +132,7 @@ class Domain:
             self.record_undeclared(track)
 
     def record_undeclared(self, track: Track) -> None:
-        """Record that the member wrote rows whose event times it did not declare."""
+        """Record that the member wrote rows without declaring their event times."""
         if not track.is_undeclared:
             track.is_undeclared = True
             self.undeclared += 1
@@ -136,7 +145,7 @@ class Domain:
     def update_role(  # noqa: C901 - one branch for each role
         self, track: Track, timeout_ms: int, now: int
     ) -> None:
-        """Set the track's role from its member's state and time."""
+        """Set the track's role from the state and time of its member."""
         member = track.member
         role: Role
         if member.excluded or member.state != "live" or not track.vouches_here:
@@ -166,10 +175,10 @@ class Domain:
             self.absences.check_returned(track, self.lower)
 
     def update_vouching(self, track: Track) -> None:
-        """Begin or end the period during which marks count a member, if its role has changed.
+        """Update `track.vouching_periods`, the ranges of marks that include the member's rows.
 
-        The next mark counts a live member. A member that finished is also counted by the last mark
-        if the cut of that mark covers all its rows.
+        The next mark includes the rows of a live member. If a member finished and the last cut
+        covers its position, the last mark includes its rows.
         """
         periods, member, last = track.vouching_periods, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
@@ -191,12 +200,12 @@ class Domain:
 
     @property
     def _next_period(self) -> tuple[VouchingPeriod]:
-        """The period that begins with the next mark."""
+        """The period that starts with the next mark."""
         return (VouchingPeriod(self.last.seq + 1, MAX_INT64),) if self.last else FROM_FIRST_MARK
 
     @property
     def not_counted_yet(self) -> Iterator[MissingWriter]:
-        """The members that joined or became expected since the last mark."""
+        """Members that joined or became expected since the last mark."""
         for member in self.newcomers.values():
             if member.vouches_for(self.name):
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
@@ -208,29 +217,29 @@ class Domain:
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.absences.add(track)
 
-    # Members that leave
+    # Departed and removed members
 
     def can_forget(self, track: Track) -> bool:
-        """Return whether a departed member no longer affects marks.
+        """Return whether the member can be dropped without changing later marks.
 
-        The last mark must cover its position and its times, and name it if it was excluded. Then
-        the watermark advances the same way without it, even after a restart.
+        The last mark must cover the rows and times of the member and must have reported its
+        exclusion.
         """
         member, last = track.member, self.last
         if self.absences.has_unreported(track):
             return False
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
-        cut, is_withdrawn = last.cut.offsets, member.excluded == "removed"
+        cut, is_removed = last.cut.offsets, member.excluded == "removed"
         # the segment must be in the cut, because a later scale event may give it predecessors
         return (
-            is_withdrawn or (track.time <= last.lower and track.largest_time <= last.upper)
+            is_removed or (track.time <= last.lower and track.largest_time <= last.upper)
         ) and all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
 
     def forget(self, track: Track, *, cut_may_pass: bool) -> None:
-        """Forget a member; the rows that it wrote stay below the cut.
+        """Drop a departed member. Its rows stay below the cut.
 
-        If `cut_may_pass`, the cut may also cover rows that the member did not note.
+        `cut_may_pass` states that the cut may cover rows that the member did not note.
         """
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or cut_may_pass
@@ -247,7 +256,7 @@ class Domain:
     def highest_time_excluding(self, excluding: Collection[str]) -> tuple[int, int]:
         """Return the highest time noted by other members, and when one of them noted last.
 
-        That moment (service clock) is at or after the one at which the time was noted.
+        The second value is on the service clock, and not before the highest time was noted.
         """
         time = self._find_highest(excluding) if excluding else self.highest
         leaders = (
@@ -263,7 +272,7 @@ class Domain:
         )
 
     def invalidate_highest(self) -> None:
-        """Ignore a member's times; the highest time is computed again when it is needed."""
+        """Compute the highest time again when it is next needed."""
         self._is_highest_stale = True
 
     def _tracks_not_removed(self, excluding: Collection[str] = ()) -> Iterator[Track]:
@@ -276,35 +285,35 @@ class Domain:
     def ignore_removed_times(self, removed: int = BEFORE_ALL_TIME) -> None:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
-        Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
-        The removed member's rows stay below the cut, so the upper no longer bounds them. Members
-        that it had overtaken count as overtaken by the present leader, which may be later than they
-        really were.
+        Otherwise a wrong clock would set the upper for ever, and the lower once no member is live.
+        The removed member's rows stay below the cut, so the upper no longer bounds them.
+
+        For members that only the removed member had overtaken, the timeout now counts from the last
+        note of a member at the new highest time.
         """
         self.invalidate_highest()
         highest, since = self.highest_time_excluding(())
         is_highest_lower = self.lower <= highest < self._peak
         if highest < self._peak:
             self._reset_highest(max(highest, self.lower))
-        largest = self.lower
+        largest_time = self.lower
         for track in self._tracks_not_removed():
             if track.time < min(removed, highest):
                 track.lead = since
             elif is_highest_lower and track.time == highest:
                 track.lead = self._leader.lead
-            largest = max(largest, track.largest_time)
-        if largest < self.upper:
-            self.upper, self.is_unbounded = largest, True
+            largest_time = max(largest_time, track.largest_time)
+        if largest_time < self.upper:
+            self.upper, self.is_unbounded = largest_time, True
 
     def _reset_highest(self, time: int) -> None:
-        """Set the highest time to one that no known member noted."""
         self._peak, self._leader = time, Track(Member(""), Lead())
 
     def reset_track(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
-        """Forget a member's times, so that it may note any time, and return its new track.
+        """Return a new track for the member, which may then note any time.
 
-        Its rows so far may have any time, so the next cut covers them all. Queues drop the old
-        track when they reach it, because it belongs to a finished member.
+        The member's earlier rows may have any time, so the next cut covers all of them. The old
+        track gets a finished member, so that queues drop it.
         """
         member = old.member
         old.vouches_here = old.returned_late = False
@@ -320,7 +329,7 @@ class Domain:
         return new
 
     def restore(self, track: Track, record: MemberRecord) -> None:
-        """Restore a member's track from its record. The member already has its position."""
+        """Restore the track from a record. The member already has its position."""
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_at)
@@ -336,27 +345,27 @@ class Domain:
         )
         is_above = time is not None and time >= self.lower
         is_new = self.last is None and track.is_for_first_mark
-        # it was excluded at the same moment as the last mark: the ledger tells whether it is named
-        is_unnamed = record.since == self.moved_at and is_missing == is_removed
-        if is_above or is_new or is_unnamed or record.since > self.moved_at:
+        # excluded at the moment of the last mark: the ledger tells whether the mark reported it
+        is_maybe_unreported = record.since == self.moved_at and is_missing == is_removed
+        if is_above or is_new or is_maybe_unreported or record.since > self.moved_at:
             if record.state == "live" or is_missing:
                 self.absences.add(track)
         elif not is_removed:
             self.absences.missing.add(record.writer)  # the ledger may have dropped its entry
 
     def restore_vouching(self, track: Track, record: MemberRecord) -> None:
-        """Restore the periods during which marks count a member, and whether it is a newcomer."""
+        """Restore the vouching periods, and whether the member joined since the last mark."""
         track.vouching_periods = record.vouching.get(self.name, FROM_FIRST_MARK)
         is_new = self.last is not None and track.vouching_periods == self._next_period
         if not is_new or record.joined_at is None:
             self.newcomers.pop(record.writer, None)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
-        """Compute which members were overtaken and whether uppers are bounds, after all restores.
+        """Restore the state that depends on all members. Call it after the last `restore`.
 
-        A removed member may have declared a larger time than the others. `last_note_at` is when any
-        member last noted. Members behind the highest time had been overtaken by then, so they may time out
-        earlier than queued.
+        When each member was overtaken is not stored. For every member below the highest time,
+        `last_note_at`, the last note of any member, is used. This can make a queued timeout
+        earlier, so all timeouts are queued again.
         """
         self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -376,10 +385,9 @@ class Domain:
     # Advancing
 
     def next_step(self) -> Advance | None:
-        """Return how far the watermark may advance, or `None` if it may not or is not settled.
+        """Return how far the watermark may advance, or `None` if it may not advance yet.
 
-        If no member is ahead, a late live member still prevents a flush to the highest time, as in
-        Flink's valve.
+        A late live member prevents a flush to the highest time, as in the valve of Flink.
         """
         if self.holders or self.is_sealed or not self._ahead.settle(self.lower):
             return None
@@ -391,7 +399,7 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def find_holders(self) -> Mapping[str, Track]:
-        """Return the members that the watermark waits for, longest holder first."""
+        """Return the members that the watermark waits for, longest first."""
         if self.holders or (self.next_step() is None and self.highest > self.lower):
             return self.holders or self.late
         return {}
@@ -402,7 +410,7 @@ class Domain:
         return self.is_settled and self.next_step() is None and not self.find_holders()
 
     def next_step_excluding(self, names: AbstractSet[str]) -> Advance | None:
-        """Return how far the watermark could advance if the named members were not live."""
+        """Return how far the watermark could advance if the named members were excluded."""
         if self.is_sealed or self._ahead.has_before(self.lower + 1):
             return None
         if any(writer not in names for writer in self.holders):
@@ -415,9 +423,10 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def next_timeout(self, timeout_ms: int) -> int | None:
-        """Return a moment before which no member times out, or `None` if no member can.
+        """Return the earliest moment at which a member may time out, or `None`.
 
-        While no member holds, a member ahead may time out before the next mark makes it hold.
+        If no member holds, the first member ahead counts, because it may time out before the next
+        mark.
         """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:
@@ -427,19 +436,19 @@ class Domain:
     def next_to_exclude(self, times_out: Callable[[Track], bool]) -> list[Track]:
         """Return the members ahead that would time out as soon as they hold.
 
-        They are excluded together with the members before them, so the next mark is not at their
-        time. Returns nothing if a member holds that has not timed out.
+        The caller excludes them now. Otherwise the watermark would advance to their time and stop
+        there. The list is empty if a member holds that has not timed out.
         """
         if self._ahead.has_before(self.lower + 1) or not all(map(times_out, self.holders.values())):
             return []
         return self._ahead.skip_while(times_out)[0]
 
     def is_bound(self, cut: Mapping[int, int]) -> bool:
-        """Return whether the upper bounds the times of all events below the cut."""
+        """Return whether no event below the cut has a time above the upper."""
         return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
-        """Advance to the step's lower and return the mark, which the caller appends."""
+        """Advance to the lower of the step and return the mark. The caller appends the mark."""
         lower = step.lower
         self.returned = self.absences.pop_returned(lower)
         self.excluded_by_mark = self.absences.pop_reported(
@@ -462,9 +471,8 @@ class Domain:
         return self.last
 
     def _pop_newcomers(self) -> tuple[Absence, ...]:
-        """Return the members that joined since the last mark, and clear them."""
         found = self.not_counted_yet
-        start = self.forgotten_lower  # before it, a forgotten member may have had the same name
+        start = self.forgotten_lower  # a forgotten member may have had the same name before it
         joined = tuple(
             Absence(each.writer, None, {}, each.reason, each.since, start) for each in found
         )
@@ -473,14 +481,14 @@ class Domain:
 
     @property
     def is_settled(self) -> bool:
-        """Whether a member is known to hold, or the least time ahead is known."""
+        """Whether a member holds, or the least time ahead is known."""
         return bool(self.holders) or self._ahead.settle(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:
-        """Make up to `BATCH_SIZE` members that the last mark reached hold; return whether all do.
+        """Let up to `BATCH_SIZE` members that the last mark reached hold. Return whether all do.
 
-        Working in slices keeps an advance past a million members from blocking for long. A member
-        that notes while it is still queued is judged by that note.
+        A step past a million members is thereby split, so that it does not block for long. If a
+        member notes while it is still queued, the note decides its role.
         """
         lower, ahead = self.lower, self._ahead
         for track in ahead.take(lower, BATCH_SIZE):

@@ -1,7 +1,8 @@
 """The members of a stream.
 
-A `Member` is a writer. Its `Track` is its state in one time domain, and its `MemberRecord` is the
-row that is stored.
+- A `Member` is a writer.
+- A `Track` is the state of one member in one time domain.
+- A `MemberRecord` is the stored row of a member.
 """
 
 from __future__ import annotations
@@ -26,42 +27,44 @@ from noted_time.values import (
 )
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
-"""The time of a member that has not noted a domain yet, which is below every int64."""
+"""The time of a member that has not noted a domain yet. It is below every int64."""
 
 MemberState = Literal["live", "idle", "finished", "excluded"]
-"""The state that a member noted, unless it is excluded."""
+"""The state that a member noted last, or `excluded`."""
 
 Role = Literal["ahead", "holds", "late", "inactive"]
 """The role of a member in a domain.
 
-`ahead`: its time is above the last lower. `holds`: the watermark waits for it. `late`: it is live,
-but returned below the last lower, so the watermark does not wait. `rests`: idle or gone.
+- `ahead`: the member's time is above the last lower.
+- `holds`: the watermark does not advance until the member notes a time above the last lower.
+- `late`: the member is live, but returned below the last lower and is excluded for that.
+- `inactive`: the member is idle, finished or excluded, or does not vouch for the domain.
 """
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A writer that has noted, or that the stream expects. Membership spans all domains.
+    """A writer that has noted, or that the stream expects. A member belongs to all domains.
 
-    On the service clock: `noted_at` is its last accepted note, and `since` the last change of its
-    membership. In Unix ms: `heard_at` is its last accepted note (`None` if it never noted),
-    `expected_at` when the stream began to expect it, and `joined_at` when it joined (`None` once
-    it was removed).
-
-    `sequence` is its largest accepted request number, or 0. `counted_as` is its state in the
-    census. The track of the first domain is a field by itself, because most streams have one
-    domain, and with 100,000 members each additional object costs a cache miss.
+    The track of the first domain is a separate field because most streams have one domain. With
+    100,000 members, each additional object costs a cache miss.
     """
 
     writer: str
     state: State = "live"
     excluded: ExclusionReason | None = None
     noted_at: int = 0
+    """When the last note was accepted (service clock)."""
     heard_at: int | None = None
+    """When the last note was accepted (Unix ms). `None` if the member never noted."""
     expected_at: int | None = None
+    """When the stream began to expect the member (Unix ms)."""
     joined_at: int | None = None
+    """When the member joined (Unix ms). `None` if it returned after a removal."""
     since: int = 0
+    """When the membership last changed (service clock)."""
     sequence: int = 0
+    """The largest accepted request number, or 0."""
     session: Session = NO_SESSION
     terms: Terms = NO_TERMS
     position: dict[int, int] = field(default_factory=dict)
@@ -69,23 +72,25 @@ class Member:
     other_tracks: tuple[Track, ...] = ()
     late: dict[str, LateRows] | None = None
     hold_reason: str | None = None
+    """Why the writer says that it is alive but not noting."""
     observes: bool = False
+    """Whether the member notes on behalf of other writers."""
     log_facts: Sequence[LogFact] = ()
+    """Facts that the member found in the log it observes."""
     is_queued_as_departed: bool = False
     counted_as: MemberState | None = None
+    """The state under which the census counts the member."""
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """The member's tracks, in the order of the domains."""
+        """The tracks in the order of the domains."""
         return (self.first_track, *self.other_tracks) if self.other_tracks else (self.first_track,)
 
     def track(self, number: int) -> Track:
-        """Return the member's track in the domain with this number."""
         return self.other_tracks[number - 1] if number else self.first_track
 
     @property
     def has_written(self) -> bool:
-        """Whether the member wrote any row."""
         return any(self.position.values())
 
     @property
@@ -95,43 +100,43 @@ class Member:
 
     @property
     def has_left(self) -> bool:
-        """Whether the member finished or was excluded."""
         return self.state == "finished" or self.excluded is not None
 
     @property
     def exclusion(self) -> ExcludedSince | None:
-        """The member's exclusion, from the first domain that has one."""
+        """The exclusion in the first domain that has one, or `None`."""
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
     @property
     def holding_since(self) -> int | None:
-        """When the member began to hold a domain (service clock), or `None`."""
+        """When the member began to hold any of its domains (service clock), or `None`."""
         return min(
             (each.waiting_since for each in self.tracks if each.role == "holds"), default=None
         )
 
     @property
     def silent_since(self) -> int:
-        """When the member last noted or left (service clock)."""
+        """The later of the last note and the last change of membership (service clock)."""
         return max(self.noted_at, self.since)
 
     def vouches_for(self, domain: str) -> bool:
-        """Return whether the member vouches for a domain while it is live.
+        """Return whether the writer vouches for the domain whenever it is live.
 
-        A member vouches for all domains unless its terms name some.
+        A writer vouches for all domains unless its terms list some.
 
-        >>> from noted_time.values.membership import Terms
-        >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
-        >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
-        (True, False)
+                >>> from noted_time.values.membership import Terms
+                >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
+                >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
+                (True, False)
         """
         domains = self.terms.domains
         return domains is None or domain in domains
 
     def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
-        """Return whether the member wrote rows, and did not only name a successor segment.
+        """Return whether `gained` contains rows that the member wrote.
 
-        `named` contains the segments in its note, and `gained` the offsets beyond its position.
+        `gained` contains the offsets by which a note raises the position. A scale event can raise
+        the offset of a segment that the member never used. Such an offset does not count.
         """
         known = self.position
         return any(
@@ -139,14 +144,14 @@ class Member:
         )
 
     def report_late(self, domain: str, late: LateRows) -> None:
-        """Add rows that the member reported as below the domain's lower."""
+        """Add reported rows below the lower of the domain."""
         if self.late is None:
             self.late = {}
         known = self.late.get(domain)
         self.late[domain] = known.join(late) if known else late
 
     def restore(self, record: MemberRecord) -> None:
-        """Restore the member's fields from its record. The domains restore its tracks."""
+        """Restore the fields from the record. `Domain.restore` restores the tracks."""
         self.excluded = record.excluded
         self.since = record.since
         self.heard_at = record.heard_at
@@ -161,9 +166,9 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Lead:
-    """The moment (service clock) at which several members at the highest time were overtaken.
+    """The moment at which several members at the highest time were overtaken (service clock).
 
-    The members share it, so overtaking all of them costs as much as overtaking one.
+    The members share one object, so that overtaking all of them costs as much as overtaking one.
     """
 
     overtaken_at: int | None = None
@@ -171,34 +176,38 @@ class Lead:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """The state of one member in one domain.
-
-    `waiting_since` is when the member began to hold or to be late (service clock). `lead` is when another
-    member noted a later time, or a `Lead` shared by several members; it may be too early once the
-    member has noted again. `is_unreported` is set while no mark has named its exclusion. `vouching`
-    contains the last two periods during which marks count the member. `in_ahead`, `in_absences` and
-    `timeout_queued` tell which queues contain an entry, so that each has at most one.
-    """
+    """The state of one member in one domain."""
 
     member: Member
     lead: Lead | int | None
+    """When another member noted a later time (service clock), or a `Lead` shared by several
+    members. The moment may be too early if the member has noted since."""
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     vouches_here: bool = True
+    """Whether the member vouches for the domain."""
     returned_late: bool = False
+    """Whether the member is excluded because it returned below the last lower."""
     is_undeclared: bool = False
+    """Whether the member wrote rows without declaring their event times."""
     exclusion: ExcludedSince | None = None
     waiting_since: int = 0
+    """When the role became `holds` or `late` (service clock)."""
     role: Role = "inactive"
     is_unreported: bool = False
+    """Whether a mark has yet to report the exclusion."""
     vouching_periods: tuple[VouchingPeriod, ...] = ()
+    """The last two ranges of marks that include the rows of the member."""
     in_ahead: bool = False
+    """Whether the queue of members ahead has an entry of the member."""
     in_absences: bool = False
+    """Whether the queue of exclusions has an entry of the member."""
     timeout_queued: int | None = None
+    """The time of the entry in the queue of timeouts, or `None`."""
 
     @property
     def overtaken_at(self) -> int | None:
-        """When another member noted a later time, or a moment before the member's last note."""
+        """When another member noted a later time. It may be before the last note of the member."""
         return self.lead.overtaken_at if isinstance(self.lead, Lead) else self.lead
 
     def times_out_at(
@@ -206,9 +215,12 @@ class Track:
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
-        The timeout counts from the later of its last accepted note and the moment it was overtaken,
-        and at the latest from when it began to hold. `waiting_since` and `overtaken_at` replace them.
-        A member's own timeout precedes the stream's, and an operator's hold may extend it.
+        The timeout starts when the member was overtaken or became a holder, whichever is earlier,
+        but not before its last accepted note. `waiting_since` and `overtaken_at` replace the stored
+        moments.
+
+        A timeout that the member declared replaces the timeout of the stream. An operator's hold
+        can extend both.
         """
         member, terms = self.member, self.member.terms
         since = self.waiting_since if waiting_since is None else waiting_since
@@ -232,55 +244,48 @@ class Track:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether the member holds the watermark, or prevents a flush to the highest time."""
-        return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - asked for each note
+        """Whether the member holds the watermark or prevents a flush to the highest time."""
+        return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - called for each note
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the watermark advances without the member."""
         return self.returned_late or self.member.excluded is not None
 
     @property
     def is_for_first_mark(self) -> bool:
-        """Whether the domain's first mark names the member, even if it was excluded long before."""
+        """Whether the first mark of the domain reports the exclusion.
+
+        It does so even if the member was excluded before the domain was declared.
+        """
         member = self.member
         was_excluded = member.excluded is not None and member.excluded != "removed"
         return self.vouches_here and was_excluded and member.state == "live"
 
     def is_missing_at(self, lower: int) -> bool:
-        """Return whether a mark at `lower` would pass times that the member should vouch for."""
+        """Return whether a mark at `lower` may lack rows that the member should vouch for."""
         return self.vouches_here and self.is_excluded and self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
-        """Return whether the member noted a time above `above`, which ends its exclusion."""
+        """Return whether the member noted a time above `above`. This ends its exclusion."""
         return not self.returned_late and self.time > above
 
     @property
     def largest_time(self) -> int:
-        """The largest event time that the member declared, or else its noted time."""
+        """The largest declared event time. If none was declared, the noted time."""
         return self.time if self.max_time is None else self.max_time
 
     @property
     def noted(self) -> int | None:
-        """The member's last noted time, or `None`."""
+        """The last noted time, or `None`."""
         return None if self.time == BEFORE_ALL_TIME else self.time
 
 
 class MemberRecord(NamedTuple):
     """The stored row of a member: its latest note in each domain, and its membership.
 
-    `noted_at` and `since` are on the service clock; `heard_at`, `expected_at`, `joined_at` and the
-    moments in `exclusions` are in Unix ms. They mean the same as in `Member`.
+    Mappings are by domain. Fields that `Member` has too mean the same there.
 
-    By domain: `times` and `max_times` (int64), `late` (reported late rows), `exclusions`, and
-    `vouching`. A domain that `vouching` lacks has counted the member since its first mark.
-    `returned_late` lists the domains where the member returned below the last lower. `undeclared`
-    lists the domains where it declared event times, but not for its last rows. `session` is the
-    process that notes under its name, with its predecessors. `held` is the reason it gave for
-    being alive without noting.
-
-    A named tuple is used because one is created for every note; a frozen dataclass took four times
-    as long.
+    It is a named tuple because every note creates one. A frozen dataclass took four times as long.
     """
 
     writer: str
@@ -294,24 +299,31 @@ class MemberRecord(NamedTuple):
     sequence: int = 0
     terms: Terms = NO_TERMS
     late: Mapping[str, LateRows] = {}
+    """Rows reported as late."""
     returned_late: tuple[str, ...] = ()
+    """Domains in which the member returned below the last lower."""
     session: Session = NO_SESSION
+    """The process that notes under the name of the writer, and its predecessors."""
     heard_at: int | None = None
     exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
+    """Domains in which the member declared event times, but not for its last rows."""
     held: str | None = None
+    """Why the writer says that it is alive but not noting."""
     expected_at: int | None = None
     joined_at: int | None = None
     vouching: Mapping[str, tuple[VouchingPeriod, ...]] = {}
+    """The vouching periods. A domain is left out if all its marks include the rows of the member.
+    """
 
     @property
     def exclusion(self) -> ExcludedSince | None:
-        """The member's exclusion, from the first domain that has one."""
+        """The exclusion in the first domain that has one, or `None`."""
         return next(iter(self.exclusions.values()), None)
 
 
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
-    """Return the stored row of a member, given the stream's domains."""
+    """Return the stored row of a member, given the domains of the stream in order."""
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
@@ -356,7 +368,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
 
 
 class Census:
-    """The number of members by state, so that metrics need not scan all members.
+    """The number of members by state, kept up to date so that metrics need no scan.
 
     >>> from noted_time import Aggregator, Note, StreamSettings
     >>> stream = Aggregator(StreamSettings())
@@ -380,6 +392,5 @@ class Census:
             member.counted_as = state
 
     def remove(self, member: Member) -> None:
-        """Stop counting a member."""
         if member.counted_as is not None:
             self.members[member.counted_as] -= 1

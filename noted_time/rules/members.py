@@ -25,12 +25,17 @@ from noted_time.values import (
 
 
 class Domains:
-    """The domains by number and by name, and the `members`, which the caller adds and removes.
+    """The domains by number and by name.
 
-    `now` is always the service clock in ms; `unix_ahead` is how far Unix ms is ahead of it at
-    present. `census` counts the members by their states. `latecomers` has each domain in which the
-    last note may have left rows below the lower unreported, and their least time, `None` if they
-    may have any; the caller clears it.
+    `now` is the service clock in ms.
+
+    Attributes:
+    - `members`: the members by name. The caller adds and deletes them.
+    - `unix_ahead`: Unix ms minus the service clock.
+    - `census`: the number of members by state.
+    - `latecomers`: each domain in which the last note may have left late rows unreported, with the
+      least time of the rows. The time is `None` if the rows may have any time. The caller clears
+      the list.
     """
 
     def __init__(
@@ -59,7 +64,7 @@ class Domains:
         return iter(self.by_number)
 
     def __getitem__(self, name: str) -> Domain:
-        """Return the domain of that name; raises `UnknownDomain`."""
+        """Return the domain with that name. Raises `UnknownDomain`."""
         try:
             return self.by_number[self.numbers[name]]
         except KeyError:
@@ -71,7 +76,6 @@ class Domains:
         domain.tracks = partial(self._tracks, number)
 
     def _tracks(self, number: int) -> Iterator[Track]:
-        """Yield the track of each member in the domain of that number, in the order of joining."""
         return (member.track(number) for member in self.members.values())
 
     def list_tracks(self, member: Member) -> Iterator[tuple[Domain, Track]]:
@@ -79,7 +83,7 @@ class Domains:
         return zip(self.by_number, member.tracks, strict=True)
 
     def join(self, member: Member) -> Member:
-        """Count a new member and give it a track in each domain; returns it."""
+        """Return the new member, with a track in each domain."""
         tracks = [each.create_track(member) for each in self]
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
@@ -90,16 +94,16 @@ class Domains:
         return member
 
     def expect(self, member: Member, now: int) -> None:
-        """Place a member that never noted: it holds time from now on."""
+        """Let the watermark wait for a member that has never noted."""
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
     def accept(  # noqa: C901 - the hot path
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
-        """Apply a note in the domain of that number; returns the member's track there.
+        """Apply a note in the domain with that number and return the member's track there.
 
-        `gained` has the segments and offsets in which its position is beyond the member's.
+        `gained` contains the offsets by which the note raises the member's position.
         """
         state = note.state
         changes = member.excluded is not None or member.state != state
@@ -131,7 +135,7 @@ class Domains:
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
-        # the first note after its return may be above the lower; its answer still has the exclusion
+        # The answer to the first note after a return reports the exclusion, even above the lower.
         if track.exclusion and not is_returning and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
@@ -141,21 +145,19 @@ class Domains:
         return track
 
     def _find_latecomers(self, member: Member, number: int, note: Note, *, wrote: bool) -> None:
-        """Report rows that a note may have left unreported below the lower.
+        """Append the domains in which the note may have left late rows unreported.
 
-        It advances the time or the position of a member that is below the lower, and declares no
-        event times: nobody can tell how many rows came late.
+        The member is below the lower, and the note adds rows or advances its time without declaring
+        event times. An expected writer is not late with its first note.
         """
-        declared = (note.max_times or {}).keys()
         for other, (domain, track) in enumerate(self.list_tracks(member)):
-            time, is_own = track.noted, other == number
-            if not domain.last or track.time >= domain.lower or not track.vouches_here:
+            is_own = other == number
+            adds_rows = wrote or (is_own and note.time is not None and note.time > track.time)
+            if not (adds_rows and _is_below_lower(domain, track)):
                 continue
-            advances = is_own and note.time is not None and note.time > track.time
-            is_declared = domain.name in declared or (is_own and note.max_time is not None)
-            is_new = member.expected_at is not None and member.writer in domain.newcomers
-            if (wrote or advances) and not (is_declared or (time is None and is_new)):
-                self.latecomers.append((domain, note.since if time is None else time))
+            if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
+                continue
+            self.latecomers.append((domain, note.since if track.noted is None else track.noted))
 
     def _finish_change(self, member: Member, now: int, *, is_returning: bool) -> None:
         if is_returning:
@@ -172,9 +174,9 @@ class Domains:
         first, domains, position = member.first_track, self.by_number, member.position
         if member.other_tracks or (note.max_time is None and not first.is_undeclared):
             self._record_undeclared(member, number, note, gained)
-        named = len(position)
+        segments = len(position)
         position.update(gained)
-        if len(position) != named or note.state == "finished":
+        if len(position) != segments or note.state == "finished":
             self.sharing.record_writer(member, gained)
         known = self.segments.offsets
         for segment, offset in gained.items():
@@ -188,18 +190,18 @@ class Domains:
     def _record_undeclared(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
-        """Record the domains in which no time bounds the member's rows up to its position."""
+        """Record the domains in which no declared time bounds the member's new rows."""
         own = None if note.max_time is None else self.by_number[number].name
-        carried = note.max_times or ()
-        if len(carried) + (own is not None and own not in carried) == len(self.by_number):
-            return  # all of them, as the Python clients do
-        left = [
+        declared = note.max_times or ()
+        if len(declared) + (own is not None and own not in declared) == len(self.by_number):
+            return  # the Python clients declare all of them
+        undeclared = [
             (domain, track)
             for domain, track in self.list_tracks(member)
-            if not (track.is_undeclared or domain.name == own or domain.name in carried)
+            if not (track.is_undeclared or domain.name == own or domain.name in declared)
         ]
-        if left and member.adds_rows(note.position, gained):
-            for domain, track in left:
+        if undeclared and member.adds_rows(note.position, gained):
+            for domain, track in undeclared:
                 domain.record_undeclared(track)
 
     def _declare(self, member: Member, max_times: Mapping[str, int], now: int) -> None:
@@ -209,18 +211,18 @@ class Domains:
             self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
-        """Change the membership; returns whether the member is waited for from now on."""
+        """Change the membership and return whether the watermark waits for the member again."""
         is_returning = state == "live" and not member.is_active
-        was, left = member.excluded, member.state == "finished"
+        excluded, was_finished = member.excluded, member.state == "finished"
         member.since = now
         member.state = state
         member.excluded = None
-        if was == "removed":
+        if excluded == "removed":
             member.joined_at = None
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
-        if left and state != "finished":
+        if was_finished and state != "finished":
             self.sharing.record_writer(member, member.position, again=True)
             for domain, track in self.list_tracks(member):
                 domain.update_vouching(track)
@@ -231,7 +233,6 @@ class Domains:
         return is_returning
 
     def _reset_track(self, member: Member, number: int, max_time: int | None) -> None:
-        """Forget the times that the member noted in a domain."""
         old, timeout_ms = member.track(number), self.settings.writer_timeout_ms
         tracks = list(member.tracks)
         tracks[number] = self.by_number[number].reset_track(old, max_time, timeout_ms)
@@ -242,9 +243,8 @@ class Domains:
         if self.settings.returning_writer != "exclude" or not member.is_active:
             return
         for domain, track in self.list_tracks(member):
-            is_late = track.vouches_here and domain.last is not None and track.time < domain.lower
-            if is_late and not track.returned_late:
-                member.since = now  # tells a restart whether a mark has named it
+            if _is_below_lower(domain, track) and not track.returned_late:
+                member.since = now  # a restart compares it with the moment of the last mark
                 domain.exclude_returned(track, now + self.unix_ahead)
 
     def _update_roles(self, member: Member, now: int) -> None:
@@ -254,20 +254,20 @@ class Domains:
         self.census.update(member)
 
     def _apply_terms(self, member: Member, note: Note) -> bool:
-        """Apply the terms of a note; returns whether the member now vouches for more domains."""
+        """Apply the terms of a note and return whether the member vouches for more domains."""
         terms = member.terms
         if note.timeout_ms != UNCHANGED_TIMEOUT:
             terms = replace(terms, timeout_ms=note.timeout_ms)
         if note.domains is not None:
-            named = tuple(name for name in self.numbers if name in note.domains)
-            terms = replace(terms, domains=named)
+            domains = tuple(name for name in self.numbers if name in note.domains)
+            terms = replace(terms, domains=domains)
         return terms != member.terms and self.set_terms(member, terms)
 
     def set_terms(self, member: Member, terms: Terms) -> bool:
-        """Set the member's own terms; returns whether it now vouches for more domains.
+        """Set the terms of the member and return whether it vouches for more domains.
 
-        In a domain that is added the member starts from the beginning; in one that is dropped it
-        rests at its last position.
+        The member starts from the beginning in an added domain. In a dropped domain it becomes
+        inactive at its last position.
         """
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         vouches_for_more = False
@@ -284,9 +284,9 @@ class Domains:
         return vouches_for_more
 
     def find_overdue(self, now: int) -> dict[str, Member]:
-        """Return the members that were silent for their timeout, by their names.
+        """Return the members to exclude because they were silent for their timeout, by name.
 
-        They hold time back, or would do so as soon as those before them no longer do.
+        These are members that hold, and members ahead that would time out as soon as they hold.
         """
         timeout_ms = self.settings.writer_timeout_ms
         holders = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
@@ -302,7 +302,7 @@ class Domains:
         return overdue
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
-        """Exclude a member at its last position; the times of a removed member do not count."""
+        """Exclude a member at its last position. If it is removed, its times are ignored."""
         waited_for = member.is_active
         member.excluded = reason
         member.since = now
@@ -312,7 +312,7 @@ class Domains:
                 track.exclusion = exclusion
                 if waited_for or member.writer in domain.absences.missing:
                     domain.absences.add(track)
-            track.returned_late = False  # if it returns late again, a mark reports it again
+            track.returned_late = False  # a later return is reported again
         self._update_roles(member, now)
         self._departures.add(member)
         if reason == "removed":
@@ -320,10 +320,10 @@ class Domains:
                 domain.ignore_removed_times(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
-        """Forget at most `limit` members that left before `horizon`; returns them.
+        """Drop and return at most `limit` members that departed before `horizon`.
 
-        A member that a mark has still to name or to cover is kept. A forgotten writer that comes
-        back is new.
+        A member is kept if a mark must still report its exclusion or cover its rows. A forgotten
+        writer that notes again is a new member.
         """
         departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
         for member in departed:
@@ -331,7 +331,7 @@ class Domains:
             cut_may_pass = self.sharing.may_pass(member)
             for domain, track in self.list_tracks(member):
                 domain.forget(track, cut_may_pass=cut_may_pass)
-            # its tracks refer to it: in a circle they would stay until a full collection
+            # break the reference cycle, so that no full garbage collection is needed
             del member.first_track, member.other_tracks
         return departed
 
@@ -343,14 +343,14 @@ class Domains:
         return all(domain.can_forget(track) for domain, track in pairs)
 
     def finish(self, member: Member, now: int) -> None:
-        """Finish a member at its position, whatever its state."""
+        """Finish a member at its position, in any state."""
         if member.excluded is None and member.state == "finished":
             return
         self._change_state(member, "finished", now)
         self._finish_change(member, now, is_returning=False)
 
     def restore(self, member: Member, record: MemberRecord) -> None:
-        """Restore a member: it has one note, at its latest position."""
+        """Restore a member from a record, as if it had sent one note at its latest position."""
         member.restore(record)
         self.segments.join(record.position)
         self.sharing.record_writer(member, member.position)
@@ -363,7 +363,7 @@ class Domains:
             self._departures.add(member)
 
     def declare(self, domain: Domain) -> None:
-        """Add a domain, held from now on by every live member that vouches for all domains."""
+        """Add a domain. Every live member that vouches for all domains holds it at first."""
         self._add(domain)
         for member in self.members.values():
             track = domain.create_track(member)
@@ -375,15 +375,15 @@ class Domains:
                 domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        """Apply changed settings; returns the writers that are late from now on, or no longer.
+        """Apply changed settings and return the writers whose lateness changed.
 
-        Only these have another record; with 100,000 members, to write all takes seconds.
+        Only their records change. Writing the records of 100,000 members would take seconds.
         """
-        was, self.settings = self.settings, settings
+        old, self.settings = self.settings, settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
         changed = []
-        if (was.returning_writer, was.domains) != (settings.returning_writer, settings.domains):
+        if (old.returning_writer, old.domains) != (settings.returning_writer, settings.domains):
             changed = [m.writer for m in self.members.values() if self._recheck_late(m, now)]
         for domain in self:
             waited_for = (*domain.holders.values(), *domain.late.values())
@@ -391,7 +391,7 @@ class Domains:
         return changed
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        """Find out whether a member is late by present settings; returns whether that is new."""
+        """Apply `returning_writer` to a member and return whether its lateness changed."""
         before = [track.returned_late for track in member.tracks]
         if self.settings.returning_writer == "hold" and any(before):
             member.since = now
@@ -400,3 +400,18 @@ class Domains:
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
         return before != [track.returned_late for track in member.tracks]
+
+
+def _is_below_lower(domain: Domain, track: Track) -> bool:
+    return track.vouches_here and domain.last is not None and track.time < domain.lower
+
+
+def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
+    return domain.name in (note.max_times or {}) or (is_own and note.max_time is not None)
+
+
+def _is_expected_first(domain: Domain, track: Track) -> bool:
+    """Return whether an expected writer that joined since the last mark has not noted yet."""
+    member = track.member
+    is_new = member.expected_at is not None and member.writer in domain.newcomers
+    return is_new and track.noted is None

@@ -1,7 +1,8 @@
-"""Queues of members by time: who is ahead, who times out, whom a mark names, whom to forget.
+"""Queues of members ordered by time.
 
-Entries do not follow their member's time, so an entry may be stale. It is checked when it reaches
-the front, and queued again if it was too early. This avoids scanning all members.
+They contain members ahead, timeouts, departed members, and exclusions that a mark has yet to
+report. An entry does not move when the time of its member changes. It is checked when it reaches
+the front, and queued again if its time was too early. This avoids scanning all members.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from noted_time.values import Absence
 Item = TypeVar("Item")
 
 BATCH_SIZE = 5_000
-"""Maximum number of members moved between queues in one step, which takes about 5 ms."""
+"""Maximum number of members moved between queues in one step. A step takes about 5 ms."""
 
 
 class TimeQueue(Generic[Item]):
     """A heap of distinct times, with a list of items for each time.
 
-    Writers often note equal times, such as whole seconds. So the heap stays short and compares
-    plain ints, and pushing a item at a queued time only appends to a list.
+    Writers often note equal times, such as whole seconds. The heap therefore stays short, and
+    adding an item at a queued time only appends to a list.
 
-    >>> queue = TimeQueue[str]()
-    >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
-    ...     queue.push(time, name)
-    >>> queue.least, queue.peek(), queue.pop()
-    (5, ['UA'], ['UA'])
-    >>> queue.pop(), queue.least
-    (['DL', 'AA'], None)
+        >>> queue = TimeQueue[str]()
+        >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
+        ...     queue.push(time, name)
+        >>> queue.least, queue.peek(), queue.pop()
+        (5, ['UA'], ['UA'])
+        >>> queue.pop(), queue.least
+        (['DL', 'AA'], None)
     """
 
     __slots__ = ("_items", "_times")
@@ -54,7 +55,7 @@ class TimeQueue(Generic[Item]):
         return self._times[0] if self._times else None
 
     def peek(self) -> list[Item]:
-        """Return the items at the least time; the caller may remove items from the end."""
+        """Return the items at the least time. The caller may remove items from the end."""
         return self._items[self._times[0]]
 
     def pop(self) -> list[Item]:
@@ -82,7 +83,7 @@ class TimeQueue(Generic[Item]):
         return found
 
     def discard(self, time: int, item: Item) -> None:
-        """Remove `item`, scanning all items at `time`."""
+        """Remove `item`. This scans all items at `time`."""
         self._items[time].remove(item)
 
     def iter_before(self, time: int) -> Iterator[Item]:
@@ -101,7 +102,7 @@ class TimeQueue(Generic[Item]):
 class Ahead(TimeQueue["Track"]):
     """The live members of a domain whose time is above the last lower.
 
-    A member's time only rises, so a stale entry is always too low.
+    The time of a member only rises, so the time of a stale entry is always too low.
     """
 
     __slots__ = ()
@@ -115,7 +116,7 @@ class Ahead(TimeQueue["Track"]):
     def settle(self, lower: int) -> bool:
         """Return whether the first entry is current and no entry is at or below `lower`.
 
-        Each call moves up to `BATCH_SIZE` stale entries, so a later call may return true.
+        Each call moves up to `BATCH_SIZE` stale entries, so the next call may return true.
         """
         for _ in range(BATCH_SIZE):
             if not self._times:
@@ -137,9 +138,9 @@ class Ahead(TimeQueue["Track"]):
         return False
 
     def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
-        """Return the members that pass before the first time at which one does not, and that time.
+        """Return the members before the first time at which `condition` fails, and that time.
 
-        The time is `None` if all members pass. The queue does not change.
+        The time is `None` if the condition is true for all members. The queue does not change.
         """
         skipped: list[Track] = []
         while (first := self.first_time()) is not None and condition(self.peek()[-1]):
@@ -150,9 +151,9 @@ class Ahead(TimeQueue["Track"]):
 
 
 class Timeouts:
-    """The members that hold or are late, by the earliest moment at which each may time out.
+    """Members that hold or are late, by the earliest moment at which each may time out.
 
-    A stale entry is too early, because every note postpones the timeout.
+    Every note postpones the timeout, so the moment of a stale entry is too early.
     """
 
     __slots__ = ("_queue",)
@@ -162,7 +163,7 @@ class Timeouts:
 
     @property
     def next(self) -> int | None:
-        """A moment before which no member times out, or `None` if no member can."""
+        """The earliest moment at which a member may time out, or `None`."""
         return self._queue.least
 
     def add(self, track: Track, timeout_ms: int) -> None:
@@ -194,7 +195,7 @@ class Timeouts:
             self.add(track, timeout_ms)
 
     def requeue_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
-        """Requeue all members after the stream's writer timeout changed."""
+        """Requeue all members after the writer timeout of the stream changed."""
         while self._queue:
             for track in self._queue.pop():
                 track.timeout_queued = None
@@ -203,10 +204,10 @@ class Timeouts:
 
 
 class Departures:
-    """The members that left or were excluded, by the start of their silence (service clock).
+    """Members that finished or were excluded, by the start of their silence (service clock).
 
-    At the front, an entry is dropped if its member came back, and requeued if the member has noted
-    since.
+    At the front, an entry is dropped if the member has returned. It is requeued if the member has
+    noted since.
     """
 
     __slots__ = ("_queue",)
@@ -215,7 +216,7 @@ class Departures:
         self._queue: TimeQueue[Member] = TimeQueue()
 
     def add(self, member: Member) -> None:
-        """Queue a member that left, unless it is queued already."""
+        """Queue a departed member unless it is queued already."""
         if not member.is_queued_as_departed:
             member.is_queued_as_departed = True
             self._queue.push(member.silent_since, member)
@@ -223,9 +224,9 @@ class Departures:
     def pop_forgettable(
         self, before: int, can_forget: Callable[[Member], bool], limit: int
     ) -> list[Member]:
-        """Remove and return up to `limit` departed members that are silent since before `before`.
+        """Remove and return up to `limit` departed members silent since before `before`.
 
-        A member that the stream still needs is requeued.
+        A member for which `can_forget` returns false is requeued.
         """
         departed: list[Member] = []
         kept: list[Member] = []
@@ -243,11 +244,11 @@ class Departures:
 
 
 class Absences:
-    """Excluded members, each queued until the first mark above its time names it.
+    """Excluded members, each queued until the first mark above its time reports it.
 
-    At the front, an entry is dropped if its member came back. `missing` contains the writers that
-    the last mark excluded, including forgotten ones. A writer leaves it when a mark counts it again
-    or names it as removed.
+    At the front, an entry is dropped if the member is no longer excluded. `missing` contains the
+    writers that the last mark excluded, including forgotten writers. A writer is deleted from it
+    when a mark includes its rows again or reports it as removed.
     """
 
     __slots__ = ("_queue", "_returning", "missing")
@@ -258,30 +259,30 @@ class Absences:
         self.missing: set[str] = set()
 
     def check_returned(self, track: Track, lower: int) -> None:
-        """Remember a missing member if the next mark may count it again or it left the domain."""
+        """Record a missing member that the next mark may include again."""
         if track.member.writer in self.missing and not track.is_missing_at(lower + 1):
             self._returning[track.member.writer] = track
 
     def add(self, track: Track) -> None:
-        """Queue the member to be named by the first mark above its time, if still excluded then."""
+        """Queue the member. The first mark above its time reports it if it is excluded then."""
         track.is_unreported = True
         if not track.in_absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
     def has_unreported(self, track: Track) -> bool:
-        """Return whether a mark has yet to name the member."""
+        """Return whether a mark has yet to report that the member is excluded or has returned."""
         is_unreported = track.is_unreported and track.member.excluded is not None
         return is_unreported or track.member.writer in self._returning
 
     def iter_reported(self, lower: int) -> Iterator[Track]:
-        """Yield the members that a mark at `lower` would name, without changing anything."""
+        """Yield the members that a mark at `lower` would report, without changing anything."""
         return (track for track in self._queue.iter_before(lower) if _is_due(track, lower))
 
     def pop_reported(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
         """Return the absences that the mark at `lower` reports, sorted by writer.
 
-        Each absence is reported once. `last_lower` is the lower of the preceding mark.
+        `last_lower` is the lower of the preceding mark.
         """
         absences: dict[str, Absence] = {}
         while self._queue.has_before(lower):
@@ -296,7 +297,10 @@ class Absences:
         return tuple(absences[writer] for writer in sorted(absences))
 
     def pop_returned(self, lower: int) -> tuple[str, ...]:
-        """Return the writers that the mark at `lower` counts again; removed writers are not."""
+        """Return the writers whose rows the mark at `lower` includes again.
+
+        Removed writers are left out.
+        """
         found = self._returning.items()
         back = sorted(writer for writer, track in found if not track.is_missing_at(lower))
         self._returning.clear()

@@ -1,8 +1,8 @@
 """The stream cut of one domain, updated as its watermark advances.
 
-Rows that a writer wrote after noting T belong to its first note above T. A cut must therefore
-cover them exactly when its lower is above T. This holds for every writer, so positions that wait
-for the same T are joined into one, and nothing is kept per note or per member.
+Rows that a writer wrote after noting T belong to its first note above T. A cut must therefore cover
+these rows exactly when its lower is above T. All positions noted after the same T are joined into
+one, so nothing is stored per note or per member.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from noted_time.values import StreamCut, join_into
 
 FEW_WAITING = 1000
-"""Number of passed positions above which scanning all of them is faster."""
+"""Number of positions to pop one by one. For more, scanning all positions is faster."""
 
 OFFSETS_KEPT = 1 << 15
 """Maximum number of offsets kept exactly as noted. Thinning or joining them takes about 20 ms."""
@@ -93,17 +93,17 @@ class RunningCut:
         return StreamCut(cut)
 
     def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
-        """Add `floor` to each position that names one of `segments`, after a scale event."""
+        """Add `floor` to each position that contains one of `segments`, after a scale event."""
         for position in (self._passed, *self._waiting.values()):
             if not segments.isdisjoint(position):
                 join_into(position, floor)
         self._size = self._count_waiting()
 
     def _thin(self) -> None:
-        """Halve the number of offsets: neighbouring positions are joined at the earliest time.
+        """Halve the number of offsets by joining neighbouring positions at the earliest time.
 
-        This is sound, because cuts only grow. If positions have too few segments in common, the
-        limit rises to twice the present number.
+        A cut may be larger than necessary, so this is sound. If positions have too few segments in
+        common, the limit rises to twice the present number.
         """
         kept: dict[int, dict[int, int]] = {}
         joined, brought = dict[int, int](), 0
