@@ -1,4 +1,4 @@
-"""Rules: how the notes of a stream's writers become its marks."""
+"""Rules that turn the notes of a stream into its marks."""
 
 from noted_time.rules.aggregator import Aggregator
 from noted_time.rules.decisions import HOLDERS_NAMED, Forecast, Would, forecast, lower_without

@@ -1,6 +1,6 @@
-"""Whether a note is accepted: every reason to refuse one.
+"""Check whether a note is accepted.
 
-A note may fall behind what its writer said before, or go beyond a bound.
+A note is refused if it is behind an earlier note of its writer, or exceeds a bound.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from noted_time.values import (
 )
 
 DOMAINS_NAMED = 10
-"""Maximum number of vouched domains named when a note for another domain is refused."""
+"""Maximum number of vouched domains in the refusal of a note for another domain."""
 
 EMPTY_POSITION: Mapping[int, int] = MappingProxyType({})
 """The position of a writer that is not a member yet."""
 
 
 class Admission:
-    """What notes of one stream are checked against."""
+    """The state against which the notes of one stream are checked."""
 
     __slots__ = ("_domains", "_succession")
 
@@ -38,28 +38,31 @@ class Admission:
         self._domains = domains
         self._succession = succession
 
-    def check(  # noqa: C901, PLR0911, PLR0912 - one for each refusal, on the hot path
+    def check(  # noqa: C901, PLR0911, PLR0912 - one branch for each refusal, hot path
         self, note: Note, member: Member | None, largest_time: int
     ) -> Refused | tuple[int, Mapping[int, int]]:
-        """Refuse a note, or return the number of its domain and what its position gains.
+        """Refuse a note, or return its domain's number and the offsets that raise the position.
 
-        Neither its time nor its largest times may be above `largest_time`: one bad clock would make
-        every other writer late. Its `sequence` may not be below an accepted one of its writer,
-        which has continued from there, whatever the note says. Another process may not note under
-        the writer's name, unless it takes the name over.
+        - A time above `largest_time` is refused, because one wrong clock would make all other
+          writers late.
+        - A `sequence` below an accepted one is refused, because the writer has continued since.
+        - A note of another process is refused unless that process takes over the name of the
+          writer.
         """
         domains, numbers = self._domains, self._domains.numbers
         sequence, session = note.sequence, note.session
         if member is not None:
             if sequence is not None and sequence < member.sequence:
                 return Refused("superseded", member.sequence)
-            held = member.session
+            current = member.session
             if (
-                session != held.id
+                session != current.id
                 and session is not None
-                and not held.admits(session, takes_over=note.takes_over, took_over=note.took_over)
+                and not current.admits(
+                    session, takes_over=note.takes_over, took_over=note.took_over
+                )
             ):
-                return Refused("fenced", held)
+                return Refused("fenced", current)
         name, time, max_time, max_times = note.domain, note.time, note.max_time, note.max_times
         if name is None:
             name = self.find_domain(note) if time is None else domains.default
@@ -80,10 +83,10 @@ class Admission:
         ):
             return _refuse_too_far_ahead(note, largest_time)
         vouched = note.domains if member is None else note.domains or member.terms.domains
-        if vouched is not None and name not in vouched and _speaks_of_one_domain(note):
+        if vouched is not None and name not in vouched and _is_for_one_domain(note):
             return Refused("not_vouched", tuple(vouched)[:DOMAINS_NAMED])
         position = note.position
-        if self._succession.final:  # a segment that is not sealed implies nothing
+        if self._succession.final:  # only sealed segments imply offsets
             beyond = self._succession.beyond_the_end(position)
             if beyond:
                 return Refused("invalid_position", beyond)
@@ -95,9 +98,9 @@ class Admission:
             # a removed writer starts again
             if time is not None and time < last and member.excluded != "removed":
                 return Refused("invalid_time", last)
-        most, jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
-        if len(known) + len(position) > most and len(known.keys() | position.keys()) > most:
-            return Refused("too_many_segments", most)
+        limit, jump = SEGMENTS_PER_POSITION, domains.segments.max_jump
+        if len(known) + len(position) > limit and len(known.keys() | position.keys()) > limit:
+            return Refused("too_many_segments", limit)
         for segment, offset in position.items():
             if not 0 < offset - known.get(segment, NOT_NAMED) <= jump:
                 behind = find_behind(position, known)
@@ -111,15 +114,15 @@ class Admission:
         return number, position
 
     def find_domain(self, note: Note) -> str:
-        """Return the domain of a note, which may not be declared."""
+        """Return the domain of a note. The stream may not declare it."""
         default = self._domains.default
-        if _speaks_of_one_domain(note):
+        if _is_for_one_domain(note):
             return default if note.domain is None else note.domain
-        # joining, idle and finished apply to all
+        # joining, idle and finished apply to all domains
         return default if default in self._domains.numbers else self._domains.settings.domains[0]
 
 
-def _speaks_of_one_domain(note: Note) -> bool:
+def _is_for_one_domain(note: Note) -> bool:
     return note.domain is not None or note.time is not None or note.max_time is not None
 
 
@@ -128,7 +131,7 @@ def _are_all_in(declared: Container[str], names: Collection[str]) -> bool:
 
 
 def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:
-    """Refuse a note for the first of its times that is beyond the bound, or an end of int64."""
+    """Refuse a note for its first time outside the bounds."""
     times = [("time", note.time), ("max_time", note.max_time)]
     times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]
     beyond = (

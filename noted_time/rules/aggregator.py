@@ -1,8 +1,7 @@
-"""How notes aggregate to marks: one stream, all its domains, no clock and no I/O.
+"""Aggregate the notes of one stream to marks, in all its domains, without a clock or I/O.
 
-The rules are PDP-33's with Hazelcast's keyed coalescing, but exact: a cut takes each member's
-*first* note at or above the new lower, not its latest. The caller feeds notes, asks for timeouts,
-and lets time advance; it reads back what changed through `record` and the marks returned.
+The rules follow PDP-33 with Hazelcast's keyed coalescing. They are exact: a cut takes the *first*
+note of each member at or above the new lower, not its latest note.
 
 >>> from noted_time import Note, StreamSettings
 >>> stream = Aggregator(StreamSettings())
@@ -58,20 +57,20 @@ from noted_time.values import (
 SEALED_REFUSAL = Refused("sealed")
 
 DomainReport = tuple[str, LateReport]
-"""A domain, and late rows of it."""
+"""A domain and a report of late rows in it."""
 
 MEMBERS_EXAMINED = 10_000
-"""Maximum number of members that are examined to find the one that noted an offset."""
+"""Maximum number of members examined to find a writer of a segment."""
 
 
 class Aggregator:
-    """The notes of one stream and the marks that follow from them.
+    """The members of one stream, and the marks that follow from their notes.
 
-    `now` is always the service clock in ms, `written_at` wall time in Unix ms. `domains`, for
-    reading only, has the running state of each domain; `domains.unix_ahead` is set from outside.
+    `now` is the service clock in ms, and `written_at` is in Unix ms. `domains` contains the running
+    state of each domain. It is for reading only, except that the caller sets `domains.unix_ahead`.
     """
 
-    def __init__(  # noqa: PLR0913 - all that a stream begins with
+    def __init__(  # noqa: PLR0913 - the initial state of a stream
         self,
         settings: StreamSettings,
         succession: Succession | None = None,
@@ -82,10 +81,12 @@ class Aggregator:
         unbounded: Collection[str] = (),
         forgotten_lowers: Mapping[str, int] | None = None,
     ) -> None:
-        """Start without members, at each domain's last mark and the service time of its append.
+        """Create a stream without members.
 
-        A domain without a mark starts when it was declared, by default at 0. `sealed` is the seal
-        of a sealed stream. `unbounded` and `forgotten_lowers` are last values of the properties.
+        - `last_marks`: the last mark of each domain, and when it was appended (service clock).
+        - `declared_at`: when each domain without a mark was declared (service clock), by default 0.
+        - `sealed`: the seal, if the stream is sealed.
+        - `unbounded`, `forgotten_lowers`: the last values of the properties with these names.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
@@ -110,24 +111,23 @@ class Aggregator:
 
     @property
     def settings(self) -> StreamSettings:
-        """The settings in force."""
         return self.domains.settings
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The domains in which no later upper is a bound, see `Domain.is_unbounded`."""
+        """The domains whose `is_unbounded` is set, so that later uppers are not bounds."""
         return tuple(domain.name for domain in self.domains if domain.is_unbounded)
 
     @property
     def forgotten_lowers(self) -> dict[str, int]:
-        """The lower of each domain when members were last forgotten."""
+        """The last lower of each domain when a member was last forgotten."""
         found = {domain.name: domain.forgotten_lower for domain in self.domains}
         return {name: lower for name, lower in found.items() if lower is not None}
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
-        """Accept the note, or return why it is refused; a refused note changes nothing.
+        """Accept the note, or return why it is refused. A refused note changes nothing.
 
-        Its times may not be above `largest_time`; `Admission` has every reason to refuse a note.
+        `Admission` defines the reasons. Times above `largest_time` are refused.
         """
         if self.sealed is not None:
             return SEALED_REFUSAL
@@ -145,31 +145,32 @@ class Aggregator:
         return self.answer(note)
 
     def is_repeat(self, note: Note) -> bool:
-        """Whether another note of the same request was accepted before."""
+        """Return whether a note of the same request was accepted before."""
         member = self._members.get(note.writer)
         return member is not None and note.sequence is not None and note.sequence == member.sequence
 
     def report_late(self, note: Note, at: int, *, again: bool = False) -> list[DomainReport]:
-        """Return the rows that an accepted note reports as late at `at` (Unix ms), by domain.
+        """Return the late rows that a note accepted at `at` (Unix ms) reports, by domain.
 
-        And those that it may have left unreported. If a report does not say their largest time,
-        they may have any time below the lower. Of a request that comes `again` none are counted.
+        The result includes reports of rows that the note may have left unreported. If a report
+        lacks the largest time of its rows, the rows may have any time below the lower. Rows of a
+        request that is repeated (`again`) are not counted.
         """
-        own, found = self.domains[self._admission.find_domain(note)], list[DomainReport]()
+        own, reports = self.domains[self._admission.find_domain(note)], list[DomainReport]()
         for each in () if again else list_reports(note.late):
             most = max(each.least, own.lower - 1 if each.most is None else each.most)
             self.member(note.writer).report_late(own.name, LateRows(each.rows, each.least, most))
             own.late_rows += each.rows
             behind = max(0, own.lower - each.least) if own.last else 0
             report = LateReport(note.writer, each.rows, each.least, most, at, at, behind)
-            found.append((own.name, report))
+            reports.append((own.name, report))
         for domain, least in self.domains.latecomers:
             most = domain.lower - 1 if least is None else max(least, domain.lower - 1)
             behind = 0 if least is None else max(0, domain.lower - least)
             report = LateReport(note.writer, 0, least, most, at, at, behind, unknown=True)
-            found.append((domain.name, report))
+            reports.append((domain.name, report))
         self.domains.latecomers.clear()
-        return found
+        return reports
 
     def answer(self, note: Note) -> Accepted:
         """Return the current answer to an accepted note."""
@@ -177,9 +178,9 @@ class Aggregator:
         number = numbers[self._admission.find_domain(note)]
         lower, track = self._accepted[number].lower, member.track(number)
         exclusion, missing = track.exclusion, self.domains.by_number[number].absences.missing
-        is_unnamed = note.writer not in missing and not track.returned_late
-        if exclusion and exclusion.reason == "timed_out" and is_unnamed:
-            exclusion = None  # no mark went on without it
+        is_not_in_mark = note.writer not in missing and not track.returned_late
+        if exclusion and exclusion.reason == "timed_out" and is_not_in_mark:
+            exclusion = None  # no mark has excluded it yet
         lost = member.session.lost if note.takes_over and note.session else ()
         answer = Accepted(lower, exclusion, took_over=tuple(each.id for each in lost) or None)
         if note.state != "live" or note.time is not None:
@@ -192,26 +193,26 @@ class Aggregator:
         return replace(answer, position=member.position, times=noted, timeout_ms=timeout_ms)
 
     def next_timeout(self) -> int | None:
-        """Return a service time before which no writer times out, `None` if no writer can."""
+        """Return the earliest moment at which a writer may time out (service clock), or `None`."""
         timeout_ms = self.settings.writer_timeout_ms
         times = (domain.next_timeout(timeout_ms) for domain in self.domains)
         return min((time for time in times if time is not None), default=None)
 
     def may_advance(self, domain: str) -> bool:
-        """Whether `advance` would give a mark now."""
+        """Return whether `advance` would return a mark now."""
         return self.domains[domain].next_step() is not None
 
     def settle_members(self, domain: str) -> bool:
-        """Continue an advance past many members; false if more is left, see `Domain.settle`.
+        """Continue an advance past many members. Return whether it is finished.
 
-        Until nothing is left, the domain does not advance again.
+        The domain does not advance again before it is finished. See `Domain.settle`.
         """
         return self.domains[domain].settle(self.settings.writer_timeout_ms)
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
-        """Advance the watermark as far as the notes allow; returns the new mark if it advanced.
+        """Advance the watermark as far as the notes allow, and return the new mark.
 
-        If it did not advance, `decide` says why.
+        Returns `None` if the watermark does not advance. `decide` then returns the reason.
         """
         state = self.domains[domain]
         step = state.next_step()
@@ -223,13 +224,13 @@ class Aggregator:
         return mark
 
     def decide(self, domain: str, now: int) -> Decision:
-        """Return the decision for `domain` at `now`, with its reason; raises `UnknownDomain`."""
+        """Return the decision for `domain` with its reason. Raises `UnknownDomain`."""
         return decide(self.domains[domain], now, self.settings.writer_timeout_ms)
 
     def dry_run(
         self, domain: str, removed: Collection[str], writer_timeout_ms: int | None, now: int
     ) -> Would:
-        """Return what would happen without these writers or with another writer timeout.
+        """Return the outcome without these writers or with another writer timeout.
 
         Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
         """
@@ -243,18 +244,18 @@ class Aggregator:
         return writer in self._members
 
     def writers(self) -> Iterator[str]:
-        """Yield the names of all members in the order in which they joined."""
+        """Yield the names of all members in the order of joining."""
         return iter(self._members)
 
     def member(self, writer: str) -> Member:
-        """Return a member, for reading only; raises `UnknownWriter`."""
+        """Return a member, for reading only. Raises `UnknownWriter`."""
         try:
             return self._members[writer]
         except KeyError:
             raise UnknownWriter(writer) from None
 
     def find_writer_of(self, segment: int, offset: int) -> str | None:
-        """Return one of the first members that noted the segment so far, `None` if none did."""
+        """Return an early member that noted the segment up to this offset, or `None`."""
         writer = self.domains.sharing.writer(segment)
         for member in chain(
             (writer,) if writer else (), islice(self._members.values(), MEMBERS_EXAMINED)
@@ -264,19 +265,19 @@ class Aggregator:
         return None
 
     def record(self, writer: str) -> MemberRecord:
-        """Return what is stored of `writer`; raises `UnknownWriter`."""
+        """Return the stored row of a member. Raises `UnknownWriter`."""
         return record_of(self.member(writer), self.domains.numbers)
 
     def _join(
         self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
     ) -> Member:
-        """Add a member, which neither holds a domain nor is ahead before it is placed."""
+        """Add a member. It has no role before `update_role` is called."""
         member = Member(writer, state, noted_at=now, since=now, terms=terms)
         self._members[writer] = self.domains.join(member)
         return member
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
-        """Add the writers that are not members yet, which hold time from now on; returns them.
+        """Add and return the writers that are not members yet. The watermark waits for them.
 
         Raises `StreamSealed`.
         """
@@ -290,10 +291,10 @@ class Aggregator:
         return new
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
-        """Exclude a writer at its last position, for an operator; its times no longer count.
+        """Exclude a writer at its last position for an operator. Its times are ignored from now on.
 
-        A writer that comes back starts again, but keeps its position. Raises `UnknownWriter` and
-        `StreamSealed`, because a sealed stream waits for no writer.
+        If the writer notes again, it starts again with its position. Raises `UnknownWriter` and
+        `StreamSealed`.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
@@ -304,9 +305,9 @@ class Aggregator:
     def hold(
         self, writer: str, until: int | None, by: str | None = None, why: str | None = None
     ) -> None:
-        """Suspend the writer's timeout until then, for an operator; `None` ends the hold.
+        """Suspend the timeout of a writer until `until` for an operator. `None` ends the hold.
 
-        Raises as `remove`, and `NotLive` if nothing waits for the writer.
+        Raises as `remove`, and `NotLive` if the watermark does not wait for the writer.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
@@ -318,18 +319,16 @@ class Aggregator:
         self.domains.set_terms(member, terms)
 
     def expire(self, now: int) -> tuple[str, ...]:
-        """Exclude the members that were silent for their timeout; returns their names."""
+        """Exclude the members that were silent for their timeout, and return their names."""
         names: list[str] = []
-        while overdue := self.domains.find_overdue(
-            now
-        ):  # one domain's may be the holders of another
+        while overdue := self.domains.find_overdue(now):  # may include the holders of other domains
             for member in overdue.values():
                 self.domains.exclude(member, "timed_out", now)
             names += overdue
         return tuple(names)
 
     def forget_departed(self, now: int, limit: int) -> tuple[str, ...]:
-        """Forget at most `limit` writers that left before the writer retention; returns them."""
+        """Drop and return at most `limit` writers that departed before the writer retention."""
         departed = self.domains.forget(now - self.settings.writer_retention_ms, limit)
         for member in departed:
             del self._members[member.writer]
@@ -340,8 +339,8 @@ class Aggregator:
     ) -> None:
         """Restore the members after a restart, and by domain the writers missing at the last mark.
 
-        The earlier notes that made cuts tight are gone: each member has one note, at its latest
-        position, so the next cut may be loose, but never unsound.
+        Only the latest position of each member is stored. The next cut may therefore be larger than
+        necessary, but is still sound.
         """
         for domain in self.domains:
             domain.absences.missing.update((missing or {}).get(domain.name, ()))
@@ -361,16 +360,16 @@ class Aggregator:
         apply_scale(self.domains, self.succession, event)
 
     def set_first_cuts(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
-        """Record the cuts of the first marks that are kept, one for each domain.
+        """Record the cut of the first kept mark of each domain.
 
-        Sealed segments that lie wholly below these cuts no longer count towards `max_segments`.
+        Sealed segments below all these cuts no longer count towards `max_segments`.
         """
         self.domains.segments.stop_counting_sealed(self.succession.final, first_cuts)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Slices[Seal]:
-        """Append the last marks and finish every member, as `noted_time.rules.seal.seal` describes.
+        """Append the last marks and finish every member. See `noted_time.rules.seal.seal`.
 
-        Repeating the request changes nothing; another request raises `AlreadySealed`.
+        If the request is repeated, nothing changes. Another request raises `AlreadySealed`.
         """
         if self.sealed is None:
             self.sealed = yield from seal(
@@ -382,7 +381,7 @@ class Aggregator:
         return self.sealed
 
     def check_settings(self, settings: StreamSettings) -> list[str]:
-        """Return the domains that changed settings add; raises `Rejected` and `StreamSealed`."""
+        """Return the domains that the settings add. Raises `Rejected` and `StreamSealed`."""
         missing = [name for name in self.settings.domains if name not in settings.domains]
         if missing:
             raise Rejected(f"domains can be added, but not removed: {', '.join(missing)} missing")
@@ -392,17 +391,16 @@ class Aggregator:
         return added
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        """Apply changed settings, as `Domains.reconfigure`; raises as `check_settings`."""
+        """Apply changed settings as `Domains.reconfigure` does. Raises as `check_settings`."""
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)
             self._accepted.append(_build_accepted(domain))
             self.domains.declare(domain)
         return self.domains.reconfigure(settings, now)
 
-    def _check_open(self, to: str) -> None:
-        """Raise `StreamSealed` if the stream is sealed."""
+    def _check_open(self, what: str) -> None:
         if self.sealed is not None:
-            raise StreamSealed(to)
+            raise StreamSealed(what)
 
 
 def _end_hold(terms: Terms) -> Terms:

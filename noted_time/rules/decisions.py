@@ -1,6 +1,6 @@
-"""The decision of a domain, and what it would be if writers were excluded, or timed out sooner.
+"""Decide why a domain advances or waits, and predict its outcome without some writers.
 
-Asking changes nothing.
+Nothing here changes the state, except that stale queue entries are updated.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from noted_time.values import (
 )
 
 HOLDERS_NAMED = 1000
-"""Maximum number of holders named in a decision; before the first mark all members hold."""
+"""Maximum number of holders named in a decision. Before the first mark all members hold."""
 
 
 EXCLUSIONS_FORESEEN = 10_000
-"""Maximum number of exclusions that a forecast looks at, which takes some 20 ms."""
+"""Maximum number of exclusions that a forecast examines. This takes about 20 ms."""
 
 EXCLUSIONS_NAMED = 20
 """Maximum number of writers named in a forecast."""
@@ -37,22 +37,24 @@ EXCLUSIONS_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """When (service clock) the watermark moves if no writer notes, to which lower, past whom.
-
-    `writers` has at most 20 of those that will be excluded by then, `exclusions` counts them.
-    """
+    """The next advance of the watermark if no writer notes."""
 
     at: int
+    """When the watermark advances (service clock)."""
     lower: int
+    """The next lower."""
     writers: tuple[str, ...]
+    """At most 20 of the writers that are excluded by then."""
     exclusions: int
+    """The number of writers that are excluded by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Would:
-    """The result of a dry run: with `advance`, the next mark's lower, cut and excluded writers.
+    """The result of a dry run.
 
-    With any other decision, they are those of the last mark; null and empty before the first mark.
+    If `decision` is `advance`, the other fields describe the next mark. Otherwise they describe the
+    last mark, and are null and empty before the first mark.
     """
 
     decision: DecisionName
@@ -71,7 +73,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     waited_for = domain.find_holders()
     if not waited_for:
         return Sealed() if domain.is_sealed else Quiet()
-    first = islice(waited_for.values(), HOLDERS_NAMED)  # they are in the order of `waiting_since`
+    first = islice(waited_for.values(), HOLDERS_NAMED)  # in the order of `waiting_since`
     longest = sorted(first, key=lambda each: (each.waiting_since, each.member.writer))
     waiting = tuple(
         Waiting(
@@ -86,9 +88,10 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
 
 
 def forecast(domains: Domains, domain: Domain) -> Forecast | None:
-    """Return when a held watermark moves by itself; `None` if never, or after too many exclusions.
+    """Return when a held watermark will advance if no writer notes.
 
-    A writer that also holds another domain may be excluded there first.
+    Returns `None` if it will not, or only after more than 10,000 exclusions. If a writer also holds
+    another domain, it may be excluded there first.
     """
     waited_for, timeout_ms = domain.find_holders(), domains.settings.writer_timeout_ms
     if not waited_for or len(waited_for) > EXCLUSIONS_FORESEEN:
@@ -97,21 +100,21 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
         min(track.times_out_at(timeout_ms) for track in each.member.tracks if track.is_waited_for)
         for each in waited_for.values()
     )
-    past, looks = dict.fromkeys(waited_for), count()
+    excluded, checks = dict.fromkeys(waited_for), count()
 
     def times_out(track: Track) -> bool:
-        is_past = track.member.writer in past or track.times_out_at(timeout_ms, at) <= at
-        return is_past and next(looks) < 2 * EXCLUSIONS_FORESEEN
+        is_excluded = track.member.writer in excluded or track.times_out_at(timeout_ms, at) <= at
+        return is_excluded and next(checks) < 2 * EXCLUSIONS_FORESEEN
 
-    past |= dict.fromkeys(track.member.writer for track in domain.next_to_exclude(times_out))
-    step = domain.next_step_excluding(past.keys())
-    if step is None or len(past) > EXCLUSIONS_FORESEEN:
+    excluded |= dict.fromkeys(track.member.writer for track in domain.next_to_exclude(times_out))
+    step = domain.next_step_excluding(excluded.keys())
+    if step is None or len(excluded) > EXCLUSIONS_FORESEEN:
         return None
-    return Forecast(at, step.lower, tuple(islice(past, EXCLUSIONS_NAMED)), len(past))
+    return Forecast(at, step.lower, tuple(islice(excluded, EXCLUSIONS_NAMED)), len(excluded))
 
 
 def lower_without(domain: Domain, writer: str) -> int | None:
-    """Return the lower that the stream would have if `writer` were excluded now."""
+    """Return the next lower of the domain if `writer` were excluded now."""
     step = domain.next_step_excluding(frozenset((writer,)))
     lower = step.lower if step else domain.lower
     return None if lower == BEFORE_ALL_TIME else lower
@@ -124,10 +127,10 @@ def dry_run(
     writer_timeout_ms: int | None,
     now: int,
 ) -> Would:
-    """Return what would happen in `domain` without the `removed`, or with that writer timeout.
+    """Return the outcome in `domain` without the `removed` writers or with another writer timeout.
 
-    Law: it equals the outcome of `Aggregator.remove` for each of them (or of the changed setting
-    and `expire`) followed by one `advance`.
+    Law: the result equals `Aggregator.remove` for each of the writers, followed by one `advance`.
+    For a timeout, it equals the changed setting, then `expire` and `advance`.
     """
     number = domains.numbers[domain.name]
     excluded = removed
@@ -138,7 +141,7 @@ def dry_run(
         highest, _ = domain.highest_time_excluding(removed)
         step = Advance(highest, flush=True) if highest > domain.lower else None
     if step is None:
-        waits = _is_waiting(domain.holders, excluded) or (
+        is_waiting = _is_waiting(domain.holders, excluded) or (
             _is_waiting(domain.late, excluded)
             and domain.highest_time_excluding(removed)[0] > domain.lower
         )
@@ -146,7 +149,7 @@ def dry_run(
         lower, cut = (last.lower, last.cut) if last else (None, None)
         if domain.is_sealed:
             return Would("sealed", lower, cut, ())
-        return Would("hold" if waits else "quiet", lower, cut, ())
+        return Would("hold" if is_waiting else "quiet", lower, cut, ())
     missing = domain.absences.missing
     absent = {track.member.writer for track in domain.absences.iter_reported(step.lower)}
     for writer in excluded:
@@ -165,7 +168,7 @@ def _is_waiting(members: Collection[str], excluded: AbstractSet[str]) -> bool:
 def _find_timed_out(
     domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
-    """Return the removed, and who would be excluded at once under another writer timeout."""
+    """Return the removed writers, and all others that another writer timeout would exclude now."""
     excluded, found = set(removed), set[str]()
     while True:
         for domain in domains:
@@ -191,7 +194,10 @@ def _find_timed_out(
 def _predict_overtaken(
     domain: Domain, removed: AbstractSet[str], now: int
 ) -> Callable[[Track], int | None]:
-    """Return what says when a member would have been overtaken, `None` if that stays the same."""
+    """Return a function that predicts when a member would have been overtaken.
+
+    The function returns `None` if the removal changes nothing for the member.
+    """
     if not removed:
         return lambda _: None
     highest, since = domain.highest_time_excluding(removed)

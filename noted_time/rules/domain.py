@@ -410,7 +410,7 @@ class Domain:
         return self.is_settled and self.next_step() is None and not self.find_holders()
 
     def next_step_excluding(self, names: AbstractSet[str]) -> Advance | None:
-        """Return how far the watermark could advance if the named members were excluded."""
+        """Return how far the watermark could advance if the `names` were excluded."""
         if self.is_sealed or self._ahead.has_before(self.lower + 1):
             return None
         if any(writer not in names for writer in self.holders):
@@ -487,8 +487,8 @@ class Domain:
     def settle(self, timeout_ms: int) -> bool:
         """Let up to `BATCH_SIZE` members that the last mark reached hold. Return whether all do.
 
-        A step past a million members is thereby split, so that it does not block for long. If a
-        member notes while it is still queued, the note decides its role.
+        This splits a step past a million members, so that it does not block for long. If a member
+        notes while it is still queued, the note decides its role.
         """
         lower, ahead = self.lower, self._ahead
         for track in ahead.take(lower, BATCH_SIZE):

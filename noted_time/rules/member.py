@@ -135,8 +135,8 @@ class Member:
     def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
         """Return whether `gained` contains rows that the member wrote.
 
-        `gained` contains the offsets by which a note raises the position. A scale event can raise
-        the offset of a segment that the member never used. Such an offset does not count.
+        `gained` contains the offsets of a note beyond the position. A scale event can raise the
+        offset of a segment that the member never used. Such an offset does not count.
         """
         known = self.position
         return any(
@@ -166,7 +166,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Lead:
-    """The moment at which several members at the highest time were overtaken (service clock).
+    """The moment when several members at the highest time were overtaken (service clock).
 
     The members share one object, so that overtaking all of them costs as much as overtaking one.
     """
@@ -301,13 +301,13 @@ class MemberRecord(NamedTuple):
     late: Mapping[str, LateRows] = {}
     """Rows reported as late."""
     returned_late: tuple[str, ...] = ()
-    """Domains in which the member returned below the last lower."""
+    """Domains where the member returned below the last lower."""
     session: Session = NO_SESSION
     """The process that notes under the name of the writer, and its predecessors."""
     heard_at: int | None = None
     exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
-    """Domains in which the member declared event times, but not for its last rows."""
+    """Domains where the member declared event times, but not for its last rows."""
     held: str | None = None
     """Why the writer says that it is alive but not noting."""
     expected_at: int | None = None

@@ -33,7 +33,7 @@ class Domains:
     - `members`: the members by name. The caller adds and deletes them.
     - `unix_ahead`: Unix ms minus the service clock.
     - `census`: the number of members by state.
-    - `latecomers`: each domain in which the last note may have left late rows unreported, with the
+    - `latecomers`: each domain where the last note may have left late rows unreported, with the
       least time of the rows. The time is `None` if the rows may have any time. The caller clears
       the list.
     """
@@ -103,7 +103,7 @@ class Domains:
     ) -> Track:
         """Apply a note in the domain with that number and return the member's track there.
 
-        `gained` contains the offsets by which the note raises the member's position.
+        `gained` contains the offsets of the note beyond the member's position.
         """
         state = note.state
         changes = member.excluded is not None or member.state != state
@@ -145,7 +145,7 @@ class Domains:
         return track
 
     def _find_latecomers(self, member: Member, number: int, note: Note, *, wrote: bool) -> None:
-        """Append the domains in which the note may have left late rows unreported.
+        """Append the domains where the note may have left late rows unreported.
 
         The member is below the lower, and the note adds rows or advances its time without declaring
         event times. An expected writer is not late with its first note.
@@ -190,7 +190,7 @@ class Domains:
     def _record_undeclared(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
-        """Record the domains in which no declared time bounds the member's new rows."""
+        """Record the domains where no declared time bounds the member's new rows."""
         own = None if note.max_time is None else self.by_number[number].name
         declared = note.max_times or ()
         if len(declared) + (own is not None and own not in declared) == len(self.by_number):

@@ -138,7 +138,7 @@ class Ahead(TimeQueue["Track"]):
         return False
 
     def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
-        """Return the members before the first time at which `condition` fails, and that time.
+        """Return the members before the first failure of `condition`, and the time of the failure.
 
         The time is `None` if the condition is true for all members. The queue does not change.
         """
@@ -151,7 +151,7 @@ class Ahead(TimeQueue["Track"]):
 
 
 class Timeouts:
-    """Members that hold or are late, by the earliest moment at which each may time out.
+    """Members that hold or are late, by the earliest moment when each may time out.
 
     Every note postpones the timeout, so the moment of a stale entry is too early.
     """
@@ -163,7 +163,7 @@ class Timeouts:
 
     @property
     def next(self) -> int | None:
-        """The earliest moment at which a member may time out, or `None`."""
+        """The earliest moment when a member may time out, or `None`."""
         return self._queue.least
 
     def add(self, track: Track, timeout_ms: int) -> None:
@@ -226,7 +226,7 @@ class Departures:
     ) -> list[Member]:
         """Remove and return up to `limit` departed members silent since before `before`.
 
-        A member for which `can_forget` returns false is requeued.
+        If `can_forget` returns false for a member, the member is requeued.
         """
         departed: list[Member] = []
         kept: list[Member] = []

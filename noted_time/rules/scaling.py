@@ -1,4 +1,4 @@
-"""What a scale event changes of the positions that are known."""
+"""How a scale event changes the known positions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from noted_time.values import ScaleEvent, Succession, find_gained
 
 
 def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
-    """Apply a scale event; raises as `KnownSegments.scale`, and then changes nothing.
+    """Apply a scale event. If it raises as `KnownSegments.scale` does, nothing changes.
 
-    A position that names a segment which the event created implies that its predecessors are
-    complete.
+    A position with a segment that the event created implies that the predecessors of the segment
+    are complete.
     """
     members = domains.members.values()
     domains.segments.scale(event, succession, members)
@@ -27,7 +27,7 @@ def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> 
 
 
 def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
-    """Raise a member's position to the offsets that a named segment implies."""
+    """Raise a member's position to the offsets that one of its segments implies."""
     gained = find_gained(floor, member.position)
     if member.adds_rows((), gained):
         for domain, track in domains.list_tracks(member):

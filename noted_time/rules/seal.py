@@ -1,7 +1,7 @@
-"""The end of a stream: the seal that an administrator asks for, and the marks it leads to.
+"""Seal a stream: append the last mark of each domain and finish every member.
 
-Every member becomes finished at its position. The final cut joins all positions, the cuts of the
-last marks and the cut that was asked for; each domain's last mark has it.
+The final cut joins all positions, the cuts of the last marks, and the requested cut. Every last
+mark has this cut.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ NEVER_NOTED_NAMED = 1000
 """Maximum number of named members that never noted a time."""
 
 SLICE_SIZE = 500
-"""How many members are handled at a time, which takes some 2 ms."""
+"""Number of members handled in one slice, which takes about 2 ms."""
 
 T = TypeVar("T")
 
 Slices = Generator[None, None, T]
-"""Work that yields after each slice of it, so that the caller may let others read meanwhile."""
+"""Work that yields after each slice, so that the caller can serve reads in between."""
 
 
-def split_slices(things: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the things, `SLICE_SIZE` of them at a time.
+def split_slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield the items in slices of up to `SLICE_SIZE`.
 
     >>> [len(some) == SLICE_SIZE for some in split_slices(range(SLICE_SIZE + 1))]
     [True, False]
     """
-    return (things[begin : begin + SLICE_SIZE] for begin in range(0, len(things), SLICE_SIZE))
+    return (items[begin : begin + SLICE_SIZE] for begin in range(0, len(items), SLICE_SIZE))
 
 
 @dataclass(frozen=True, slots=True)
 class SealRequest:
-    """The request: a final cut (segment → exclusive offset) and final times by domain.
+    """A final cut (segment → exclusive offset) and final times by domain.
 
-    Both may leave out what follows from the notes.
+    Segments and domains that are left out follow from the notes.
     """
 
     cut: Mapping[int, int] = field(default_factory=dict)
@@ -65,36 +65,36 @@ class SealRequest:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The seal of a stream, set `at` (Unix ms): nothing is written beyond `final_cut`.
-
-    `request` is what was asked for, by which a repeated request is recognised. `never_noted` has at
-    most `NEVER_NOTED_NAMED` members that joined and noted no time: their rows may lie beyond the
-    final cut.
-    """
+    """The seal of a stream. No rows are written beyond `final_cut`."""
 
     request: SealRequest
+    """The request. A repeated request is recognised by it."""
     final_cut: Mapping[int, int]
     at: int = 0
+    """When the stream was sealed (Unix ms)."""
     never_noted: tuple[str, ...] = ()
+    """At most `NEVER_NOTED_NAMED` members that joined and never noted a time. Their rows may be
+    beyond the final cut."""
 
 
 def seal(
     domains: Domains, succession: Succession, request: SealRequest, *, now: int, written_at: int
 ) -> Slices[Seal]:
-    """Append the last mark of each domain and finish every member; returns the seal.
+    """Append the last mark of each domain, finish every member, and return the seal.
 
-    Law: an event of a member that declared its `max_time` and was never removed lies below the
-    final cut. Unless a final time was asked for, it lies below the lower of the last mark, too.
-    Raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, and then changes nothing.
+    Law: if a member declared its `max_time` and was never removed, its events are below the final
+    cut. Unless a final time was requested, they are also below the lower of the last mark.
+
+    If it raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, nothing changes.
     """
     known: dict[int, int] = {}
     for domain in domains:
         join_into(known, domain.last.cut.offsets if domain.last else {})
-    members, silent = list(domains.members.values()), list[str]()
+    members, never_noted = list(domains.members.values()), list[str]()
     for some in split_slices(members):
         for member in some:
             join_into(known, member.position)
-        silent += [m.writer for m in some if all(each.noted is None for each in m.tracks)]
+        never_noted += [m.writer for m in some if all(each.noted is None for each in m.tracks)]
         yield
     known = dict(succession.normalise(known))
     final_cut = _find_final_cut(known, succession, request.cut)
@@ -116,7 +116,7 @@ def seal(
         for member in some:
             domains.finish(member, now)
         yield
-    return Seal(request, final_cut, written_at, tuple(nsmallest(NEVER_NOTED_NAMED, silent)))
+    return Seal(request, final_cut, written_at, tuple(nsmallest(NEVER_NOTED_NAMED, never_noted)))
 
 
 def _find_final_cut(
@@ -134,7 +134,7 @@ def _find_final_cut(
 def _find_final_times(
     domains: Domains, requested: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the lower of each domain's last mark, `None` if it needs no further mark."""
+    """Return the lower of the last mark of each domain, or `None` if no mark is needed."""
     names = [domain.name for domain in domains]
     for name in requested:
         if name not in names:
@@ -148,9 +148,9 @@ def _find_final_times(
 def _find_final_time(
     domain: Domain, requested: int | None, final_cut: Mapping[int, int]
 ) -> int | None:
-    """Return the lower of the last mark: above all event times, and above the last lower.
+    """Return a lower above all event times and above the last lower.
 
-    `None` if the mark before already covers everything, or is at the largest time.
+    Returns `None` if the last mark already covers everything, or is at the largest time.
     """
     if requested is not None:
         if not LEAST_TIME <= requested <= LARGEST_TIME or requested <= domain.lower:
@@ -186,11 +186,11 @@ def _build_last_mark(
 def _collect_absences(
     domain: Domain, tracks: list[Track], lower: int, written_at: int
 ) -> Slices[tuple[Absence, ...]]:
-    """Return the members that the last mark excludes: those excluded before, and all live ones."""
+    """Return the members that the last mark excludes: excluded members and all live members."""
     last_lower = domain.last.lower if domain.last else None
     absences = {each.writer: each for each in domain.absences.pop_reported(lower, last_lower)}
     for some in split_slices(tracks):
-        for track in sorted(some, key=attrgetter("member.writer")):  # sorted parts sort faster
+        for track in sorted(some, key=attrgetter("member.writer")):  # makes the last sort faster
             member = track.member
             if member.is_active and track.vouches_here:
                 sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)

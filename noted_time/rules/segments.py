@@ -1,8 +1,8 @@
-"""Which segments a stream has, how far each is known to be written, and which member writes to it.
+"""The segments of a stream, their last known offsets, and the member that writes to each.
 
-A position covers a segment up to an offset, whichever writers wrote the rows below it. If only one
-member writes to the segment, it noted all of them; if two do, the position of one may cover rows of
-the other that are not noted yet. A writer names a segment before it writes to it.
+A position covers a segment up to an offset, whichever writers wrote the rows below it. If two
+members write to a segment, the position of one may cover rows that the other has not noted yet. A
+writer names a segment in its position before it writes to it.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ from noted_time.values import (
 )
 
 NOT_NAMED = -MAX_INT64 - 2
-"""The offset of a segment that a member has not named; any other is a jump from here."""
+"""The offset of a segment that a member has not named. The jump from it to any offset is too large.
+"""
 
 ANY_JUMP = MAX_INT64 + 1
-"""A jump larger than from the least offset to the largest: no bound."""
+"""A jump larger than from the least to the largest offset: no bound."""
 
 LARGEST_FIRST_OFFSET = 2**62
-"""The first offset of a segment may be any up to here, because its log may be old."""
+"""The largest first offset of a segment. It is high because the log may be old."""
 
 
 class KnownSegments:
-    """The last known offset of each segment of one stream, and the bounds of both.
+    """The last known offset of each segment, and the bounds of segments and offsets.
 
-    One wrong offset would be in all later cuts, and each segment takes memory in all marks. A
-    segment has the offset -1 between its first mention and the first accepted offset.
+    The bounds exist because one wrong offset would be in all later cuts, and because each segment
+    takes memory in all marks. The offset is -1 until the first offset of the segment is accepted.
 
-    >>> from noted_time.values.settings import StreamSettings
-    >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
-    >>> segments.join({0: 5})
-    >>> segments.admit({0: 15, 1: 70})
-    >>> segments.admit({0: 16}).last
-    {0: 15}
-    >>> segments.admit({1: 0, 2: 0}).status
-    'too_many_segments'
+        >>> from noted_time.values.settings import StreamSettings
+        >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
+        >>> segments.join({0: 5})
+        >>> segments.admit({0: 15, 1: 70})
+        >>> segments.admit({0: 16}).last
+        {0: 15}
+        >>> segments.admit({1: 0, 2: 0}).status
+        'too_many_segments'
     """
 
     __slots__ = ("_not_counted", "max_jump", "max_segments", "offsets")
@@ -56,14 +57,14 @@ class KnownSegments:
         self.reconfigure(settings)
 
     def load(self, succession: Succession, cuts: Iterable[Mapping[int, int]]) -> None:
-        """Add the segments of scale events and last marks; members add theirs later."""
+        """Add the segments of scale events and last marks."""
         self.offsets |= dict.fromkeys(succession.created, -1)
         self.join(succession.final)
         for cut in cuts:
             self.join(cut)
 
     def reconfigure(self, settings: StreamSettings) -> None:
-        """Apply changed settings; known segments stay."""
+        """Apply changed settings. Known segments stay."""
         self.max_segments = settings.max_segments
         jump = settings.max_offset_jump
         self.max_jump = ANY_JUMP if jump is None else jump
@@ -84,9 +85,10 @@ class KnownSegments:
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
-        """Apply a scale event to `succession`; raises `InvalidScale` if it contradicts a note.
+        """Apply a scale event to `succession`. If it raises, nothing changes.
 
-        Raises `TooManySegments` if there is no room for the successors. Then nothing changes.
+        Raises `InvalidScale` if the event contradicts a note, and `TooManySegments` if the
+        successors exceed the limit.
         """
         known = self.offsets.keys()
         succession.check(event, known)
@@ -102,16 +104,15 @@ class KnownSegments:
         succession.scale(event, known)
 
     def join(self, position: Mapping[int, int]) -> None:
-        """Add offsets that are known already."""
+        """Add offsets that were accepted before."""
         join_into(self.offsets, position)
 
     def stop_counting_sealed(
         self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]
     ) -> None:
-        """Stop counting the sealed segments that lie wholly below all of these cuts.
+        """Stop counting the sealed segments below all `cuts`, the first kept marks.
 
-        The cuts are those of the first marks kept: no later mark has a cost for such a segment.
-        They need not name one that was sealed at 0.
+        No later mark stores such a segment. A segment that was sealed at 0 need not be in the cuts.
         """
         firsts = list(cuts)
         self._not_counted = sum(
@@ -120,7 +121,7 @@ class KnownSegments:
         )
 
     def _add(self, segments: AbstractSet[int]) -> bool:
-        """Add the new ones, if there is room for all of them."""
+        """Add new segments if all of them are within the limit."""
         new = segments - self.offsets.keys()
         if new and len(self.offsets) - self._not_counted + len(new) > self.max_segments:
             return False
@@ -129,19 +130,21 @@ class KnownSegments:
 
 
 class Sharing:
-    """The member that writes to each segment; takes memory per segment, not per member.
+    """The member that writes to each segment. Memory grows with segments, not with members.
 
-    A segment whose writer finished may get another one. A member at the end of a sealed segment no
-    longer writes to it: naming a successor is not writing to its predecessors, but covers all of
-    them, including what their writers have still to note.
+    If the writer of a segment finishes, another member can become its writer.
+
+    At the end of a sealed segment, a member no longer writes to it. A position with a successor
+    covers all of its predecessors, including rows that their writers have not noted yet.
     """
 
     __slots__ = ("_final", "_passed", "_shared", "_writers")
 
     def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
-        """Start with the ends of sealed segments, which grow elsewhere, and with the last cuts.
+        """Start with the final offsets of sealed segments and with the last cuts.
 
-        Offsets of these that no member names were written by forgotten members.
+        The caller updates `final`. Offsets in the cuts that no member noted were written by
+        forgotten members.
         """
         self._final = final
         self._writers: dict[int, Member] = {}
@@ -153,7 +156,7 @@ class Sharing:
     def record_writer(
         self, member: Member, segments: Iterable[int], *, again: bool = False
     ) -> None:
-        """Record that a member names these segments, or that it returned and may write `again`."""
+        """Record that a member named these segments, or returned and may write to them `again`."""
         for segment in segments:
             writer = self._writers.setdefault(segment, member)
             if writer is not member:
@@ -173,25 +176,28 @@ class Sharing:
             self._shared.add(segment)
 
     def writer(self, segment: int) -> Member | None:
-        """Return the member that writes to a segment, or one of them."""
+        """Return a member that writes to the segment, or `None`."""
         return self._writers.get(segment)
 
     def is_noted(self, cut: Mapping[int, int]) -> bool:
-        """Whether all that the cut covers was noted by the member that wrote it."""
+        """Return whether every row below the cut was noted by the member that wrote it."""
         return not any(cut.get(segment) for segment in self._shared) and not any(
             cut.get(segment, 0) > self._writers[segment].position.get(segment, 0)
             for segment in self._passed
         )
 
     def may_pass(self, member: Member) -> bool:
-        """Whether a cut may cover rows of the member that it did not note."""
+        """Return whether a cut may cover rows of the member that it did not note."""
         return any(
             segment in self._shared or (segment in self._passed and offset < self._final[segment])
             for segment, offset in member.position.items()
         )
 
     def is_needed(self, member: Member) -> bool:
-        """Whether only this member shows that more was written to a segment than it noted."""
+        """Return whether only this member shows that a segment may have rows that it did not note.
+
+        The member is the only known writer of the segment, and it did not finish.
+        """
         return member.state != "finished" and any(
             self._writers[segment] is member and segment not in self._shared
             for segment in member.position
