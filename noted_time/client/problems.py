@@ -99,7 +99,7 @@ def _list_subclasses(kind: type[NotedTimeError]) -> Iterator[type[NotedTimeError
 ERRORS_BY_CODE: Mapping[str, type[NotedTimeError]] = {
     each.kind.code: each
     for each in _list_subclasses(NotedTimeError)
-    if "kind" in vars(each) and each.kind.is_told
+    if "kind" in vars(each) and each.kind.has_own_class
 }
 
 

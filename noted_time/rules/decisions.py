@@ -37,16 +37,18 @@ EXCLUSIONS_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The next advance of the watermark if no writer notes."""
+    """The next advance of the watermark if no writer notes.
+
+    - `at`: when the watermark advances (service clock).
+    - `lower`: the next lower.
+    - `writers`: at most 20 of the writers that are excluded by then.
+    - `exclusions`: the number of writers that are excluded by then.
+    """
 
     at: int
-    """When the watermark advances (service clock)."""
     lower: int
-    """The next lower."""
     writers: tuple[str, ...]
-    """At most 20 of the writers that are excluded by then."""
     exclusions: int
-    """The number of writers that are excluded by then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ class Ahead(TimeQueue["Track"]):
         return False
 
     def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
-        """Return the members before the first failure of `condition`, and the time of the failure.
+        """Return the members at times before the first failure of `condition`, and that time.
 
         The time is `None` if the condition is true for all members. The queue does not change.
         """

@@ -1,4 +1,4 @@
-"""Values: cuts, notes, marks, decisions, settings and errors; `noted_time` lists what is public."""
+"""Cuts, notes, marks, decisions, settings and errors. `noted_time` lists the public ones."""
 
 from noted_time.values.calendar import *
 from noted_time.values.claim import *

@@ -1,4 +1,4 @@
-"""Times on the calendar of a zone: where its days and hours begin, and how it shows a time."""
+"""Round and format times in a time zone."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from noted_time.values.parsing import unix_ms_of
 from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, format_time
 
 FIRST_MIDNIGHT = EPOCH.replace(tzinfo=None)
-"""That of 1970, on the clock of any zone."""
+"""Midnight of 1970-01-01 on the clock of any zone."""
 
 
 def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
-    """Return the last time, not above `time`, at which a clock in the zone shows a multiple.
+    """Round `time` down to a multiple of `step_ms` on the clock of a zone, in Unix ms.
 
     Multiples of `step_ms` (at least 1) count from 1970-01-01T00:00 on that clock. A step of whole
-    days begins at the first midnight of a day. A multiple that the clock skips begins when the
-    clock is put forward. All are Unix ms.
+    days starts at the first midnight of a day. If the clock skips a multiple, the multiple starts
+    when the clock is put forward.
 
-    >>> from zoneinfo import ZoneInfo
-    >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
-    1357034400000
+        >>> from zoneinfo import ZoneInfo
+        >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
+        1357034400000
 
-    The day on which Berlin's summer ends has 25 hours, and two of them begin at two o'clock:
+    The day when summer time ends in Berlin has 25 hours, and two of them start at two o'clock:
 
-    >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
-    >>> def shown(time: str, step_ms: int) -> str:
-    ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
-    ...     return format_in_zone(floor_time(given, step_ms, berlin), berlin)
-    >>> shown("2026-10-25T23:30+01:00", 24 * hour)
-    '2026-10-25T00:00:00+02:00'
-    >>> shown("2026-10-25T02:30+02:00", hour), shown("2026-10-25T02:30+01:00", hour)
-    ('2026-10-25T02:00:00+02:00', '2026-10-25T02:00:00+01:00')
+        >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
+        >>> def shown(time: str, step_ms: int) -> str:
+        ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
+        ...     return format_in_zone(floor_time(given, step_ms, berlin), berlin)
+        >>> shown("2026-10-25T23:30+01:00", 24 * hour)
+        '2026-10-25T00:00:00+02:00'
+        >>> shown("2026-10-25T02:30+02:00", hour), shown("2026-10-25T02:30+01:00", hour)
+        ('2026-10-25T02:00:00+02:00', '2026-10-25T02:00:00+01:00')
 
-    Raises `Unreadable` for a time that is not Unix ms, which no calendar has, in a zone.
+    Raises `Unreadable` if the time is not Unix ms and the zone is not UTC.
     """
     if zone is UTC:
         return time - time % step_ms
     wall_ms = (_wall(time, zone) - FIRST_MIDNIGHT) // timedelta(milliseconds=1)
     border = FIRST_MIDNIGHT + timedelta(milliseconds=wall_ms - wall_ms % step_ms)
-    # a clock that is put back shows the border twice, one that is put forward perhaps never
+    # the border occurs twice if the clock is put back, and may not occur if it is put forward
     first, second = (unix_ms_of(border.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
-    if second < first:  # both are beside the hour that is skipped: the clock jumps between them
+    if second < first:  # the clock skips the border and jumps between these two times
         jump = bisect_left(range(second, first), border, key=lambda ms: _wall(ms, zone))
         return second + jump
     if step_ms % DAY_MS == 0 or second > time:
@@ -52,7 +52,7 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
 
 
 def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
-    """Return a time in ISO 8601 with the offset of a zone, `Z` for UTC; raises as `floor_time`.
+    """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC. Raises as `floor_time`.
 
     >>> from zoneinfo import ZoneInfo
     >>> format_in_zone(1357034400000), format_in_zone(1357034400250, ZoneInfo("Europe/Berlin"))

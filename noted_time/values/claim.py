@@ -1,4 +1,4 @@
-"""What a commit of a table says of its rows: "complete to T", by the writers' word."""
+"""Claims in the commits of a table: "complete to T", vouched for by writers."""
 
 from __future__ import annotations
 
@@ -13,79 +13,81 @@ from noted_time.values.settings import NAME_PATTERN
 from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
 
 KEY_PREFIX = "noted-time."
-"""What the keys of claims begin with, in the metadata of a commit; the name follows."""
+"""Prefix of the keys of claims in the metadata of a commit. The name follows."""
 
 EXPECTS_PROPERTY = f"{KEY_PREFIX}expects"
-"""The table property that lists the names a table expects, separated by commas."""
+"""The table property with the names that a table expects, separated by commas."""
 
 RESERVED_NAMES = ("expects", "accept")
-"""Names that no claim may have: they would read as something else."""
+"""Names that a claim must not have, because their keys have another meaning."""
 
 VALID_THROUGH = "kafka.connect.valid-through-ts"
-"""The key under which Iceberg's own sink for Kafka Connect claims a time (Unix ms)."""
+"""The key of the time (Unix ms) that Iceberg's own sink for Kafka Connect claims."""
 
 NAMES_KEPT = 100
 SEGMENTS_KEPT = 1000
 
 LARGEST_RECORD = 1 << 20
-"""A record, or a commit's metadata, that has more characters is not read."""
+"""Maximum number of characters of a record or the metadata of a commit. Longer text is not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One commit's record of the query `name`: its micro-batch, and what is complete after it.
+    """The record of one commit of the query `name`: its micro-batch, and up to when it is complete.
 
-    `complete_to` (Unix ms): every row that the query gives with a time below it, by the column
-    `time_of`, is in this commit or one before, except rows that are late by contract. `None` if
-    nothing is claimed: `ended` says why not, and is empty if the query has no watermark yet, or if
-    another `part` of the same batch follows. `query` and `batch` are Spark's ids.
+    Every row of the query with a time below `complete_to` is in this commit or an earlier one,
+    except rows that are late by contract.
 
-    `since` (Unix ms): the query may lack rows below it, because they were deleted from its log
-    before it began. `None` if it is not known from when on it lacks none.
-
-    `id` is random: it tells this record from any other. `table` is the table's own id, empty in the
-    commit that makes the table, and where the table tells none. `plan` names what the batch reads:
-    the same batch with another plan has other rows.
-
-    `after` is the commit of the name's record before this one, as the committer knew it, and
-    `after_id` the id of the record there. `names` are the other names ever found in the table, with
-    their times at the commit `seen`, the last one then. `cut` is how far the query had read of
-    `stream` and `domain`. `missing` names writers that the watermark went on without, `None` if
-    nobody was asked. `vouched` says then how many writers vouched (`count`), how many the stream
-    expected, and how many of these vouched (`expected_vouching`).
-
-    `starts`: the first record of a query that took the name over. `merges`: the commit changes rows
-    rather than appending them, in the name of this batch. `accepted` is the comment of the operator
-    who vouched for the table as of the commit `after`. `unreadable` says why a record is none.
-
-    >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
-    Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
+        >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
+        Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
     """
 
     name: str
     complete_to: int | None
+    """Unix ms in the column `time_of`, or `None` if the commit claims nothing."""
     time_of: str = ""
     query: str = ""
+    """Spark's id of the query. `batch` is Spark's id of the micro-batch."""
     batch: int = -1
     part: str = ""
+    """The part of the batch, if the batch has several commits."""
     id: str = ""
+    """A random id that distinguishes the record from all others."""
     table: str = ""
+    """The id of the table. Empty in the commit that creates it, and if the table has no id."""
     plan: str = field(default="", repr=False)
+    """What the batch reads. The same batch with another plan has other rows."""
     after: int | None = None
+    """The commit with the previous record of the name, as far as the committer knew."""
     after_id: str = field(default="", repr=False)
+    """The id of that previous record."""
     ended: str = ""
+    """Why nothing is claimed. Empty if the query has no watermark yet, or if another part of the
+    batch follows."""
     names: Mapping[str, int | None] = field(default_factory=dict, repr=False)
+    """The other names ever found in the table, with their times at the commit `seen`."""
     seen: int | None = field(default=None, repr=False)
+    """The last commit when the other names were read."""
     stream: str = field(default="", repr=False)
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """How far the query had read of `stream` and `domain`."""
     missing: tuple[str, ...] | None = field(default=None, repr=False)
+    """Writers that the watermark advanced without. `None` if this was not requested."""
     vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """The number of writers that vouched (`count`), of expected writers, and of expected writers
+    that vouched (`expected_vouching`)."""
     since: int | None = field(default=MIN_INT64, repr=False)
+    """The query may lack rows with times below it (Unix ms), because they were deleted from the log
+    before the query started. `None` if this time is not known."""
     starts: bool = field(default=False, repr=False)
+    """Whether this is the first record of a query that took over the name."""
     merges: bool = field(default=False, repr=False)
+    """Whether the commit changes rows instead of appending them."""
     accepted: str = field(default="", repr=False)
+    """The comment of the operator who vouched for the table as of the commit `after`."""
     unreadable: str = field(default="", repr=False)
+    """Why the record cannot be read."""
 
     @property
     def key(self) -> str:
@@ -94,7 +96,7 @@ class Claim:
 
     @property
     def vouched_by(self) -> str:
-        """How many writers vouched, as the end of a sentence; empty if nobody was asked.
+        """How many writers vouched, as the end of a sentence. Empty if this was not requested.
 
         >>> Claim("till", 5, vouched={"count": 1, "expected": 2, "expected_vouching": 1}).vouched_by
         ', by 1 of 2 expected writers'
@@ -107,7 +109,7 @@ class Claim:
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
     def to_json(self) -> str:
-        """Return the record as the commit has it."""
+        """Return the record as text for the metadata of a commit."""
         found = asdict(self)
         batch = [self.query, self.batch]
         record = {"complete_to": self.complete_to, "batch": batch, "id": self.id}
@@ -117,7 +119,7 @@ class Claim:
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Claim:
-        """Return the record of a name; raises `Rejected` if it is not one."""
+        """Return the record of a name. Raises `Rejected` if the text is not a record."""
         try:
             found: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = found["batch"]
@@ -177,7 +179,7 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,
 }
-"""The further fields of a record in JSON, in their order, and what tells whether a value is one."""
+"""The other fields of a record in JSON, in order, with a function that checks the value."""
 
 RECORD_DEFAULTS: Mapping[str, Any] = {
     each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)
@@ -187,11 +189,11 @@ RECORD_DEFAULTS: Mapping[str, Any] = {
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the records in the metadata of a commit, by name.
 
-    A record that cannot be read claims nothing, and says so.
+    A record that cannot be read claims nothing, and `unreadable` contains the reason.
 
-    >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
-    >>> parse_claims({"noted-time.flights": text, "owner": "me"})
-    {'flights': Claim(name='flights', complete_to=50, ...)}
+        >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
+        >>> parse_claims({"noted-time.flights": text, "owner": "me"})
+        {'flights': Claim(name='flights', complete_to=50, ...)}
     """
     found = {
         str(key).removeprefix(KEY_PREFIX): text for key, text in metadata.items() if is_key(key)
@@ -200,7 +202,7 @@ def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
 
 
 def is_key(key: object) -> bool:
-    """Whether a key in the metadata of a commit is that of a claim.
+    """Return whether a key in the metadata of a commit is the key of a claim.
 
     >>> is_key("noted-time.flights"), is_key("noted-time.expects")
     (True, False)
@@ -217,7 +219,7 @@ def _read(name: str, text: object) -> Claim:
 
 
 def list_expected_names(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names that a table expects by its properties, none if it does not say.
+    """Return the names that the properties of a table expect.
 
     >>> list_expected_names({"noted-time.expects": "flights, bookings"})
     ('bookings', 'flights')
@@ -227,7 +229,7 @@ def list_expected_names(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_retention_days(properties: Mapping[str, str]) -> float | None:
-    """Return for how many days a table says that it keeps its commits, `None` if it does not say.
+    """Return how many days a table keeps its commits, or `None` if its properties do not state it.
 
     >>> read_retention_days({"delta.logRetentionDuration": "interval 12 hours"})
     0.5
@@ -235,5 +237,7 @@ def read_retention_days(properties: Mapping[str, str]) -> float | None:
     age_ms = properties.get("history.expire.max-snapshot-age-ms", "")
     if age_ms.isdecimal():
         return int(age_ms) / DAY_MS
-    said = re.search(r"(\d+) (week|day|hour)", properties.get("delta.logRetentionDuration", ""))
-    return int(said[1]) * {"week": 7, "day": 1, "hour": 1 / 24}[said[2]] if said else None
+    interval = re.search(r"(\d+) (week|day|hour)", properties.get("delta.logRetentionDuration", ""))
+    return (
+        int(interval[1]) * {"week": 7, "day": 1, "hour": 1 / 24}[interval[2]] if interval else None
+    )

@@ -1,4 +1,4 @@
-"""Stream cuts, how two of them relate, marks, and the time window a reader takes from marks."""
+"""Stream cuts and their relations, marks, and the time window of a position."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from noted_time.values.times import MAX_INT64
 
 
 class StreamCut:
-    """A position across a whole stream: one exclusive int64 offset per segment.
+    """A position in all segments of a stream: one exclusive int64 offset per segment.
 
-    A segment that is not named stands at 0. Cuts are only partly ordered; two that each lead on
-    one segment have crossed:
+    A segment that is left out has the offset 0. Cuts are only partly ordered. If each of two cuts
+    has a larger offset in some segment, they cross:
 
-    >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
-    >>> a.reaches(b), b.reaches(a), a.crosses(b)
-    (False, False, True)
-    >>> a.join(b)
-    StreamCut({0: 9, 1: 5})
+        >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
+        >>> a.reaches(b), b.reaches(a), a.crosses(b)
+        (False, False, True)
+        >>> a.join(b)
+        StreamCut({0: 9, 1: 5})
 
     Any cut reaches itself and the empty cut:
 
-    >>> a.reaches(a) and a.reaches(StreamCut({}))
-    True
+        >>> a.reaches(a) and a.reaches(StreamCut({}))
+        True
     """
 
-    # not a dataclass, which msgspec would encode as {"offsets": {…}}: in JSON a cut is its offsets
+    # not a dataclass, because msgspec would encode it as {"offsets": {…}} instead of the offsets
     __slots__ = ("offsets",)
 
     def __init__(self, offsets: Mapping[int, int]) -> None:
@@ -41,11 +41,11 @@ class StreamCut:
         self.offsets = offsets
 
     def reaches(self, other: StreamCut) -> bool:
-        """Whether this cut is at or above `other` in every segment."""
+        """Return whether this cut is at or above `other` in every segment."""
         return reaches(self.offsets, other.offsets)
 
     def crosses(self, other: StreamCut) -> bool:
-        """Whether each of the two leads in some segment."""
+        """Return whether each cut has a larger offset than the other in some segment."""
         return not self.reaches(other) and not other.reaches(self)
 
     def join(self, other: StreamCut) -> StreamCut:
@@ -68,14 +68,15 @@ class StreamCut:
 class Mark:
     """The aggregate of the notes at one moment (PDP-33).
 
-    All events with time < `lower` of every vouching writer lie below `cut`. `upper` is the largest
-    event time that was declared. Marks of a (stream, domain) form a chain: `seq` 1, 2, 3 …, `lower`
-    strictly rising, each cut reaching the one before.
+    All events with time < `lower` of every vouching writer are below `cut`. The marks of a domain
+    form a chain: `lower` rises strictly, and each cut reaches the one before.
 
-    `written_at` is wall time in Unix ms, for people; no decision depends on it. `excluded` names
-    the writers that this mark was the first to exclude. `upper_is_bound`: no event below the cut
-    has a time above the upper, whatever its writer. `final`: the stream is sealed, and nothing lies
-    beyond the cut.
+    - `seq`: the number of the mark: 1, 2, 3 …
+    - `upper`: the largest event time that was declared.
+    - `written_at`: when the mark was written (Unix ms), for people. No decision depends on it.
+    - `excluded`: the writers that this mark was the first to exclude.
+    - `upper_is_bound`: whether no event of any writer below the cut has a time above the upper.
+    - `final`: whether the stream is sealed and no rows are beyond the cut.
     """
 
     seq: int
@@ -90,9 +91,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class SegmentWaited:
-    """A segment that a reader has read up to `offset`, and the next mark's cut has up to `needed`.
+    """A segment that a reader has read up to `offset`, while the next cut is at `needed`.
 
-    Both are exclusive. `writer` is one that noted it up to there, if that is known.
+    Both offsets are exclusive. `writer` is a writer that noted the segment up to `needed`, if
+    known.
     """
 
     segment: int
@@ -102,11 +104,13 @@ class SegmentWaited:
 
 
 class TimeWindow(NamedTuple):
-    """What a position in the stream implies about time.
+    """The bounds of time that a position in the stream implies.
 
-    Every event with time < `lower` (of a writer that vouches correctly) was read before the
-    position; no event read before it has a time > `upper`. Either is `None` if no mark bounds it.
-    `sealed`: the stream is sealed, and all of it was read.
+    - Every event with time < `lower` (of a writer that vouches correctly) was read before the
+      position.
+    - No event read before the position has a time > `upper`.
+    - A bound is `None` if no mark gives it.
+    - `sealed`: the stream is sealed, and all of it was read.
     """
 
     # a tuple: creating a frozen dataclass took longer than a search of four segments
@@ -118,7 +122,7 @@ class TimeWindow(NamedTuple):
 
 
 def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return a position as plain ints (numpy's are common), because JSON has no others.
+    """Return a position with plain integers, for JSON. Integers of numpy are accepted.
 
     >>> convert_position([120])
     Traceback (most recent call last):
@@ -134,19 +138,19 @@ def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
 
 
 def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
-    """Whether plain offsets are at or above `other` in every segment."""
+    """Return whether `cut` is at or above `other` in every segment."""
     return all(cut.get(segment, 0) >= offset for segment, offset in other.items())
 
 
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
     """Raise `cut` in place to the least cut that reaches both.
 
-    Plain dicts, because the aggregator joins a position into the running cut for every note.
+    It takes plain dicts because it runs for every note.
 
-    >>> cut = {0: 9}
-    >>> join_into(cut, {0: 2, 1: 5})
-    >>> cut
-    {0: 9, 1: 5}
+        >>> cut = {0: 9}
+        >>> join_into(cut, {0: 2, 1: 5})
+        >>> cut
+        {0: 9, 1: 5}
     """
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):
@@ -154,7 +158,7 @@ def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
 
 
 def find_gained(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
-    """Return the offsets of `position` that are beyond those known.
+    """Return the offsets of `position` that are beyond the known offsets.
 
     >>> find_gained({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
     {1: 5, 2: 0}
@@ -163,7 +167,7 @@ def find_gained(position: Mapping[int, int], known: Mapping[int, int]) -> dict[i
 
 
 def find_behind(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
-    """Return the known offsets that `position` is behind of.
+    """Return the known offsets that are beyond `position`.
 
     >>> find_behind({0: 8, 1: 5}, known={0: 9, 1: 4})
     {0: 9}
@@ -174,6 +178,6 @@ def find_behind(position: Mapping[int, int], known: Mapping[int, int]) -> dict[i
 def find_missing_offsets(
     position: Mapping[int, int], cut: Mapping[int, int]
 ) -> list[SegmentWaited]:
-    """Return the segments in which a position is behind a cut, in the order of the cut."""
+    """Return the segments where a position is behind a cut, in the order of the cut."""
     offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
     return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]

@@ -1,4 +1,4 @@
-"""What the aggregator decided for one domain, and why."""
+"""Decisions of the aggregator for one domain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ DecisionName = Literal["advance", "hold", "quiet", "sealed"]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One member that is waited for.
+    """A member that the watermark waits for. Durations are on the service clock.
 
-    `time` is its last noted time, `None` before its first note of the domain. `held_for_ms` is how
-    long it has held time back and `times_out_in_ms` how long until it is excluded if it stays
-    silent, both on the service clock.
+    - `time`: the last noted time, or `None` before the first note in the domain.
+    - `held_for_ms`: how long the member has held the watermark.
+    - `times_out_in_ms`: when the member is excluded if it stays silent.
     """
 
     writer: str
@@ -25,7 +25,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Time may advance to `lower`; `flush`: no live writer is left to wait for."""
+    """The watermark may advance to `lower`. If `flush`, it waits for no live writer."""
 
     lower: int
     flush: bool = False
@@ -33,23 +33,22 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Time is held by members that have not gone beyond the last lower, the longest holder first.
-
-    `holders` counts all of them; at most 1000 are named.
-    """
+    """The watermark waits for members that have not noted a time above the last lower."""
 
     waiting_for: tuple[Waiting, ...]
+    """At most 1000 of the members, the longest holder first."""
     holders: int
+    """The number of all members that hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """Time waits for no writer: none is live, and all that was noted is marked."""
+    """No writer is live, and all noted times are in the last mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Time has ended: the stream is sealed, and its last mark has the final cut."""
+    """The stream is sealed, and its last mark has the final cut."""
 
 
 Decision = Advance | Hold | Quiet | Sealed

@@ -58,14 +58,14 @@ class ProblemKind:
 
     `facts` are members of the problem, each with what clients take if it is missing, and attributes
     of the error, under the same names or those in `attributes`. Clients raise the class itself if
-    it `is_told`, with its facts as arguments, and otherwise what its status says.
+    it `has_own_class`, with its facts as arguments, and otherwise what its status says.
     """
 
     code: str
     status: int
     facts: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, str] = field(default_factory=dict)
-    is_told: bool = False
+    has_own_class: bool = False
 
     def members(self, error: Exception) -> dict[str, Any]:
         """Return the facts of an error."""
@@ -191,7 +191,7 @@ class ImplausibleTime(Rejected):
     As milliseconds it lies in the first years after 1970, so it would be complete at once.
     """
 
-    kind = ProblemKind("implausible_time", 422, {"time": 0, "lower": 0}, is_told=True)
+    kind = ProblemKind("implausible_time", 422, {"time": 0, "lower": 0}, has_own_class=True)
 
     def __init__(self, time: int, lower: int) -> None:
         super().__init__(
@@ -357,7 +357,7 @@ class Fenced(Rejected):
 class UnknownStream(Rejected):
     """No stream has that name."""
 
-    kind = ProblemKind("unknown_stream", 404, is_told=True)
+    kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
     def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
         """`alike` are streams that there are, one of which may be meant."""
@@ -370,7 +370,11 @@ class UnknownDomain(Rejected):
     """The stream does not declare that domain."""
 
     kind = ProblemKind(
-        "unknown_domain", 404, {"domain": "", "domains": ()}, {"domains": "declared"}, is_told=True
+        "unknown_domain",
+        404,
+        {"domain": "", "domains": ()},
+        {"domains": "declared"},
+        has_own_class=True,
     )
 
     def __init__(self, domain: str, declared: Iterable[str]) -> None:
@@ -384,7 +388,7 @@ class UnknownDomain(Rejected):
 class UnknownWriter(Rejected):
     """The stream has no member of that name."""
 
-    kind = ProblemKind("unknown_writer", 404, {"writer": ""}, is_told=True)
+    kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
         """`alike` are writers that there are, one of which may be meant."""
@@ -400,7 +404,7 @@ def _suggest(alike: Sequence[str]) -> str:
 class OpenStream(Rejected):
     """All writers are required of a stream that expects none: who should be there is not known."""
 
-    kind = ProblemKind("open_stream", 422, {"stream": ""}, is_told=True)
+    kind = ProblemKind("open_stream", 422, {"stream": ""}, has_own_class=True)
 
     def __init__(self, stream: str) -> None:
         super().__init__(
@@ -438,7 +442,7 @@ class RowsLate(Rejected):
 class UnknownReader(Rejected):
     """The reader group, or the reader in it, never reported a position."""
 
-    kind = ProblemKind("unknown_reader", 404, {"group": "", "reader": None}, is_told=True)
+    kind = ProblemKind("unknown_reader", 404, {"group": "", "reader": None}, has_own_class=True)
 
     def __init__(self, group: str, reader: str | None = None) -> None:
         who = f"reader group {group!r}" if reader is None else f"reader {reader!r} of {group!r}"
@@ -480,7 +484,7 @@ class NotedMeanwhile(Conflict):
     `noted_at` is when, in Unix ms.
     """
 
-    kind = ProblemKind("noted_meanwhile", 409, {"writer": "", "noted_at": 0}, is_told=True)
+    kind = ProblemKind("noted_meanwhile", 409, {"writer": "", "noted_at": 0}, has_own_class=True)
 
     def __init__(self, writer: str, noted_at: int) -> None:
         super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
@@ -510,7 +514,7 @@ class NotCompleteYet(Conflict):
         404,
         {"lower": None, "complete_to": 0},
         {"complete_to": "time"},
-        is_told=True,
+        has_own_class=True,
     )
 
     def __init__(self, time: int, lower: int | None) -> None:

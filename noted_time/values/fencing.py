@@ -1,4 +1,7 @@
-"""Which process may note under a writer's name: of two, the younger one, as Kafka has it."""
+"""Which process may note under the name of a writer.
+
+Of two processes, the younger one may note, as in Kafka.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FORMER_KEPT = 8
-"""Maximum number of sessions remembered that lost a member's name."""
+"""Maximum number of former sessions that are kept for a member."""
 
 SESSION_LENGTH = 64
 LABEL_LENGTH = 128
 
 
 class FormerSession(NamedTuple):
-    """A session that lost its writer's name; `label` is for people, and never compared."""
+    """A session that lost the name of its writer. `label` is for people and is never compared."""
 
     id: str
     label: str
@@ -22,7 +25,7 @@ class FormerSession(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldName:
-    """The process that has a writer's name, and since when (Unix ms); empty if none has it."""
+    """The process that has the name of a writer, and since when (Unix ms). It may be empty."""
 
     session: str | None
     label: str
@@ -31,22 +34,22 @@ class HeldName:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The process that notes under a writer's name, and those that lost the name, the latest last.
+    """The process that notes under the name of a writer, and the processes that lost the name.
 
-    `since` is when it took over, in Unix ms. No note of a session that lost the name is accepted
-    again, even if requests are delayed:
+    `since` is when the process took over, in Unix ms. `lost` ends with the latest loser. No note of
+    a session that lost the name is accepted again, even if requests are delayed:
 
-    >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
-    >>> held
-    Session(id='f7', label='host-b', since=9, lost=(FormerSession(id='b1', label='host-a'),))
-    >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
-    (False, True)
+        >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
+        >>> held
+        Session(id='f7', label='host-b', since=9, lost=(FormerSession(id='b1', label='host-a'),))
+        >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
+        (False, True)
 
-    A session that had taken the name from the one that has it takes it over once more: the
-    controller's database is that of a backup.
+    If a session took the name from the present session before, it may take the name over again.
+    This happens after the database of the controller was restored from a backup:
 
-    >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
-    (True, False)
+        >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
+        (True, False)
     """
 
     id: str | None = None
@@ -57,7 +60,7 @@ class Session:
     def admits(
         self, session: str, *, takes_over: bool = False, took_over: Collection[str] | None = None
     ) -> bool:
-        """Whether a note of this session may be accepted, and so take over the name."""
+        """Return whether a note of this session may be accepted and take over the name."""
         if any(session == each.id for each in self.lost):
             return False
         return self.id is None or takes_over or self.id in (took_over or ())
@@ -67,7 +70,8 @@ class Session:
     ) -> Session:
         """Return the session after another one took over the name at `since`.
 
-        It names those from which it had taken the name before, which have then lost it as well.
+        `took_over` lists the sessions from which the new session took the name before. They lose it
+        too.
         """
         lost = self._list_lost()
         known = {session, *(each.id for each in lost)}
@@ -81,7 +85,7 @@ class Session:
 
     @property
     def held(self) -> HeldName:
-        """The process that has the name, without those that lost it."""
+        """The process that has the name, without the processes that lost it."""
         return HeldName(self.id, self.label, self.since)
 
     def _list_lost(self) -> tuple[FormerSession, ...]:

@@ -1,4 +1,4 @@
-"""The ids of logs: what tells a log from another one of the same name."""
+"""Ids of logs. They distinguish logs with the same name."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ BASE64URL_TABLE = str.maketrans("+/", "-_")
 
 
 def log_id(spelling: str) -> str:
-    """Return the id of a Kafka topic as Kafka itself spells it, in base64url.
+    """Return the id of a Kafka topic in base64url, as Kafka itself writes it.
 
-    Its clients in C and Python have `+` and `/` in it.
+    The clients in C and Python use `+` and `/`.
 
-    >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
-    'l-Nn1Hl_QmqdyIVaRTaVpA'
+        >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
+        'l-Nn1Hl_QmqdyIVaRTaVpA'
     """
     return spelling.translate(BASE64URL_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherLog:
-    """The log that the positions of a stream are of, and the other one that was given."""
+    """The log of the positions of a stream (`known`), and a different log that was given."""
 
     known: str
     given: str
 
     @property
     def sentence(self) -> str:
-        """What differs.
+        """The difference, as a sentence.
 
         >>> OtherLog("a", "b").sentence
         'its positions are of log a, and this is log b'

@@ -1,4 +1,4 @@
-"""What is particular to one writer: why it is excluded, its own terms, its late rows."""
+"""State of single writers: exclusions, terms, late rows, and whether they vouch for a time."""
 
 from __future__ import annotations
 
@@ -13,59 +13,67 @@ Named = TypeVar("Named")
 LatePlace = tuple[str, int, int, int]
 
 ExclusionReason = Literal["timed_out", "removed", "returned_late"]
-"""Why a writer is excluded: it timed out, an operator removed it, or it returned below the last
-lower."""
+"""Why a writer is excluded.
+
+- `timed_out`: it was silent for its timeout.
+- `removed`: an operator removed it.
+- `returned_late`: it returned below the last lower.
+"""
 
 MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
-"""Why a writer is missing: it is excluded, it was live when the stream was sealed, or it joined (or
-was expected) only later."""
+"""Why a writer is missing.
+
+- an `ExclusionReason`
+- `sealed`: the writer was live when the stream was sealed.
+- `not_joined`, `not_expected`: the writer joined or became expected later.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one writer; most writers have none of their own.
-
-    `timeout_ms` and `domains` (those it vouches for) are what the writer declared; `None` stands
-    for the stream's timeout and for all domains. `hold_until` (service clock) is how long the
-    operator `held_by` suspends its timeout, with `held_for` as the reason, and `removed_by` the
-    operator who removed it.
-    """
+    """The terms of one writer. Most writers have the defaults."""
 
     timeout_ms: int | None = None
+    """The timeout that the writer declared. `None` is the timeout of the stream."""
     domains: tuple[str, ...] | None = None
+    """The domains that the writer vouches for. `None` is all domains."""
     hold_until: int | None = None
+    """Until when an operator suspends the timeout (service clock)."""
     held_by: str | None = None
+    """The operator who suspended the timeout."""
     held_for: str | None = None
+    """The reason of that operator."""
     removed_by: str | None = None
+    """The operator who removed the writer."""
 
 
 NO_TERMS = Terms()
 
 
 class VouchingPeriod(NamedTuple):
-    """Marks from `from_seq` on have all rows of a writer with times below `until`."""
+    """Marks from `from_seq` on include all rows of a writer with times below `until`."""
 
     from_seq: int
     until: int
 
     @property
     def is_open(self) -> bool:
-        """Whether it still lasts: each further mark has all rows below its lower."""
+        """Whether the period lasts: every later mark includes all rows below its lower."""
         return self.until == MAX_INT64
 
 
 FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
-"""The periods of a writer that every mark of a domain counts."""
+"""The periods of a writer whose rows are included from the first mark on."""
 
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
-"""For how long an operator can suspend a timeout at a time: 90 days."""
+"""Maximum time for which an operator can suspend a timeout: 90 days."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows that a writer wrote below the lower at that time: how many, and the least time.
+    """Rows that a writer wrote below the lower: their number and their least and largest time.
 
-    `most` is their largest time, `None` if it is not known.
+    `most` is the largest time, or `None` if it is not known.
     """
 
     rows: int
@@ -84,11 +92,15 @@ class LateRows:
 
 @dataclass(frozen=True, slots=True)
 class LateReport:
-    """Late rows of a writer with times from `least` to `most`, reported from `first_seen` on.
+    """Late rows of a writer with times from `least` to `most`.
 
-    The last report was `last_seen`, both in Unix ms. `behind` is by how much the least time was
-    below the lower of that moment. If `unknown`, there may be others: the writer noted below the
-    lower and declared no event times. `least` is `None` if it noted so for the first time.
+    If several reports are merged, the first was received at `first_seen` and the last at
+    `last_seen` (Unix ms).
+
+    - `least`: the least time. `None` if the rows may have any time up to `most`.
+    - `behind`: how far the least time was below the lower when the rows were reported.
+    - `unknown`: whether there may be more rows. The writer noted below the lower without declaring
+      event times.
     """
 
     writer: str
@@ -102,18 +114,21 @@ class LateReport:
 
     @property
     def first(self) -> int:
-        """The least time; of rows that may have any time, the largest."""
+        """The least time. If the rows may have any time, the largest time."""
         return self.most if self.least is None else self.least
 
     @property
     def place(self) -> LatePlace:
-        """Reports of one place merge: one writer, one hour of event time, one of arrival."""
+        """The writer, the hours of the event times, and the hour of arrival.
+
+        Reports with the same place are merged.
+        """
         least = MIN_INT64 if self.least is None else self.least
         hours = least // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:
-        """Return the sum of both, of one writer."""
+        """Return the sum of both reports, which are of the same writer."""
         known = [each for each in (self.least, other.least) if each is not None]
         return LateReport(
             self.writer,
@@ -128,7 +143,7 @@ class LateReport:
 
 
 def group_late_rows(times: Iterable[int]) -> list[LateRows]:
-    """Return late rows with these times, those of each full hour by themselves.
+    """Return late rows with these times, grouped by hour.
 
     >>> group_late_rows([3_600_000, 7, 5])
     [LateRows(rows=2, least=5, most=7), LateRows(rows=1, least=3600000, most=3600000)]
@@ -143,10 +158,10 @@ def _sum(rows: int, more: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedSince:
-    """Why time advances without a writer, and since when (Unix ms).
+    """Why the watermark advances without a writer, and since when (Unix ms).
 
-    It lasts until the writer has returned and then noted a time above the lower by a later note, or
-    reports that it is idle or finished. The writer, the API and the page all read it here.
+    The exclusion ends when the writer has returned and a later note has a time above the lower. It
+    also ends when the writer reports that it is idle or finished.
     """
 
     reason: ExclusionReason
@@ -155,11 +170,12 @@ class ExcludedSince:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """One writer that a mark advanced without, with its last time and position.
+    """A writer that a mark excludes, with its last time and position.
 
-    `since` is when it was excluded (Unix ms). Its events may be missing from `missing_from` on: its
-    last time, or, if it noted none, the lower before the mark. `None`: at any time, as for an
-    expected writer that never noted.
+    - `since`: when the writer was excluded (Unix ms).
+    - `missing_from`: the least time of events that may be missing: the last time of the writer. If
+      it noted no time, the lower of the previous mark. `None` if events with any time may be
+      missing.
     """
 
     writer: str
@@ -171,12 +187,12 @@ class Absence:
 
 
 WRITERS_NAMED = 100
-"""Maximum number of missing or late writers named at a time; all of them are counted."""
+"""Maximum number of missing or late writers that are named. All of them are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingWriter:
-    """A writer that the watermark advanced without: why, since when (Unix ms), its last time."""
+    """A writer that the watermark advanced without. `since` is in Unix ms, `time` its last time."""
 
     writer: str
     reason: MissingReason
@@ -185,17 +201,19 @@ class MissingWriter:
 
     @property
     def joined_later(self) -> bool:
-        """Whether it was no member yet."""
+        """Whether the writer was not a member yet."""
         return self.reason in {"not_joined", "not_expected"}
 
 
 @dataclass(frozen=True, slots=True)
 class LateWriter:
-    """A writer with late rows in a window: how many, their least and largest times.
+    """A writer with late rows in a window.
 
-    `last_seen` is when it reported such rows last (Unix ms). `at_most`: the times reported leave
-    the window, so not all of the rows need be of it. If `unknown`, there may be others: it noted
-    below the lower and declared no event times. `least` is null if these may have any time.
+    - `least`: the least time. `None` if the rows may have any time.
+    - `last_seen`: when the writer last reported such rows (Unix ms).
+    - `at_most`: whether some of the rows may be outside the window.
+    - `unknown`: whether there may be more rows. The writer noted below the lower without declaring
+      event times.
     """
 
     writer: str
@@ -208,7 +226,7 @@ class LateWriter:
 
     @property
     def row_count(self) -> str:
-        """How many rows, in words.
+        """The number of rows, in words.
 
         >>> LateWriter("pos", 3, 5, 6, 7, at_most=True).row_count
         'at most 3'
@@ -222,9 +240,9 @@ class LateWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Writers(Generic[Named]):
-    """At most `WRITERS_NAMED` of the writers, and how many there are.
+    """At most `WRITERS_NAMED` of the writers, and the number of all of them.
 
-    `is_known` is false if what was recorded does not reach back far enough: there may be others.
+    If `is_known` is false, the records do not cover the window, so there may be more writers.
     """
 
     writers: tuple[Named, ...] = ()
@@ -232,7 +250,7 @@ class _Writers(Generic[Named]):
     is_known: bool = True
 
     def __bool__(self) -> bool:
-        """Whether rows may be missing."""
+        """Return whether rows may be missing."""
         return self.count > 0 or not self.is_known
 
 
@@ -242,7 +260,7 @@ class Late(_Writers[LateWriter]):
 
     @property
     def sentence(self) -> str:
-        """How many rows came too late, as a clause.
+        """How many rows were written too late, as a clause.
 
         >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).sentence
         'but rows came too late: 3 of pos, at most 9 of UA and those of 2 more writers'
@@ -259,17 +277,17 @@ class Late(_Writers[LateWriter]):
 
 @dataclass(frozen=True, slots=True)
 class Missing(_Writers[MissingWriter]):
-    """The missing writers of a window; `joined_later` of them were no members yet."""
+    """The missing writers of a window. `joined_later` of them were not members yet."""
 
     joined_later: int = 0
 
     def __bool__(self) -> bool:
-        """Whether rows of writers that were members may be missing."""
+        """Return whether rows of members may be missing."""
         return self.count > self.joined_later or not self.is_known
 
     @property
     def sentence(self) -> str:
-        """The missing writers, each with its reason, as a clause.
+        """The missing writers with their reasons, as a clause.
 
         >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
         'without stock (timed_out) and 2 more writers'
@@ -288,13 +306,16 @@ class Missing(_Writers[MissingWriter]):
 WriterStanding = Literal[
     "live", "idle", "finished", "excluded", "joined_later", "unknown", "missing"
 ]
-"""Why a writer does not vouch for a time at a mark: its state now, or that it was no member yet, is
-none now, or is missing."""
+"""Why a writer does not vouch for a time at a mark.
+
+It is the present state of the writer, or states that the writer was not a member yet, is not a
+member now, or is missing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NotVouching:
-    """A writer that does not vouch for a time; it vouches for times up to `until`, if for any."""
+    """A writer that does not vouch for a time. It vouches for times below `until`, if for any."""
 
     writer: str
     reason: WriterStanding
@@ -303,7 +324,7 @@ class NotVouching:
 
     @property
     def may_come(self) -> bool:
-        """Whether a later mark counts it without its doing anything but noting time."""
+        """Whether a later mark may include the writer if it only continues to note."""
         return self.reason in {"live", "joined_later"}
 
     @property
@@ -322,12 +343,13 @@ STANDING_WORDS = {"live": "returned later", "joined_later": "joined later"}
 
 @dataclass(frozen=True, slots=True)
 class VouchedBy:
-    """Who vouches for a time at a mark: `count` writers, of which at most 100 are named.
+    """The writers that vouch for a time at a mark.
 
-    The stream expects `expected` writers, of which `expected_vouching` vouch; if it expects none,
-    nobody knows who should be there. `not_vouching` has at most 100 of the `not_vouching_count`
-    members that do not vouch, those that are expected first. If `names_known` is false, members
-    that vouched are forgotten.
+    - `count`: the number of writers that vouch. `names` contains at most 100 of them.
+    - `expected`: the number of expected writers. If it is 0, the complete set is not known.
+    - `expected_vouching`: the number of expected writers that vouch.
+    - `not_vouching`: at most 100 of the members that do not vouch, expected writers first.
+    - `names_known`: false if the stream has forgotten members that vouched.
     """
 
     count: int
@@ -340,7 +362,7 @@ class VouchedBy:
 
     @property
     def sentence(self) -> str:
-        """By whom the time is vouched for, as a clause.
+        """Which writers vouch for the time, as a clause.
 
         >>> VouchedBy(1, ("berlin",)).sentence
         'by berlin (1 writer, none expected)'

@@ -1,4 +1,4 @@
-"""What a writer claims when it notes time, and the answers to it."""
+"""Notes of writers, and the answers to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from noted_time.values.membership import ExcludedSince, LateRows
 from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
 
 State = Literal["live", "idle", "finished"]
-"""`live`; `idle`: don't wait for me, I may return; `finished`: I am done, my position is final."""
+"""Whether the watermark waits for a writer.
+
+- `live`: wait for the writer.
+- `idle`: do not wait. The writer may return.
+- `finished`: do not wait. The position of the writer is final.
+"""
 
 RefusedStatus = Literal[
     "invalid_time",
@@ -30,40 +35,41 @@ RefusedStatus = Literal[
     "sealed",
     "another_log",
 ]
-"""Why a note is refused, see `Refused`."""
+"""Why a note is refused. See `Refused`."""
 
 MAX_NOTES_PER_REQUEST = 1000
 
 MOST_DOMAINS = 100
-"""Maximum number of domains that a stream declares and a note names."""
+"""Maximum number of domains of a stream or a note."""
 
 MOST_LATE = 24
-"""Maximum number of reports of late rows that a note has, such as one for each hour of a day."""
+"""Maximum number of reports of late rows in a note, for example one for each hour of a day."""
 
 UNCHANGED_TIMEOUT = 0
-"""The `timeout_ms` of a note that does not change it; a timeout is never 0."""
+"""The `timeout_ms` of a note that does not change the timeout. A timeout is never 0."""
 
 HELD_LENGTH = 200
 
 LogFactKind = Literal["open_transaction", "moved_by"]
 
 MOST_LOG_FACTS = 4
-"""Maximum number of facts that a note has about the log that its writer observes."""
+"""Maximum number of log facts in a note."""
 
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
-"""The times that may be noted; the ends of int64 stand for before and after all time."""
+"""The times that may be noted. The ends of int64 mean before and after all time."""
 
 SEGMENTS_PER_POSITION = 4096
-"""Maximum number of segments named by one position, or by all notes of a writer together."""
+"""Maximum number of segments in one position, and in all notes of a writer together."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFact:
-    """What an observer found in a segment of the log, for people; nothing is decided by it.
+    """An observation in a segment of the log, for people. No decision depends on it.
 
-    `open_transaction`: records from `offset` on cannot be read yet, since `time` (Unix ms) at the
-    latest. `moved_by`: the record at `offset` has a `time` ahead of the observer's clock, and the
-    segment's time is by it; `by` is the record's key, if that is text.
+    - `open_transaction`: records from `offset` on cannot be read yet, at the latest since `time`
+      (Unix ms).
+    - `moved_by`: the record at `offset` has a `time` ahead of the observer's clock, which the
+      segment's time now follows. `by` is the key of the record, if the key is text.
     """
 
     kind: LogFactKind
@@ -75,69 +81,66 @@ class LogFact:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One writer's claim: all my events with time < `time` lie below `position` (PDP-33).
+    """The claim of a writer: all my events with time < `time` are below `position` (PDP-33).
 
-    Times are int64 of the application's own clock, Unix milliseconds by convention. A note without
-    a time only says that the writer is alive and how far it wrote.
+    Times are int64 of the application's own clock, by convention Unix ms. A note without a time
+    only says that the writer is alive and how far it wrote.
 
-    >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
-    Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
-         state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
-         takes_over=False, label='', max_times=None, took_over=None,
-         held=None, log=None, observes=False, because=(), since=None)
+        >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
+        Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
+             state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
+             takes_over=False, label='', max_times=None, took_over=None,
+             held=None, log=None, observes=False, because=(), since=None)
     """
 
     writer: str
-    """The writer that claims it."""
+    """The name of the writer."""
     time: int | None = None
-    """The time below which all is written."""
+    """The time below which all events are written."""
     position: Mapping[int, int] = field(default_factory=dict)
-    """Segment → exclusive offset; a segment that is not named keeps its offset."""
+    """Segment → exclusive offset. A segment that is left out keeps its offset."""
     domain: str | None = None
-    """The time domain; `None` stands for the stream's default."""
+    """The time domain. `None` is the default domain of the stream."""
     max_time: int | None = None
     """The largest event time written so far, if the writer knows it."""
     state: State = "live"
     """Whether to wait for this writer from now on."""
     sequence: int | None = None
-    """The number of its request among all of the writer's, from 1 on. It rises with each request,
-    also with a repeated one, so that a request delivered late is recognised. `None`: requests are
-    ordered by their arrival only.
-    """
+    """The number of the request among all requests of the writer, from 1 on. It rises with each
+    request, also with a repeated one, so that a delayed request is recognised. If it is `None`,
+    requests are ordered by arrival."""
     domains: tuple[str, ...] | None = None
-    """The domains that the writer vouches for from now on; `None`: as before, at first all."""
+    """The domains that the writer vouches for from now on. `None` changes nothing."""
     timeout_ms: int | None = UNCHANGED_TIMEOUT
-    """The writer's own timeout from now on; `None`: the stream's, `UNCHANGED_TIMEOUT`: as
-    before."""
+    """The writer's own timeout from now on. `None` is the timeout of the stream."""
     late: LateRows | Sequence[LateRows] | None = None
-    """Rows that it wrote below the lower since it last reported such rows; at most `MOST_LATE`."""
+    """Rows written below the lower since the last such report. At most `MOST_LATE` entries."""
     session: str | None = None
-    """The process that notes; `None`: not given, and assumed to be the right one."""
+    """The process that notes. If it is `None`, the process is not checked."""
     takes_over: bool = False
-    """Whether it takes over the writer's name from the process that has it."""
+    """Whether the process takes over the name of the writer."""
     label: str = ""
-    """A name of the process for people; kept when its session begins."""
+    """A name of the process for people. It is kept when the session starts."""
     max_times: Mapping[str, int] | None = None
-    """The largest time in each of the named domains, if the rows written have times in all of them.
-    For the note's own domain the larger of the two counts.
-    """
+    """The largest times by domain, if the rows written have times in all of these domains. In the
+    domain of the note, the larger of `max_time` and this time counts."""
     took_over: tuple[str, ...] | None = None
-    """The sessions from which it had taken the name; if one of them has it, it takes it over again.
-    """
+    """The sessions from which the process took the name before. If one of them has the name, the
+    process takes it over again."""
     held: str | None = None
-    """Why the writer lives and does not note, for people; a note without it ends that."""
+    """Why the writer is alive and does not note, for people. A note without a reason clears it."""
     log: str | None = None
-    """The id of the log that its position is of, if that has one; see `log_id`."""
+    """The id of the log of the position, if the log has one. See `log_id`."""
     observes: bool = False
-    """Whether it notes for writers that do not, from what it sees in the log."""
+    """Whether the writer observes the log and notes on behalf of other writers."""
     because: Sequence[LogFact] = ()
-    """What it found in the log that holds time or moved it, at most `MOST_LOG_FACTS`."""
+    """Facts about the log that hold or moved the time. At most `MOST_LOG_FACTS`."""
     since: int | None = None
-    """The least time of its rows, of a first note; `None`: they may have any time."""
+    """The least time of the rows of a first note. If it is `None`, the rows may have any time."""
 
 
 def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
-    """Return the reports of a note, of which it may have one or several."""
+    """Return the late rows of a note as a sequence."""
     if late is None:
         return ()
     return late if isinstance(late, list | tuple) else (late,)
@@ -145,40 +148,49 @@ def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRow
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The note counts; `lower` is that of its domain's last mark, `None` before the first.
-
-    `exclusion` is set while time advances without the writer, not if it was silent and no mark went
-    on without it. If it joined, `timeout_ms` is the
-    timeout in force, and `position` and `times` (the last of each domain) are all that it noted, if
-    it named a position before: a restarted writer continues from there. If it `takes_over`,
-    `took_over` are the sessions that lost the name.
-    """
+    """The note was accepted."""
 
     lower: int | None
+    """The lower of the domain's last mark, or `None` before the first mark."""
     exclusion: ExcludedSince | None = None
+    """Set while the watermark advances without the writer."""
     position: Mapping[int, int] | None = None
+    """If the writer joined: the position that it noted before, from which it continues."""
     times: Mapping[str, int] | None = None
+    """If the writer joined: the last time that it noted in each domain."""
     timeout_ms: int | None = None
+    """If the writer joined: the timeout in force."""
     took_over: tuple[str, ...] | None = None
+    """If the process took over the name: the sessions that lost it."""
 
     @property
     def says_only_lower(self) -> bool:
-        """Whether there is no more to say of the note than the lower."""
+        """Whether only the lower is set."""
         return self.exclusion is None and self.timeout_ms is None and self.took_over is None
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The note fell behind what its writer noted before, or exceeds a bound.
+    """The note is behind an earlier note of the writer, or exceeds a bound.
 
-    `last` is what it fell behind. For `invalid_time` that is an int, for `invalid_position` the
-    offsets of the offending segments. For `superseded` it is the largest sequence accepted of the
-    writer, and for `fenced` the session that has its name now. Or `last` is the bound: for
-    `too_far_ahead` the largest time allowed now, for `implausible_position` the largest offsets
-    allowed now. For `too_many_segments` (of one writer or the stream) and `too_many_writers` it is
-    their number. For `not_vouched` it has the first ten domains that the writer vouches for, for
-    `another_log` both logs. It is `None` for `unknown_domain`, `unknown_writer`, and `sealed`: the
-    stream takes no more notes. `beyond` says which time is `too_far_ahead`.
+    `last` depends on the status:
+
+    =======================================  ===================================================
+    ``invalid_time``                         the time that the note is behind
+    ``invalid_position``                     the offsets that the note is behind
+    ``superseded``                           the largest accepted sequence of the writer
+    ``fenced``                               the session that has the name
+    ``too_far_ahead``                        the largest time allowed now
+    ``implausible_position``                 the largest offsets allowed now
+    ``too_many_segments``                    the limit of the writer or of the stream
+    ``too_many_writers``                     the limit
+    ``not_vouched``                          the first ten domains that the writer vouches for
+    ``another_log``                          both logs
+    ``unknown_domain``, ``unknown_writer``   `None`
+    ``sealed``                               `None`: the stream accepts no more notes
+    =======================================  ===================================================
+
+    `beyond` is the time that is ``too_far_ahead``.
     """
 
     status: RefusedStatus
@@ -187,7 +199,7 @@ class Refused:
 
     @property
     def detail(self) -> str | None:
-        """How far the time is ahead, or which log it is, if that is why the note is refused."""
+        """How far the time is ahead, or which logs differ, if the note is refused for that."""
         if isinstance(self.last, OtherLog):
             return self.last.sentence
         if self.beyond is None or not isinstance(self.last, int):
@@ -195,7 +207,10 @@ class Refused:
         return self.beyond.sentence(self.last)
 
     def error(self, writer: str, *, first: bool = False) -> InvalidNote | AnotherLog:
-        """Return the error of a writer's client, `first` if no note was accepted of it before."""
+        """Return the error to raise in the client of the writer.
+
+        `first` states that no earlier note of the process was accepted.
+        """
         if isinstance(self.last, OtherLog):
             return AnotherLog(f"the stream of writer {writer!r}", self.last)
         return InvalidNote(writer, self.status, self.last, self.beyond, first=first)

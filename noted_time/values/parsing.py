@@ -1,4 +1,4 @@
-"""Times, durations and text as callers give them: integers, aware `datetime`s, `90d`, a line."""
+"""Parse times and durations, and check text and numbers that callers pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Time = int | datetime
 _ONE_MS = timedelta(milliseconds=1)
 
 _divide = timedelta.__floordiv__
-"""The division of `timedelta` itself: that of pendulum's, which Airflow gives, fails."""
+"""The method of `timedelta` itself, because the method of pendulum, which Airflow uses, fails."""
 
 LONGEST_MS = 999_999 * UNITS_MS["d"]
 INTEGER_PATTERN = re.compile(r"-?[0-9]{1,19}", re.ASCII)
@@ -23,18 +23,17 @@ DURATION_PATTERN = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 
 
 def unix_ms_of(time: Time, *, up: bool = False) -> int:
-    """Return the time in Unix ms; an integer is taken as it is, numpy's as well.
+    """Return the time in Unix ms. Integers, also of numpy, are returned as `int`.
 
-    Fractions of a millisecond are rounded down, which is sound for a time below which all is
-    written. Rounding `up` is sound for the time of an event, or a time to wait for.
+    Fractions of a millisecond are rounded down. This is sound for a time below which all rows are
+    written. Rounding `up` is sound for the time of an event and for a time to wait for.
 
-    >>> from datetime import UTC
-    >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-    >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
-    (1357041600000, 1357041600001, 7)
+            >>> from datetime import UTC
+            >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+            >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
+            (1357041600000, 1357041600001, 7)
 
-    Raises `Rejected` if a `datetime` has no time zone, which could be any hour of the day, and
-    for everything else that is not an integer.
+    Raises `Rejected` if a `datetime` has no time zone, and for all other types.
     """
     if not isinstance(time, datetime):
         return _integer(time)
@@ -58,14 +57,13 @@ def _integer(time: int) -> int:
 
 
 def parse_time(text: str, *, up: bool = True) -> int:
-    """Return a time given as an integer, or in ISO 8601 with a zone; raises `Unreadable`.
+    """Parse an integer, or a time in ISO 8601 with a zone. Raises `Unreadable`.
 
-    A time between two ms is rounded `up`, as being complete to the later one is more; one that is
-    noted is rounded down:
+    A time between two ms is rounded `up`, for a time to wait for. Round a time to note down:
 
-    >>> of_day = "2013-01-01T11:00:00.0005+01:00"
-    >>> parse_time("-5"), parse_time("2013-01-01T10:00Z"), parse_time(of_day)
-    (-5, 1357034400000, 1357034400001)
+        >>> of_day = "2013-01-01T11:00:00.0005+01:00"
+        >>> parse_time("-5"), parse_time("2013-01-01T10:00Z"), parse_time(of_day)
+        (-5, 1357034400000, 1357034400001)
     """
     if INTEGER_PATTERN.fullmatch(text):
         return int(text)
@@ -80,7 +78,7 @@ def parse_time(text: str, *, up: bool = True) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the ms of a duration: a whole number and its unit; raises `Unreadable`.
+    """Return the ms of a duration: a whole number and its unit. Raises `Unreadable`.
 
     >>> parse_duration("500ms"), parse_duration("90m"), parse_duration("1h"), parse_duration("0s")
     (500, 5400000, 3600000, 0)
@@ -108,7 +106,7 @@ def format_line(text: str, most: int) -> str:
 
 
 def check_least(name: str, value: int | None, least: int) -> None:
-    """Raise `Rejected` if a number that is given is below the least.
+    """Raise `Rejected` if `value` is below `least`. `None` is accepted.
 
     >>> check_least("poll_ms", 9, 10)
     Traceback (most recent call last):

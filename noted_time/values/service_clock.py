@@ -1,4 +1,4 @@
-"""The clock that writer timeouts are measured on."""
+"""The clock that measures writer timeouts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ServiceClock:
-    """Milliseconds during which some controller was serving.
+    """Milliseconds during which a controller was serving.
 
-    The caller measures how long it served and persists `now`; each step is capped, so that time in
-    which the machine or the process stood still does not count as silence of the writers:
+    The caller measures the elapsed time and stores `now`. Each step is capped. A pause of the
+    machine or the process therefore does not count as silence of the writers:
 
-    >>> clock = ServiceClock(now=5000, step_cap_ms=1000)
-    >>> clock.serve(250), clock.serve(3_600_000), clock.serve(-4)
-    (5250, 6250, 6250)
+        >>> clock = ServiceClock(now=5000, step_cap_ms=1000)
+        >>> clock.serve(250), clock.serve(3_600_000), clock.serve(-4)
+        (5250, 6250, 6250)
     """
 
     now: int = 0
     step_cap_ms: int = 1000
 
     def serve(self, elapsed_ms: int) -> int:
-        """Count `elapsed_ms` of serving, at most one step's cap; returns the new `now`."""
+        """Add `elapsed_ms`, at most `step_cap_ms`, and return the new `now`."""
         self.now += min(max(elapsed_ms, 0), self.step_cap_ms)
         return self.now

@@ -16,11 +16,11 @@ Default = TypeVar("Default")
 ReturningWriter = Literal["hold", "exclude"]
 
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
-"""Neither `.` nor `..`: clients and proxies remove these from a path before it is sent."""
+"""Excludes `.` and `..`, because clients and proxies remove them from a path."""
 
 
 def validate_name(what: str, name: str) -> str:
-    """Return `name`; raises `InvalidName` naming `what` if the name is not legal.
+    """Return `name`, or raise `InvalidName` with `what` if the name is not valid.
 
     >>> validate_name("stream", "flights.2013")
     'flights.2013'
@@ -33,7 +33,7 @@ def validate_name(what: str, name: str) -> str:
 
 
 def choose_domain(declared: Collection[str]) -> str:
-    """Return the domain that is meant where none is named: the only one declared, or `default`.
+    """Return the default domain: the only declared domain, or `default`.
 
     >>> choose_domain(["ship_time"]), choose_domain(["order_time", "ship_time"])
     ('ship_time', 'default')
@@ -42,7 +42,7 @@ def choose_domain(declared: Collection[str]) -> str:
 
 
 def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT64) -> Default:
-    """Declare a setting for the API and the command line: its default, meaning and bounds.
+    """Declare the default, meaning and bounds of a setting, for the API and the command line.
 
     The bounds apply to a number, or to the length of a text or list.
     """
@@ -54,7 +54,7 @@ def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """The settings of a stream, which its owner decides; every duration in ms."""
+    """The settings of a stream. Durations are in ms."""
 
     writer_timeout_ms: int = setting(
         60_000,
@@ -67,7 +67,7 @@ class StreamSettings:
         "The minimum time between two marks. The longer it is, the later readers learn of "
         "progress; 0 makes a mark at every advance.",
     )
-    returning_writer: ReturningWriter = setting(  # noqa: RUF009 - its text never changes
+    returning_writer: ReturningWriter = setting(  # noqa: RUF009 - the default is immutable
         "hold",
         "hold: the watermark waits for a writer that came back late until it has caught up. "
         "exclude: it does not wait, and the writer stays excluded until then.",
@@ -124,9 +124,9 @@ class StreamSettings:
 
     @property
     def are_unix_ms(self) -> bool:
-        """Whether times are Unix ms: only then can they be compared with the wall clock."""
+        """Whether times are Unix ms and can be compared with the wall clock."""
         return self.max_time_ahead_ms is not None
 
     def domain_or_default(self, domain: str | None) -> str:
-        """Return `domain`; if it is not named, the one that is meant then."""
+        """Return `domain`, or the default domain if it is `None`."""
         return choose_domain(self.domains) if domain is None else domain

@@ -1,4 +1,4 @@
-"""Which segments follow which when a stream scales, and what naming a successor implies."""
+"""The order of segments when a stream scales, and what a position with a successor implies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noted_time.values.times import MAX_INT64
 
 @dataclass(frozen=True, slots=True)
 class ScaleEvent:
-    """Segments sealed at their final offsets, and successors created: segment → predecessors."""
+    """Segments sealed at their final offsets, and their successors: segment → predecessors."""
 
     sealed: Mapping[int, int]
     created: Mapping[int, tuple[int, ...]]
@@ -22,16 +22,16 @@ class ScaleEvent:
 class Succession:
     """All scale events of a stream so far.
 
-    A position on a successor implies that its predecessors are complete, even at offset 0. Cuts are
-    normalised that way, so that *reaches* stays a comparison per segment across splits and merges
-    (PDP-33):
+    A position with a successor implies that its predecessors are complete, even at offset 0. Cuts
+    are normalised that way, so that cuts can be compared segment by segment across splits and
+    merges (PDP-33):
 
-    >>> succession = Succession()
-    >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
-    >>> succession.normalise({2: 0})
-    {2: 0, 0: 500}
-    >>> succession.normalise({1: 7})
-    {1: 7}
+        >>> succession = Succession()
+        >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
+        >>> succession.normalise({2: 0})
+        {2: 0, 0: 500}
+        >>> succession.normalise({1: 7})
+        {1: 7}
     """
 
     final: dict[int, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Succession:
         return bool(self.final or self._implied)
 
     def normalise(self, position: Mapping[int, int]) -> Mapping[int, int]:
-        """Return `position` with every predecessor of a named segment at its final offset.
+        """Return `position` with every predecessor of its segments at the final offset.
 
         Returns the position itself if it implies nothing.
         """
@@ -58,11 +58,11 @@ class Succession:
         return self._implied.keys()
 
     def is_read(self, segment: int, position: Mapping[int, int]) -> bool:
-        """Whether a segment is sealed and a normalised position is at its end."""
+        """Return whether a segment is sealed and a normalised position is at its end."""
         return segment in self.final and position.get(segment, 0) >= self.final[segment]
 
     def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
-        """Return how many segments must be read to their ends before this one.
+        """Return how many predecessors of a segment the position has not read to the end.
 
         >>> succession = Succession()
         >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
@@ -78,9 +78,9 @@ class Succession:
         return {s: final[s] for s, offset in position.items() if s in final and offset > final[s]}
 
     def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
-        """Raise `InvalidScale` if the event contradicts what is known of the segments.
+        """Raise `InvalidScale` if the event contradicts the known segments.
 
-        `known` are the segments that notes have named; those of earlier events are always known.
+        `known` contains the segments of notes. Segments of earlier events are always known.
         """
         for segment, offset in event.sealed.items():
             self._check_sealed(segment, offset, known)
@@ -88,7 +88,7 @@ class Succession:
             self._check_created(segment, predecessors, event)
 
     def scale(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
-        """Add the event; raises `InvalidScale` and changes nothing if it is wrong."""
+        """Add the event. If it is wrong, raise `InvalidScale` and change nothing."""
         self.check(event, known)
         self.final.update(event.sealed)
         for segment, predecessors in event.created.items():

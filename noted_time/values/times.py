@@ -1,4 +1,4 @@
-"""Times: their bounds, how a sentence spells them and numbers, and which are too far ahead."""
+"""Bounds and formats of times and durations."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DAY_MS = UNITS_MS["d"]
 YEAR_MS = 365 * UNITS_MS["d"]
 
 LEAST_UNIX_MS = 10**11
-"""March 1973: no time in seconds looks like one in ms above this lower."""
+"""March 1973 in Unix ms. A present time in seconds is below it."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The numbers from `start` up to `stop`, exclusive, for comparisons.
+    """The numbers from `start` to `stop`, exclusive, for comparisons.
 
-    A `range` is walked step by step for whatever is no `int`:
+    It is faster than a `range`, which is searched step by step for a number that is not an `int`:
 
-    >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
-    (True, False)
+        >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
+        (True, False)
     """
 
     start: int
@@ -38,11 +38,11 @@ class Bounds:
 
 
 UNIX_MS = Bounds(31_536_000_000, 7_258_118_400_000)
-"""1971 to 2199 in Unix ms. Times outside are of another clock, and shown as they are."""
+"""The years 1971 to 2199 in Unix ms. Other times are shown as plain numbers."""
 
 
 def format_time(time: int | None) -> str:
-    """Return a time in ISO 8601 if it can be Unix ms, otherwise as it is.
+    """Return a time in ISO 8601 if it can be Unix ms, otherwise as a plain number.
 
     >>> format_time(1357034400000), format_time(1357034400250), format_time(42), format_time(None)
     ('2013-01-01T10:00:00Z', '2013-01-01T10:00:00.250Z', '42', '-')
@@ -56,7 +56,7 @@ def format_time(time: int | None) -> str:
 
 
 def format_gap(earlier: int, later: int) -> str:
-    """Return how far one time is beyond another: a duration if both can be Unix ms.
+    """Return the difference of two times, as a duration if both can be Unix ms.
 
     >>> format_gap(1357034400000, 1357038300000), format_gap(40, 42)
     ('1h 5m', '2')
@@ -66,7 +66,7 @@ def format_gap(earlier: int, later: int) -> str:
 
 
 def format_month(unix_ms: int) -> str:
-    """Return the month of a moment in Unix ms.
+    """Return the month of a time in Unix ms.
 
     >>> format_month(1357041600000)
     'January 2013'
@@ -75,7 +75,7 @@ def format_month(unix_ms: int) -> str:
 
 
 def format_duration(ms: int) -> str:
-    """Return a duration in its largest unit and the next smaller one, the rest cut off.
+    """Return a duration in its largest unit and the next smaller one, rounded down.
 
     >>> [format_duration(ms) for ms in (0, 500, 5_400_000, 240_017, 90_000_000)]
     ['0ms', '500ms', '1h 30m', '4m', '1d 1h']
@@ -89,7 +89,7 @@ def format_duration(ms: int) -> str:
 
 
 def format_seconds(ms: int) -> str:
-    """Return a duration in full seconds, for one that still grows while it is read.
+    """Return a duration in full seconds, for a duration that still grows.
 
     >>> format_seconds(4061), format_seconds(250), format_seconds(5_400_000), format_seconds(-1)
     ('4s', '0s', '1h 30m', '0s')
@@ -98,7 +98,7 @@ def format_seconds(ms: int) -> str:
 
 
 def pluralize(number: int, what: str) -> str:
-    """Return a number of things.
+    """Return a number with a noun in the singular or plural.
 
     >>> pluralize(1, "writer"), pluralize(2000, "writer")
     ('1 writer', '2,000 writers')
@@ -112,20 +112,20 @@ class Beyond:
 
     `field` is ``time``, ``max_time``, or ``max_times.`` and the domain.
 
-    >>> bound = 1357034420000
-    >>> Beyond("time", 1357034420000000).sentence(bound)
-    'time 1357034420000000 is 42988 years too far ahead: microseconds?'
-    >>> Beyond("max_times.ship", 1357034420000000000).sentence(bound)[-14:]
-    ': nanoseconds?'
-    >>> Beyond("max_time", 1357120820000).sentence(bound)
-    'max_time 1357120820000 is 1d too far ahead'
+        >>> bound = 1357034420000
+        >>> Beyond("time", 1357034420000000).sentence(bound)
+        'time 1357034420000000 is 42988 years too far ahead: microseconds?'
+        >>> Beyond("max_times.ship", 1357034420000000000).sentence(bound)[-14:]
+        ': nanoseconds?'
+        >>> Beyond("max_time", 1357120820000).sentence(bound)
+        'max_time 1357120820000 is 1d too far ahead'
     """
 
     field: str
     time: int
 
     def sentence(self, bound: int) -> str:
-        """Return how far it is beyond the largest time allowed, and the unit that it may be in."""
+        """Return how far the time is beyond `bound`, and the unit that it may be in."""
         if abs(self.time) >= MAX_INT64:
             return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound
