@@ -1,43 +1,43 @@
-"""Every error of noted-time, sorted by what the caller should do.
+"""The errors of noted-time, sorted by what the caller should do.
 
 ::
 
     NotedTimeError
-    ├── Rejected            don't retry: the request itself is wrong
-    │   ├── InvalidName     a stream, writer, domain or reader name outside [A-Za-z0-9._-]{1,249}
-    │   ├── Unreadable      a text is not a time or not a duration
-    │   ├── InvalidNote     a writer's note was refused; `status` and `last` say why
-    │   ├── NotesRefused    no note of a request was accepted; `answer` says why
-    │   ├── ImplausibleTime a time in seconds was asked for of a stream in milliseconds
-    │   ├── InvalidScale    a scale event names an unknown or sealed segment
-    │   ├── InvalidCut      a final cut is behind what was noted, or beyond a sealed segment
-    │   ├── InvalidFinalTime  a final time is not above the last lower
-    │   ├── StreamSealed    the stream is sealed: it takes nothing more
-    │   ├── LimitReached    the controller takes on no more of these
-    │   │   └── TooManySegments  the stream takes on no more segments
-    │   ├── NotAllowed      the token is missing, expired or revoked, or lacks the right
-    │   ├── SharedName      another process notes under the writer's name
-    │   ├── Fenced          another process took the writer's name over: stop writing
-    │   ├── Recreated       a log or topic is not the one whose offsets were noted
-    │   ├── AnotherLog      the positions of the stream are of another log
-    │   ├── NotObservable   a topic's settings do not permit this way to observe it
-    │   ├── UnknownStream   there is no stream of that name
-    │   ├── UnknownDomain   the stream does not declare that domain
-    │   ├── UnknownWriter   the stream has no member of that name
-    │   ├── OpenStream      all writers are required of a stream that expects none
-    │   ├── WritersMissing  a window is complete, but time passed it without some writers
-    │   ├── RowsLate        a window is complete, but some rows of it were written too late
-    │   └── UnknownReader   the group or its reader never reported
+    ├── Rejected            do not retry: the request itself is wrong
+    │   ├── InvalidName
+    │   ├── Unreadable
+    │   ├── InvalidNote
+    │   ├── NotesRefused
+    │   ├── ImplausibleTime
+    │   ├── InvalidScale
+    │   ├── InvalidCut
+    │   ├── InvalidFinalTime
+    │   ├── StreamSealed
+    │   ├── LimitReached
+    │   │   └── TooManySegments
+    │   ├── NotAllowed
+    │   ├── SharedName
+    │   ├── Fenced          stop writing
+    │   ├── Recreated
+    │   ├── AnotherLog
+    │   ├── NotObservable
+    │   ├── UnknownStream
+    │   ├── UnknownDomain
+    │   ├── UnknownWriter
+    │   ├── UnknownReader
+    │   ├── OpenStream
+    │   ├── WritersMissing
+    │   └── RowsLate
     ├── Conflict            read again, then retry
-    │   ├── AlreadySealed   the stream was sealed in another way
-    │   ├── MarkConflict    another owner appended the mark with that seq first
-    │   ├── NotLive         the writer that was to be held is not waited for
-    │   ├── NotedMeanwhile  the writer that was to be removed has noted since
-    │   └── NotCompleteYet  no mark is complete to the time asked for; `lower` says how far it is
-    ├── Unreachable         the outcome is unknown: retry with backoff
-    │   └── UnexpectedAnswer  the answer is not that of a controller of this version
-    ├── DeliveryFailed      events did not reach the log: produce them again, then forgive
-    └── ClientFailed        a fault in the client itself: create a new one, and report the cause
+    │   ├── AlreadySealed
+    │   ├── MarkConflict
+    │   ├── NotLive
+    │   ├── NotedMeanwhile
+    │   └── NotCompleteYet
+    ├── Unreachable         retry with backoff: the outcome is unknown
+    │   └── UnexpectedAnswer
+    ├── DeliveryFailed      produce the events again, then forgive
+    └── ClientFailed        create a new client and report the cause
 """
 
 from __future__ import annotations
@@ -54,11 +54,12 @@ from noted_time.values.times import Beyond, format_time, pluralize
 
 @dataclass(frozen=True, slots=True)
 class ProblemKind:
-    """How a controller answers an error: the word of its problem, its status and its facts.
+    """How a controller reports an error over HTTP: the code, the status and the facts.
 
-    `facts` are members of the problem, each with what clients take if it is missing, and attributes
-    of the error, under the same names or those in `attributes`. Clients raise the class itself if
-    it `has_own_class`, with its facts as arguments, and otherwise what its status says.
+    `facts` maps each additional field of the problem to its default in clients. A field is an
+    attribute of the error with the same name, or with the name in `attributes`. If `has_own_class`,
+    clients raise the same class with the facts as arguments. Otherwise they choose a class by the
+    status.
     """
 
     code: str
@@ -72,7 +73,7 @@ class ProblemKind:
         return {each: getattr(error, self.attributes.get(each, each)) for each in self.facts}
 
     def arguments(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what its class is called with, by a problem.
+        """Return the arguments of the class for a problem.
 
         >>> UnknownDomain.kind.arguments({"domain": "b", "domains": ["a"]})
         {'domain': 'b', 'declared': ['a']}
@@ -82,20 +83,20 @@ class ProblemKind:
 
 
 class NotedTimeError(Exception):
-    """Root of the tree."""
+    """The base class of all errors."""
 
     if TYPE_CHECKING:
         kind: ClassVar[ProblemKind]
 
 
 class Rejected(NotedTimeError):
-    """The request itself is wrong: don't retry."""
+    """The request itself is wrong. Do not retry."""
 
     kind = ProblemKind("rejected", 422)
 
 
 class InvalidName(Rejected):
-    """A name is not of the form ``[A-Za-z0-9._-]{1,249}``, or is ``.`` or ``..``."""
+    """A name does not match ``[A-Za-z0-9._-]{1,249}``, or is ``.`` or ``..``."""
 
     kind = ProblemKind("invalid_name", 422)
 
@@ -107,25 +108,24 @@ class InvalidName(Rejected):
 
 
 class Unreadable(Rejected):
-    """A text is not a time, or not a duration."""
+    """A text is not a time or a duration."""
 
 
 class InvalidNote(Rejected):
     """A note was refused.
 
     =================================================================  ==========================
-    `status`, the wire word                                            `last`
+    `status`, as on the wire                                           `last`
     =================================================================  ==========================
-    ``invalid_time``, ``invalid_position``, ``superseded``             what the note fell behind
-    ``unknown_domain``, ``not_vouched``                                the domains there are
+    ``invalid_time``, ``invalid_position``, ``superseded``             the value it is behind
+    ``unknown_domain``, ``not_vouched``                                the accepted domains
     ``too_far_ahead``, ``too_many_segments``, ``too_many_writers``     the bound that it exceeds
-    ``implausible_position``                                           the same, by segment
+    ``implausible_position``                                           the bound, by segment
     ``unknown_writer``, ``sealed``                                     `None`
     =================================================================  ==========================
 
-    `beyond` says which time of a note is ``too_far_ahead``, `None` if that is not known. `first`
-    says that no note of this process was accepted before: an earlier process noted what it fell
-    behind.
+    `beyond` is the time that is ``too_far_ahead``, or `None` if it is not known. If `first`, no
+    earlier note of this process was accepted, so the note is behind an earlier process.
     """
 
     def __init__(
@@ -172,11 +172,11 @@ _REFUSAL_REASONS = {
     "max_offset_jump of the stream too small?",
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
-"""What a refusal means, for those that `last` alone does not explain."""
+"""Explanations of the statuses that need more than `last`."""
 
 
 class NotesRefused(Rejected):
-    """No note of a request was accepted; `answer` has the `results` of each, as JSON."""
+    """No note of a request was accepted. `answer` contains the `results` as JSON."""
 
     kind = ProblemKind("notes_refused", 422)
 
@@ -186,9 +186,10 @@ class NotesRefused(Rejected):
 
 
 class ImplausibleTime(Rejected):
-    """A time asked for looks like seconds, while the times of the stream are Unix milliseconds.
+    """A requested time seems to be in seconds, while the times of the stream are Unix ms.
 
-    As milliseconds it lies in the first years after 1970, so it would be complete at once.
+    As Unix ms it would be in the first years after 1970, so the stream would be complete to it at
+    once.
     """
 
     kind = ProblemKind("implausible_time", 422, {"time": 0, "lower": 0}, has_own_class=True)
@@ -203,7 +204,7 @@ class ImplausibleTime(Rejected):
 
 
 class InvalidScale(Rejected):
-    """A scale event contradicts what is known of the stream's segments."""
+    """A scale event contradicts the known segments of the stream."""
 
     kind = ProblemKind("invalid_scale", 422, {"segment": 0})
 
@@ -214,10 +215,10 @@ class InvalidScale(Rejected):
 
 
 class InvalidCut(Rejected):
-    """A final cut contradicts what is known of the stream's segments.
+    """A final cut contradicts the known segments of the stream.
 
-    `behind` has the noted or marked offsets that the cut is behind, and `beyond` the final offsets
-    of the sealed segments that it exceeds.
+    `behind` contains noted or marked offsets above the cut. `beyond` contains the final offsets of
+    sealed segments below the cut.
     """
 
     kind = ProblemKind("invalid_cut", 422, {"behind": {}, "beyond": {}})
@@ -244,7 +245,7 @@ class InvalidFinalTime(Rejected):
 
 
 class StreamSealed(Rejected):
-    """The stream is sealed: it takes no more notes, scale events, domains or writers."""
+    """The stream is sealed. It accepts no more notes, scale events, domains or writers."""
 
     kind = ProblemKind("sealed", 422)
 
@@ -253,51 +254,52 @@ class StreamSealed(Rejected):
 
 
 class Recreated(Rejected):
-    """A log or topic has other records at the offsets that were noted, or fewer.
+    """A log or topic has other records than before at the noted offsets, or fewer records.
 
-    `is_certain` if its id shows that. Its ends do not, unless they stay so: a broker that was
-    killed reports lower ones for a moment once it is back, though nothing is lost.
+    `is_certain` if the id of the log changed. Lower end offsets are not certain, because a broker
+    that was killed can report them for a moment after its restart, without any loss.
     """
 
     def __init__(self, log: str, fact: str, *, is_certain: bool = False) -> None:
         first = (
-            "Its"
+            "The"
             if is_certain
-            else "Restart first: after a failure, ends may lie too low for a moment. If it says so "
-            "again, its"
+            else "Restart first, because after a failure ends may be too low for a moment. If this "
+            "error repeats, the"
         )
         super().__init__(
-            f"{log} was deleted and created again, or lost records: {fact}. {first} stream has the "
-            "old offsets: delete the stream too, or name another one, and start again, queries "
-            "with a new checkpoint and consumers with another group.id"
+            f"{log} was deleted and created again, or lost records: {fact}. {first} stream still "
+            "has the old offsets: delete it or use another one. Then start queries with a new "
+            "checkpoint and consumers with another group.id"
         )
         self.is_certain = is_certain
 
 
 class AnotherLog(Rejected):
-    """The positions of a stream are of another log, such as the topic of another cluster."""
+    """The positions of a stream are of another log, such as a topic of another cluster."""
 
     def __init__(self, stream: str, other: OtherLog) -> None:
         super().__init__(
-            f"{stream} is of another log: {other.sentence}. Each topic of each cluster needs a "
-            "stream of its own, and one that was created again a new one; only a linked or "
-            f"restored log may share it (noted-time stream log STREAM {other.given})"
+            f"{stream} is of another log: {other.sentence}. Use a separate "
+            "stream for each topic of each cluster, and a new stream for a topic that was created "
+            "again. Only a linked or restored log may share the stream "
+            f"(noted-time stream log STREAM {other.given})"
         )
         self.other = other
 
     @classmethod
     def check(cls, stream: str, logs: Sequence[str], log: str | None) -> None:
-        """Raise it if a log that is read is none of the stream's `logs`, where both have ids."""
+        """Raise the error if `log` is not in the `logs` of a stream. Logs without ids pass."""
         if logs and log is not None and log not in logs:
             raise cls(f"stream {stream!r}", OtherLog(logs[-1], log))
 
 
 class NotObservable(Rejected):
-    """The settings of a topic, or of its brokers, do not permit this way to observe it."""
+    """The settings of a topic or its brokers prevent this way of observing it."""
 
 
 class LimitReached(Rejected):
-    """The controller accepts at most `limit` of `what`; `remedy` says what to do."""
+    """The controller accepts at most `limit` of `what`. `remedy` states the solution."""
 
     kind = ProblemKind("limit_reached", 422, {"limit": 0})
 
@@ -317,35 +319,39 @@ class TooManySegments(LimitReached):
 
 
 class NotAllowed(Rejected):
-    """The token is missing, expired or revoked, or lacks the right; another token may have it."""
+    """The token is missing, expired or revoked, or does not have the required right."""
 
 
 class SharedName(Rejected):
-    """Another process notes under the writer's name: each supersedes the other's requests."""
+    """Another process notes under the name of the writer.
+
+    Each process supersedes the requests of the other.
+    """
 
     def __init__(self, writer: str) -> None:
         super().__init__(
-            f"requests of writer {writer!r} are overtaken again and again: "
-            "another process notes under its name; give each process a writer name of its own"
+            f"requests of writer {writer!r} are overtaken again and again, "
+            "because another process notes under its name: give each process its own writer name"
         )
         self.writer = writer
 
 
 class Fenced(Rejected):
-    """Another process took over the writer's name, so this one can no longer note: stop it.
+    """Another process took over the name of the writer. Stop this process.
 
-    `label` and `session` are those of the younger process, each `None` if not known, and `since` is
-    when it took over, in Unix ms. `rows` is how many rows this client was given since its last
-    accepted note: no note covers them, unless the younger process found them.
+    - `label`, `session`: the younger process, each `None` if it is not known.
+    - `since`: when the younger process took over (Unix ms).
+    - `rows`: the number of rows that this client received since its last accepted note. No note
+      covers them, unless the younger process found them.
     """
 
     def __init__(self, writer: str, held: Session, rows: int) -> None:
-        written = pluralize(rows, "row") if rows else "what was"
+        written = pluralize(rows, "row") if rows else "rows"
         super().__init__(
             f"writer {writer!r} is fenced: {held.who} took its name over at "
-            f"{format_time(held.since)}, so this process notes nothing any more, and {written} "
-            "written since its last accepted note may be late; end it, and give each process a "
-            "writer name of its own if both are to run"
+            f"{format_time(held.since)}, so this process can no longer note, and {written} "
+            "written since its last accepted note may be late: end this process. To run both, give "
+            "each process its own writer name"
         )
         self.writer = writer
         self.label = held.label or None
@@ -355,19 +361,19 @@ class Fenced(Rejected):
 
 
 class UnknownStream(Rejected):
-    """No stream has that name."""
+    """No stream has this name."""
 
     kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
     def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
-        """`alike` are streams that there are, one of which may be meant."""
+        """`alike` contains names of streams that may be meant."""
         remedy = _suggest(alike) or f"create it with `noted-time stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {remedy}")
         self.stream = stream
 
 
 class UnknownDomain(Rejected):
-    """The stream does not declare that domain."""
+    """The stream does not declare this domain."""
 
     kind = ProblemKind(
         "unknown_domain",
@@ -386,12 +392,12 @@ class UnknownDomain(Rejected):
 
 
 class UnknownWriter(Rejected):
-    """The stream has no member of that name."""
+    """The stream has no member with this name."""
 
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
-        """`alike` are writers that there are, one of which may be meant."""
+        """`alike` contains names of writers that may be meant."""
         remedy = _suggest(alike) or "`noted-time writers STREAM` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
@@ -402,24 +408,24 @@ def _suggest(alike: Sequence[str]) -> str:
 
 
 class OpenStream(Rejected):
-    """All writers are required of a stream that expects none: who should be there is not known."""
+    """All writers are required, but the stream expects no writers, so they are not known."""
 
     kind = ProblemKind("open_stream", 422, {"stream": ""}, has_own_class=True)
 
     def __init__(self, stream: str) -> None:
         super().__init__(
-            f"{stream} expects no writers, so who should be there is not known: declare them "
+            f"{stream} expects no writers, so the missing ones are not known: declare writers "
             f"(`noted-time stream create {stream} --expected-writer …`), or name them "
-            "(`--require …`), or accept those that ever joined (`--require-known`)"
+            "(`--require …`), or accept all that ever joined (`--require-known`)"
         )
         self.stream = stream
 
 
 class WritersMissing(Rejected):
-    """A window is complete, but time passed it without these writers: rows may be missing.
+    """A window is complete, but the watermark advanced without these writers. Rows may be missing.
 
-    `missing` has at most 100 of the `missing.count` writers. If `missing.is_known` is false it is
-    not known which writers are missing.
+    `missing` contains at most 100 of the `missing.count` writers. If `missing.is_known` is false,
+    it is not known which writers are missing.
     """
 
     def __init__(self, missing: Missing) -> None:
@@ -428,10 +434,10 @@ class WritersMissing(Rejected):
 
 
 class RowsLate(Rejected):
-    """A window is complete, but these writers wrote rows of it too late for a read to return them.
+    """A window is complete, but these writers wrote some of its rows too late to be read.
 
-    `late` has at most 100 of the `late.count` writers. If `late.is_known` is false it is not known
-    which rows are late.
+    `late` contains at most 100 of the `late.count` writers. If `late.is_known` is false, it is not
+    known which rows are late.
     """
 
     def __init__(self, late: Late) -> None:
@@ -440,7 +446,7 @@ class RowsLate(Rejected):
 
 
 class UnknownReader(Rejected):
-    """The reader group, or the reader in it, never reported a position."""
+    """The reader group, or the reader in it, has never reported a position."""
 
     kind = ProblemKind("unknown_reader", 404, {"group": "", "reader": None}, has_own_class=True)
 
@@ -452,13 +458,13 @@ class UnknownReader(Rejected):
 
 
 class Conflict(NotedTimeError):
-    """What was read has changed: read again, then retry."""
+    """The state has changed since it was read. Read it again, then retry."""
 
     kind = ProblemKind("conflict", 409)
 
 
 class MarkConflict(Conflict):
-    """A mark with that seq is already there, appended by another owner."""
+    """Another owner appended a mark with this seq first."""
 
     def __init__(self, stream: str, domain: str, seq: int) -> None:
         super().__init__(
@@ -479,35 +485,34 @@ class AlreadySealed(Conflict):
 
 
 class NotedMeanwhile(Conflict):
-    """The writer sent a note after the given moment.
-
-    `noted_at` is when, in Unix ms.
-    """
+    """The writer to remove has sent a note since, at `noted_at` (Unix ms)."""
 
     kind = ProblemKind("noted_meanwhile", 409, {"writer": "", "noted_at": 0}, has_own_class=True)
 
     def __init__(self, writer: str, noted_at: int) -> None:
-        super().__init__(f"writer {writer!r} has noted meanwhile; look again before you remove it")
+        super().__init__(
+            f"writer {writer!r} has noted meanwhile; check it again before you remove it"
+        )
         self.writer = writer
         self.noted_at = noted_at
 
 
 class NotLive(Conflict):
-    """Nothing waits for the writer: it is idle, finished or excluded, its `state`."""
+    """The watermark does not wait for the writer: its `state` is idle, finished or excluded."""
 
     kind = ProblemKind("not_live", 409, {"writer": "", "state": ""})
 
     def __init__(self, writer: str, state: str) -> None:
         super().__init__(
-            f"writer {writer!r} is {state}: nothing waits for it, so it has no timeout to suspend; "
-            "hold it once it has noted again"
+            f"writer {writer!r} is {state}: the watermark does not wait for it, so it has no "
+            "timeout to suspend. Hold the writer after it has noted again"
         )
         self.writer = writer
         self.state = state
 
 
 class NotCompleteYet(Conflict):
-    """No mark is complete to the time asked for."""
+    """No mark is complete to the requested time."""
 
     kind = ProblemKind(
         "not_complete_yet",
@@ -525,9 +530,9 @@ class NotCompleteYet(Conflict):
 
 
 class Unreachable(NotedTimeError):
-    """The controller did not answer; whether it acted is unknown.
+    """The controller did not answer. The outcome of the request is unknown.
 
-    `retry_after_s` is how long it asked clients to wait, if it did.
+    `retry_after_s` is the delay that the controller requested, or `None`.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -536,10 +541,10 @@ class Unreachable(NotedTimeError):
 
 
 class UnexpectedAnswer(Unreachable):
-    """The answer is not that of a controller of this version, but of a proxy or another service.
+    """The answer is not from a controller of this version, but from a proxy or another service.
 
-    The outcome of the request is unknown, so it is retried; the URL may be wrong. `why` says what
-    was odd in an answer that looked like a controller's, empty if it did not.
+    Because the outcome is unknown, the request is retried. The URL may be wrong. If the answer
+    looks like the answer of a controller, `why` is the difference.
     """
 
     def __init__(self, message: str, why: str = "") -> None:
@@ -548,20 +553,19 @@ class UnexpectedAnswer(Unreachable):
 
 
 class ClientFailed(NotedTimeError):
-    """The client itself failed, and no longer sends or follows.
+    """The client failed and no longer sends or follows.
 
-    `__cause__` is the fault. What `flush` did not confirm may not be durable. Create a new client,
+    `__cause__` is the cause. Notes that `flush` did not confirm may be lost. Create a new client,
     and report the cause.
     """
 
 
 class DeliveryFailed(NotedTimeError):
-    """Events did not reach the log, so the writer's notes are held.
+    """Events were not written to the log, so the notes of the writer are held.
 
-    `failed` is how many, and `reason` what the log says of the first. Produce them again, or decide
-    that they are lost, and call `forgive()`. In a transaction, all of its events failed; there is
-    nothing to forgive. Kafka refuses events in batches: one that is too large fails all others of
-    its batch.
+    `failed` is the number of events, and `reason` is the error of the first. Produce the events
+    again, or accept their loss, and call `forgive()`. If a transaction fails, all of its events
+    fail, and `forgive()` is not needed. Kafka refuses a whole batch if one event is too large.
     """
 
     def __init__(
