@@ -1,9 +1,8 @@
-"""The pure core of noted-time: cuts, notes, marks and the rules that lead from one to the next.
+"""The core of noted-time: cuts, notes, marks, and the rules that turn notes into marks.
 
-Only `client` uses a library or a socket, and nothing uses a clock: time and chance are arguments.
-`docs/reference/glossary.md` defines the words.
-
-The rules are imported when one of their names is first used: clients and queries need none.
+Only `client` uses a library or a socket, and no module uses a clock. `docs/reference/glossary.md`
+defines the words. The rules are imported on first use, because clients and queries do not need
+them.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ __all__ = [
 
 for _each in [*globals().values()]:
     if isinstance(_each, type) and issubclass(_each, NotedTimeError):
-        _each.__module__ = __name__  # tracebacks name an error as it is imported
+        _each.__module__ = __name__  # tracebacks show the name under which an error is imported
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""`python -m noted_time` is `noted-time`."""
+"""Run `noted-time` as `python -m noted_time`."""
 
 from noted_time_cli.__main__ import main
 

@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used, and the error if that cannot be done."""
+"""Import names on first use, and report how to install missing packages."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from noted_time.values import Rejected
 
 
 def build_import_error(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
-    """Return the error that says how to install what could not be imported.
+    """Return an error with the command that installs the missing package.
 
     >>> error = build_import_error("a", "spark", ModuleNotFoundError(name="pyspark.sql"))
     >>> str(error).partition(": ")[0], error.name
     ('a needs pyspark', 'pyspark')
     """
-    from noted_time.installation import install_command  # noqa: PLC0415 - the error alone needs it
+    from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
 
     missing, _, _ = (error.name or str(error)).partition(".")
     return ImportError(f"{part} needs {missing}: {install_command(extra)}", name=missing)
 
 
 def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
-    """Return what a package imports when it is first used: by name its module, and extra or "".
+    """Return a name that a package imports on first use.
 
-    Raises `AttributeError` for another name, and `ImportError` that says what to install.
+    `names` maps each name to its module and the extra that it needs, or "". Raises `AttributeError`
+    for other names, and `ImportError` with the command that installs the extra.
     """
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -39,12 +40,12 @@ def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str)
 
 
 def load_function(name: str) -> Callable[..., Any]:
-    """Return the function that ``module:function`` names; the present directory is searched, too.
+    """Return the function for ``module:function``, also from the present directory.
 
-    >>> load_function("posixpath:join")("a", "b")
-    'a/b'
+        >>> load_function("posixpath:join")("a", "b")
+        'a/b'
 
-    Raises `Rejected` if it cannot be imported, whatever its module raises.
+    Raises `Rejected` if the import fails for any reason.
     """
     module, _, function = name.partition(":")
     if "" not in sys.path:

@@ -1,4 +1,4 @@
-"""Where this noted-time was installed from, and so the command that installs more of it."""
+"""The command that installs more of this noted-time from the same source."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from urllib.request import url2pathname
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs this noted-time with an extra, or alone if it is ""."""
+    """Return the command that installs this noted-time with `extra`, which may be empty."""
     try:
         record = distribution("noted-time").read_text("direct_url.json")
-    except PackageNotFoundError:  # the packages are on the PYTHONPATH, without metadata
+    except PackageNotFoundError:  # on the PYTHONPATH, without metadata
         record = None
     return build_command(json.loads(record or "{}"), extra)
 
 
 def build_command(origin: Mapping[str, Any], extra: str) -> str:
-    """Return the command that repeats an installation, of which PEP 610 says the form.
+    """Return the command that repeats an installation from its `direct_url.json` (PEP 610).
 
-    >>> git = {"vcs": "git", "commit_id": "1a2b"}
-    >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
-    'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
+        >>> git = {"vcs": "git", "commit_id": "1a2b"}
+        >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
+        'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
 
-    Without a place that is still there, the user names one: the bare name would install what
-    somebody else may have published under it.
+    If the source is unknown or deleted, the user must replace PATH. The plain name could install a
+    package that another person published under it.
 
-    >>> build_command({}, "kafka")
-    'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
+        >>> build_command({}, "kafka")
+        'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
     """
     extras = f"[{extra}]" if extra else ""
     url, vcs = origin.get("url", ""), origin.get("vcs_info")

@@ -1,6 +1,6 @@
-"""What a delay, or the marks of a stream, cost on a log as it came in: rows lost, and waits.
+"""The cost of a delay, or of the marks of a stream, on a recorded log: lost rows and waits.
 
-Needs numpy, which comes with the extra `analyse`.
+Needs numpy, which the extra `analyse` installs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which rows the marks of a stream lost, and whether their writer had vouched that none would come.
+"""Rows that the marks of a stream lost, and whether their writers had vouched for their times.
 
-A row is judged by the last mark whose cut it lies at or beyond in its segment: the largest lower
-that a reader can have had before it read the row. The row is lost if its time is below that lower.
+Each row is judged by the last mark whose cut does not cover it. The lower of this mark is the
+largest that a reader can have had before it read the row. If the time of the row is below this
+lower, the row is lost.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ if TYPE_CHECKING:
 BROKEN_VERDICT = "broken"
 UNKNOWN_VERDICT = "not known"
 IDLE_VERDICT = "idle"
-"""The verdicts but for the reasons that the ledger has."""
+"""Verdicts in addition to the reasons in the ledger."""
 
 
 class NotedMarks:
-    """A gapless run of marks, numbered from 0; `first_seq` is the seq of the first, 0 of none.
+    """Consecutive marks, numbered from 0. `first_seq` is the seq of the first mark, or 0.
 
-    `lowers` has the lower of each, and `written` when it was written, in Unix ms.
+    `lowers` contains the lower of each mark, and `written` when it was written (Unix ms).
 
-    >>> from noted_time.values import StreamCut
-    >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
-    >>> marks = NotedMarks(Mark(n, 10 * n, 0, StreamCut(cut)) for n, cut in enumerate(cuts, 1))
-    >>> [each.tolist() for each in marks.steps(0)], [each.tolist() for each in marks.steps(7)]
-    ([[0, 5, 9], [-1, 1, 2]], [[0], [2]])
-    >>> marks.find_marks_below([0, 0, 1], [4, 5, 2]).tolist()
-    [-1, 1, 0]
+        >>> from noted_time.values import StreamCut
+        >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
+        >>> marks = NotedMarks(Mark(n, 10 * n, 0, StreamCut(cut)) for n, cut in enumerate(cuts, 1))
+        >>> [each.tolist() for each in marks.steps(0)], [each.tolist() for each in marks.steps(7)]
+        ([[0, 5, 9], [-1, 1, 2]], [[0], [2]])
+        >>> marks.find_marks_below([0, 0, 1], [4, 5, 2]).tolist()
+        [-1, 1, 0]
     """
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
@@ -52,7 +53,6 @@ class NotedMarks:
         return len(self.lowers)
 
     def append(self, mark: Mark) -> None:
-        """Add the next mark."""
         number = len(self)
         self.first_seq = self.first_seq or mark.seq
         for segment, offset in mark.cut.offsets.items():
@@ -64,20 +64,19 @@ class NotedMarks:
         self.written.append(mark.written_at)
 
     def steps(self, segment: int) -> tuple[Times, Times]:
-        """Return, in order, the offsets from which on rows lie beyond more marks.
+        """Return ascending offsets, and the last mark whose cut does not cover rows from each on.
 
-        And the number of the last of these marks, -1 for none.
+        The number of the mark is -1 if all cuts cover the rows.
         """
         offsets, at = self._begun.get(segment, (array("q", [0]), array("q", [0])))
         return np.asarray(offsets), np.append(np.asarray(at)[1:], len(self)) - 1
 
     def cut(self, number: int) -> dict[int, int]:
-        """Return the cut of a mark."""
         begun = self._begun.items()
         return {each: offsets[bisect_right(at, number) - 1] for each, (offsets, at) in begun}
 
     def find_marks_below(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
-        """Return the number of the last mark beyond whose cut each row lies; -1 for none."""
+        """Return the last mark whose cut does not cover each row, or -1."""
         of, at = np.asarray(segments), np.asarray(offsets)
         found = np.empty(len(of), np.int64)
         for rows in group_rows(of) if len(of) else ():
@@ -87,9 +86,9 @@ class NotedMarks:
 
 
 class AbsencePeriod(NamedTuple):
-    """The marks that went on without a writer, from `first_seq` to `last_seq`, and why.
+    """Marks that excluded a writer, from `first_seq` to `last_seq`, and the reason.
 
-    It begins at 0 if the writer was no member before.
+    If the writer was not a member before, `first_seq` is 0.
     """
 
     first_seq: int
@@ -99,7 +98,7 @@ class AbsencePeriod(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriterPromise:
-    """What a writer vouched for: the last periods in which marks counted it, and the other marks.
+    """The last periods when marks included the rows of a writer, and the other marks.
 
     >>> away = AbsencePeriod(0, 2, "not_joined"), AbsencePeriod(5, 9, "timed_out")
     >>> word = WriterPromise((VouchingPeriod(3, 20),), away)
@@ -111,9 +110,10 @@ class WriterPromise:
     away: Sequence[AbsencePeriod] = ()
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
-        """Return the verdicts on lost rows, by the seq of the mark that decides, and their times.
+        """Return a verdict for each lost row, by the seq of its mark and its time.
 
-        From the first mark of a period on, all its rows below the end of the period lie below cuts.
+        From the first mark of a period on, the cuts cover all rows of the writer below the end of
+        the period.
         """
         known_from = self.periods[0].from_seq if self.periods else MAX_INT64
         found = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
@@ -126,7 +126,7 @@ class WriterPromise:
 
 
 class LocatedRows(NamedTuple):
-    """Rows by columns: event time in Unix ms, where each lies in the log, and its name, if any."""
+    """Rows by columns: event time (Unix ms), position in the log, and optionally a name."""
 
     times: Times
     segments: NDArray[Any]
@@ -136,17 +136,17 @@ class LocatedRows(NamedTuple):
     def writers(
         self, words: Mapping[str, WriterPromise], owners: Mapping[int, str]
     ) -> NDArray[Any]:
-        """Return the writer of each row, `""` where it is not known.
+        """Return the writer of each row, or `""` if it is not known.
 
-        The name of a row is that of its writer, if any row has the name of one. Else the writer is
-        the owner of its segment.
+        If any name is a writer, names are writers. Otherwise the owner of the segment is the
+        writer.
 
-        >>> words, owners = {"a": WriterPromise(())}, {1: "a"}
-        >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
-        >>> rows.writers(words, owners).tolist()
-        ['', 'a']
-        >>> rows._replace(names=np.array(["a", "x"])).writers(words, owners).tolist()
-        ['a', '']
+                >>> words, owners = {"a": WriterPromise(())}, {1: "a"}
+                >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
+                >>> rows.writers(words, owners).tolist()
+                ['', 'a']
+                >>> rows._replace(names=np.array(["a", "x"])).writers(words, owners).tolist()
+                ['a', '']
         """
         if self.names is not None and np.any(known := np.isin(self.names, [*words])):
             return np.where(known, self.names, "")
@@ -157,7 +157,7 @@ class LocatedRows(NamedTuple):
 
 
 class LostRows(NamedTuple):
-    """Lost rows of one name and verdict: how many, and their least and largest time."""
+    """The number of lost rows with one name and verdict, and their least and largest time."""
 
     name: str
     verdict: str
@@ -168,25 +168,28 @@ class LostRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgement:
-    """What marks cost: the numbers of the `lost` rows, the name of each, and the verdict on it.
-
-    That is `BROKEN_VERDICT` if the writer had vouched for the row's time at a mark that did not
-    cover it; `UNKNOWN_VERDICT` if it is not known from which mark on it vouched; else the row is
-    late by contract, and the verdict is why the last such mark went on without the writer.
-    `not_judged` are the rows below the first cut that is kept, unless that is the first there ever
-    was.
-    """
+    """The cost of marks."""
 
     lost: NDArray[np.int64]
+    """The numbers of the lost rows."""
     names: NDArray[Any]
+    """The name of each lost row."""
     verdicts: NDArray[np.object_]
+    """The verdict on each lost row:
+
+    - `BROKEN_VERDICT`: the writer had vouched for the time at a mark that did not cover the row.
+    - `UNKNOWN_VERDICT`: it is not known from which mark on the writer vouched.
+    - Other verdicts: the row is late by contract. The verdict is why the mark excluded the writer.
+    """
     not_judged: int
+    """The number of rows below the first kept cut. It is 0 if that mark is the first mark of the
+    stream."""
     waits: WindowWaits
 
     def rows(self, times: Times) -> list[LostRows]:
-        """Return the lost rows by name and verdict, broken words first, then the most rows.
+        """Return the lost rows by name and verdict: broken promises first, then the most rows.
 
-        `times` are those of all rows.
+        `times` contains the times of all rows.
         """
         groups: dict[tuple[str, str], list[int]] = {}
         for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
@@ -204,10 +207,10 @@ def judge(
     owners: Mapping[int, str],
     window_ms: int = 0,
 ) -> Judgement:
-    """Judge rows by marks, of which there is one at least; a writer without a word is not known.
+    """Judge rows by at least one mark. The verdict on a writer without a promise is not known.
 
-    A window has its result at the first mark whose lower has reached its end; those that the first
-    mark kept closes are in no figure.
+    A window has its result at the first mark whose lower has reached its end. Windows that the
+    first kept mark closes are not counted.
     """
     lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)
     late = (last >= 0) & (lowers[last] > rows.times)
