@@ -74,7 +74,7 @@ class Curve:
     ends: Times
     """The ends of the windows with a row, sorted."""
     opens: Times
-    """The delay from which on at least one row of each window is counted."""
+    """The least delay that counts at least one row of each window."""
 
     def count_lost(self, delay_ms: int) -> int:
         """Return the number of rows that arrive after their window was closed, at a delay >= 0."""
@@ -86,7 +86,6 @@ class Curve:
         return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
 
     def measure_waits(self, delay_ms: int) -> WindowWaits:
-        """Return the waits of the windows that have a row at this delay."""
         return measure_waits(
             self.largest, self.arrivals, self.ends[self.opens <= delay_ms], delay_ms
         )
@@ -174,8 +173,8 @@ def analyse(
     if not len(arrived) == len(of_event) == len(parts) > 0 or window_ms < 0:
         raise Rejected(
             f"{len(arrived)} arrivals, {len(of_event)} times and {len(parts)} partitions with a "
-            f"window of {window_ms} ms: give one arrival, time and partition for each row, at least "
-            "one row, and a window of 0 ms or more"
+            f"window of {window_ms} ms: give one arrival, time and partition for each row, one row "
+            "or more, and a window of 0 ms or more"
         )
     order = None
     if np.any(arrived[1:] < arrived[:-1]):

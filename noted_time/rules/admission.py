@@ -131,7 +131,6 @@ def _are_all_in(declared: Container[str], names: Collection[str]) -> bool:
 
 
 def _refuse_too_far_ahead(note: Note, largest_time: int) -> Refused:
-    """Refuse a note for its first time outside the bounds."""
     times = [("time", note.time), ("max_time", note.max_time)]
     times += [(f"max_times.{name}", time) for name, time in (note.max_times or {}).items()]
     beyond = (

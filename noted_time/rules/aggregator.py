@@ -193,7 +193,7 @@ class Aggregator:
         return replace(answer, position=member.position, times=noted, timeout_ms=timeout_ms)
 
     def next_timeout(self) -> int | None:
-        """Return the earliest moment at which a writer may time out (service clock), or `None`."""
+        """Return the earliest moment when a writer may time out (service clock), or `None`."""
         timeout_ms = self.settings.writer_timeout_ms
         times = (domain.next_timeout(timeout_ms) for domain in self.domains)
         return min((time for time in times if time is not None), default=None)

@@ -66,7 +66,6 @@ class Would:
 
 
 def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
-    """Return the decision now, with its reason."""
     while not domain.is_settled:
         domain.settle(timeout_ms)
     step = domain.next_step()

@@ -93,7 +93,6 @@ class Domain:
     def note(  # noqa: C901, PLR0912
         self, track: Track, time: int | None, max_time: int | None, now: int
     ) -> None:
-        """Record a member's noted time and the largest event time that it declared."""
         if max_time is not None:
             if max_time == time:
                 max_time = time  # one shared object keeps 100,000 more members in the CPU cache
@@ -132,7 +131,6 @@ class Domain:
             self.record_undeclared(track)
 
     def record_undeclared(self, track: Track) -> None:
-        """Record that the member wrote rows without declaring their event times."""
         if not track.is_undeclared:
             track.is_undeclared = True
             self.undeclared += 1
@@ -145,7 +143,6 @@ class Domain:
     def update_role(  # noqa: C901 - one branch for each role
         self, track: Track, timeout_ms: int, now: int
     ) -> None:
-        """Set the track's role from the state and time of its member."""
         member = track.member
         role: Role
         if member.excluded or member.state != "live" or not track.vouches_here:
@@ -200,7 +197,6 @@ class Domain:
 
     @property
     def _next_period(self) -> tuple[VouchingPeriod]:
-        """The period that starts with the next mark."""
         return (VouchingPeriod(self.last.seq + 1, MAX_INT64),) if self.last else FROM_FIRST_MARK
 
     @property
@@ -212,7 +208,6 @@ class Domain:
                 yield MissingWriter(member.writer, reason, member.joined_at, None)
 
     def exclude_returned(self, track: Track, unix_ms: int) -> None:
-        """Exclude a member that returned below the last lower."""
         track.returned_late = True
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.absences.add(track)
@@ -272,7 +267,6 @@ class Domain:
         )
 
     def invalidate_highest(self) -> None:
-        """Compute the highest time again when it is next needed."""
         self._is_highest_stale = True
 
     def _tracks_not_removed(self, excluding: Collection[str] = ()) -> Iterator[Track]:
@@ -423,7 +417,7 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def next_timeout(self, timeout_ms: int) -> int | None:
-        """Return the earliest moment at which a member may time out, or `None`.
+        """Return the earliest moment when a member may time out, or `None`.
 
         If no member holds, the first member ahead counts, because it may time out before the next
         mark.

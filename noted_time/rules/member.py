@@ -72,9 +72,7 @@ class Member:
     other_tracks: tuple[Track, ...] = ()
     late: dict[str, LateRows] | None = None
     hold_reason: str | None = None
-    """Why the writer says that it is alive but not noting."""
     observes: bool = False
-    """Whether the member notes on behalf of other writers."""
     log_facts: Sequence[LogFact] = ()
     """Facts that the member found in the log it observes."""
     is_queued_as_departed: bool = False
@@ -83,7 +81,6 @@ class Member:
 
     @property
     def tracks(self) -> tuple[Track, ...]:
-        """The tracks in the order of the domains."""
         return (self.first_track, *self.other_tracks) if self.other_tracks else (self.first_track,)
 
     def track(self, number: int) -> Track:
@@ -104,7 +101,6 @@ class Member:
 
     @property
     def exclusion(self) -> ExcludedSince | None:
-        """The exclusion in the first domain that has one, or `None`."""
         return next((track.exclusion for track in self.tracks if track.exclusion), None)
 
     @property
@@ -144,7 +140,6 @@ class Member:
         )
 
     def report_late(self, domain: str, late: LateRows) -> None:
-        """Add reported rows below the lower of the domain."""
         if self.late is None:
             self.late = {}
         known = self.late.get(domain)
@@ -266,7 +261,6 @@ class Track:
         return self.vouches_here and self.is_excluded and self.time < lower
 
     def has_caught_up(self, above: int) -> bool:
-        """Return whether the member noted a time above `above`. This ends its exclusion."""
         return not self.returned_late and self.time > above
 
     @property
@@ -276,7 +270,6 @@ class Track:
 
     @property
     def noted(self) -> int | None:
-        """The last noted time, or `None`."""
         return None if self.time == BEFORE_ALL_TIME else self.time
 
 
@@ -299,11 +292,9 @@ class MemberRecord(NamedTuple):
     sequence: int = 0
     terms: Terms = NO_TERMS
     late: Mapping[str, LateRows] = {}
-    """Rows reported as late."""
     returned_late: tuple[str, ...] = ()
     """Domains where the member returned below the last lower."""
     session: Session = NO_SESSION
-    """The process that notes under the name of the writer, and its predecessors."""
     heard_at: int | None = None
     exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
@@ -323,7 +314,6 @@ class MemberRecord(NamedTuple):
 
 
 def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
-    """Return the stored row of a member, given the domains of the stream in order."""
     times: dict[str, int] = {}
     max_times: dict[str, int] = {}
     late: tuple[str, ...] = ()
@@ -384,7 +374,6 @@ class Census:
         self.members: dict[MemberState, int] = dict.fromkeys(get_args(MemberState), 0)
 
     def update(self, member: Member) -> None:
-        """Count a member that joined or whose state may have changed."""
         state: MemberState = "excluded" if member.exclusion else member.state
         if state != member.counted_as:
             self.remove(member)

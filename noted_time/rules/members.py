@@ -25,14 +25,11 @@ from noted_time.values import (
 
 
 class Domains:
-    """The domains by number and by name.
-
-    `now` is the service clock in ms.
+    """The domains by number and by name. `now` is the service clock in ms.
 
     Attributes:
     - `members`: the members by name. The caller adds and deletes them.
     - `unix_ahead`: Unix ms minus the service clock.
-    - `census`: the number of members by state.
     - `latecomers`: each domain where the last note may have left late rows unreported, with the
       least time of the rows. The time is `None` if the rows may have any time. The caller clears
       the list.
@@ -79,11 +76,10 @@ class Domains:
         return (member.track(number) for member in self.members.values())
 
     def list_tracks(self, member: Member) -> Iterator[tuple[Domain, Track]]:
-        """Yield each domain with the member's track in it."""
         return zip(self.by_number, member.tracks, strict=True)
 
     def join(self, member: Member) -> Member:
-        """Return the new member, with a track in each domain."""
+        """Give a new member a track in each domain, and return it."""
         tracks = [each.create_track(member) for each in self]
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
@@ -254,7 +250,6 @@ class Domains:
         self.census.update(member)
 
     def _apply_terms(self, member: Member, note: Note) -> bool:
-        """Apply the terms of a note and return whether the member vouches for more domains."""
         terms = member.terms
         if note.timeout_ms != UNCHANGED_TIMEOUT:
             terms = replace(terms, timeout_ms=note.timeout_ms)
@@ -343,7 +338,6 @@ class Domains:
         return all(domain.can_forget(track) for domain, track in pairs)
 
     def finish(self, member: Member, now: int) -> None:
-        """Finish a member at its position, in any state."""
         if member.excluded is None and member.state == "finished":
             return
         self._change_state(member, "finished", now)

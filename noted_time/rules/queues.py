@@ -51,7 +51,6 @@ class TimeQueue(Generic[Item]):
 
     @property
     def least(self) -> int | None:
-        """The least time, or `None` if the queue is empty."""
         return self._times[0] if self._times else None
 
     def peek(self) -> list[Item]:
@@ -59,7 +58,6 @@ class TimeQueue(Generic[Item]):
         return self._items[self._times[0]]
 
     def pop(self) -> list[Item]:
-        """Remove and return all items at the least time."""
         return self._items.pop(heappop(self._times))
 
     def take(self, upto: int, limit: int) -> list[Item]:
@@ -83,7 +81,6 @@ class TimeQueue(Generic[Item]):
         return found
 
     def discard(self, time: int, item: Item) -> None:
-        """Remove `item`. This scans all items at `time`."""
         self._items[time].remove(item)
 
     def iter_before(self, time: int) -> Iterator[Item]:
@@ -108,7 +105,6 @@ class Ahead(TimeQueue["Track"]):
     __slots__ = ()
 
     def first_time(self) -> int | None:
-        """Return the least time of a member ahead, or `None`."""
         while not self.settle(BEFORE_ALL_TIME):
             pass
         return self.least
@@ -167,7 +163,6 @@ class Timeouts:
         return self._queue.least
 
     def add(self, track: Track, timeout_ms: int) -> None:
-        """Queue the member unless it is queued already."""
         if track.timeout_queued is None:
             track.timeout_queued = track.times_out_at(timeout_ms)
             self._queue.push(track.timeout_queued, track)
@@ -187,7 +182,6 @@ class Timeouts:
                 self.add(track, timeout_ms)
 
     def requeue(self, track: Track, timeout_ms: int) -> None:
-        """Requeue one member after its terms changed."""
         if track.timeout_queued is not None:
             self._queue.discard(track.timeout_queued, track)
             track.timeout_queued = None
@@ -195,7 +189,6 @@ class Timeouts:
             self.add(track, timeout_ms)
 
     def requeue_all(self, waited_for: Iterable[Track], timeout_ms: int) -> None:
-        """Requeue all members after the writer timeout of the stream changed."""
         while self._queue:
             for track in self._queue.pop():
                 track.timeout_queued = None
@@ -216,7 +209,6 @@ class Departures:
         self._queue: TimeQueue[Member] = TimeQueue()
 
     def add(self, member: Member) -> None:
-        """Queue a departed member unless it is queued already."""
         if not member.is_queued_as_departed:
             member.is_queued_as_departed = True
             self._queue.push(member.silent_since, member)

@@ -27,7 +27,6 @@ def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> 
 
 
 def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
-    """Raise a member's position to the offsets that one of its segments implies."""
     gained = find_gained(floor, member.position)
     if member.adds_rows((), gained):
         for domain, track in domains.list_tracks(member):

@@ -57,14 +57,12 @@ class KnownSegments:
         self.reconfigure(settings)
 
     def load(self, succession: Succession, cuts: Iterable[Mapping[int, int]]) -> None:
-        """Add the segments of scale events and last marks."""
         self.offsets |= dict.fromkeys(succession.created, -1)
         self.join(succession.final)
         for cut in cuts:
             self.join(cut)
 
     def reconfigure(self, settings: StreamSettings) -> None:
-        """Apply changed settings. Known segments stay."""
         self.max_segments = settings.max_segments
         jump = settings.max_offset_jump
         self.max_jump = ANY_JUMP if jump is None else jump
@@ -104,7 +102,6 @@ class KnownSegments:
         succession.scale(event, known)
 
     def join(self, position: Mapping[int, int]) -> None:
-        """Add offsets that were accepted before."""
         join_into(self.offsets, position)
 
     def stop_counting_sealed(
@@ -121,7 +118,6 @@ class KnownSegments:
         )
 
     def _add(self, segments: AbstractSet[int]) -> bool:
-        """Add new segments if all of them are within the limit."""
         new = segments - self.offsets.keys()
         if new and len(self.offsets) - self._not_counted + len(new) > self.max_segments:
             return False
@@ -176,7 +172,6 @@ class Sharing:
             self._shared.add(segment)
 
     def writer(self, segment: int) -> Member | None:
-        """Return a member that writes to the segment, or `None`."""
         return self._writers.get(segment)
 
     def is_noted(self, cut: Mapping[int, int]) -> bool:

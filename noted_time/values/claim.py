@@ -56,7 +56,7 @@ class Claim:
     table: str = ""
     """The id of the table. Empty in the commit that creates it, and if the table has no id."""
     plan: str = field(default="", repr=False)
-    """What the batch reads. The same batch with another plan has other rows."""
+    """The input of the batch. The same batch with another plan has other rows."""
     after: int | None = None
     """The commit with the previous record of the name, as far as the committer knew."""
     after_id: str = field(default="", repr=False)
@@ -91,7 +91,6 @@ class Claim:
 
     @property
     def key(self) -> str:
-        """The key of the record in the metadata of a commit."""
         return f"{KEY_PREFIX}{self.name}"
 
     @property
@@ -109,7 +108,6 @@ class Claim:
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
     def to_json(self) -> str:
-        """Return the record as text for the metadata of a commit."""
         found = asdict(self)
         batch = [self.query, self.batch]
         record = {"complete_to": self.complete_to, "batch": batch, "id": self.id}

@@ -138,7 +138,6 @@ def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
 
 
 def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
-    """Return whether `cut` is at or above `other` in every segment."""
     return all(cut.get(segment, 0) >= offset for segment, offset in other.items())
 
 

@@ -1,4 +1,4 @@
-"""The errors of noted-time, sorted by what the caller should do.
+"""The errors of noted-time, sorted by how the caller should react.
 
 ::
 
@@ -69,7 +69,6 @@ class ProblemKind:
     has_own_class: bool = False
 
     def members(self, error: Exception) -> dict[str, Any]:
-        """Return the facts of an error."""
         return {each: getattr(error, self.attributes.get(each, each)) for each in self.facts}
 
     def arguments(self, problem: Mapping[str, Any]) -> dict[str, Any]:
@@ -366,7 +365,6 @@ class UnknownStream(Rejected):
     kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
     def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
-        """`alike` contains names of streams that may be meant."""
         remedy = _suggest(alike) or f"create it with `noted-time stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {remedy}")
         self.stream = stream
@@ -397,7 +395,6 @@ class UnknownWriter(Rejected):
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
-        """`alike` contains names of writers that may be meant."""
         remedy = _suggest(alike) or "`noted-time writers STREAM` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer

@@ -70,7 +70,7 @@ class Session:
     ) -> Session:
         """Return the session after another one took over the name at `since`.
 
-        `took_over` lists the sessions from which the new session took the name before. They lose it
+        `took_over` lists the sessions whose name the new session took over before. They lose it
         too.
         """
         lost = self._list_lost()

@@ -66,7 +66,7 @@ FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
 """The periods of a writer whose rows are included from the first mark on."""
 
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
-"""Maximum time for which an operator can suspend a timeout: 90 days."""
+"""Maximum hold of an operator: 90 days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,6 @@ class LateReport:
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:
-        """Return the sum of both reports, which are of the same writer."""
         known = [each for each in (self.least, other.least) if each is not None]
         return LateReport(
             self.writer,
@@ -187,7 +186,7 @@ class Absence:
 
 
 WRITERS_NAMED = 100
-"""Maximum number of missing or late writers that are named. All of them are counted."""
+"""Maximum number of missing or late writers listed. All of them are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +200,6 @@ class MissingWriter:
 
     @property
     def joined_later(self) -> bool:
-        """Whether the writer was not a member yet."""
         return self.reason in {"not_joined", "not_expected"}
 
 
@@ -250,7 +248,6 @@ class _Writers(Generic[Named]):
     is_known: bool = True
 
     def __bool__(self) -> bool:
-        """Return whether rows may be missing."""
         return self.count > 0 or not self.is_known
 
 
@@ -387,7 +384,6 @@ class VouchedBy:
 
 
 FEW_NAMES = 5
-"""Maximum number of writers that a sentence names."""
 
 VOUCHED_NOT_KNOWN = VouchedBy(0, names_known=False)
 MISSING_NOT_KNOWN = Missing(is_known=False)

@@ -53,7 +53,6 @@ HELD_LENGTH = 200
 LogFactKind = Literal["open_transaction", "moved_by"]
 
 MOST_LOG_FACTS = 4
-"""Maximum number of log facts in a note."""
 
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
 """The times that may be noted. The ends of int64 mean before and after all time."""
@@ -125,7 +124,7 @@ class Note:
     """The largest times by domain, if the rows written have times in all of these domains. In the
     domain of the note, the larger of `max_time` and this time counts."""
     took_over: tuple[str, ...] | None = None
-    """The sessions from which the process took the name before. If one of them has the name, the
+    """The sessions whose name the process took over before. If one of them has the name, the
     process takes it over again."""
     held: str | None = None
     """Why the writer is alive and does not note, for people. A note without a reason clears it."""
@@ -140,7 +139,6 @@ class Note:
 
 
 def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
-    """Return the late rows of a note as a sequence."""
     if late is None:
         return ()
     return late if isinstance(late, list | tuple) else (late,)
@@ -153,9 +151,8 @@ class Accepted:
     lower: int | None
     """The lower of the domain's last mark, or `None` before the first mark."""
     exclusion: ExcludedSince | None = None
-    """Set while the watermark advances without the writer."""
     position: Mapping[int, int] | None = None
-    """If the writer joined: the position that it noted before, from which it continues."""
+    """If the writer joined: the position that it noted before. It continues from there."""
     times: Mapping[str, int] | None = None
     """If the writer joined: the last time that it noted in each domain."""
     timeout_ms: int | None = None

@@ -1,4 +1,4 @@
-"""The order of segments when a stream scales, and what a position with a successor implies."""
+"""The order of segments when a stream scales, and the offsets that a position implies."""
 
 from __future__ import annotations
 
