@@ -42,8 +42,8 @@ def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str)
 def load_function(name: str) -> Callable[..., Any]:
     """Return the function for ``module:function``, also from the present directory.
 
-        >>> load_function("posixpath:join")("a", "b")
-        'a/b'
+    >>> load_function("posixpath:join")("a", "b")
+    'a/b'
 
     Raises `Rejected` if the import fails for any reason.
     """

@@ -23,15 +23,15 @@ def install_command(extra: str) -> str:
 def build_command(origin: Mapping[str, Any], extra: str) -> str:
     """Return the command that repeats an installation from its `direct_url.json` (PEP 610).
 
-        >>> git = {"vcs": "git", "commit_id": "1a2b"}
-        >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
-        'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
+    >>> git = {"vcs": "git", "commit_id": "1a2b"}
+    >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
+    'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
 
     If the source is unknown or deleted, the user must replace PATH. The plain name could install a
     package that another person published under it.
 
-        >>> build_command({}, "kafka")
-        'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
+    >>> build_command({}, "kafka")
+    'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
     """
     extras = f"[{extra}]" if extra else ""
     url, vcs = origin.get("url", ""), origin.get("vcs_info")

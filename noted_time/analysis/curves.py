@@ -124,8 +124,8 @@ class Analysis:
 
         `names` contains the name of each row, in the analysed order.
 
-                >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
-                [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
+        >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
+        [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
         """
         return summarize_by_name(np.asarray(names)[self.late], self.late_by, most)
 
@@ -145,10 +145,10 @@ def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDA
     If most rows are ahead, the result is empty. Then the times are in the future, such as planned
     departures, or the arrivals are from another clock.
 
-        >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
-        [1]
-        >>> find_rows_ahead([0, 1], [9, 9], 5).tolist()
-        []
+    >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
+    [1]
+    >>> find_rows_ahead([0, 1], [9, 9], 5).tolist()
+    []
     """
     arrived, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
     ahead = np.flatnonzero(of_event - arrived > ahead_ms)
@@ -164,9 +164,9 @@ def analyse(
     of its window, or its own time if `window_ms` is 0. Raises `Rejected` if there are no rows, if
     the arrays differ in length, and if the window is below 0.
 
-        >>> day = analyse([0, 10, 20], [0, 10, 3], window_ms=5)
-        >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
-        (1, 0, 6)
+    >>> day = analyse([0, 10, 20], [0, 10, 3], window_ms=5)
+    >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
+    (1, 0, 6)
     """
     arrived, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
     parts = np.zeros(len(arrived), np.int64) if partitions is None else np.asarray(partitions)

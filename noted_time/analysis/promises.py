@@ -34,13 +34,13 @@ class NotedMarks:
 
     `lowers` contains the lower of each mark, and `written` when it was written (Unix ms).
 
-        >>> from noted_time.values import StreamCut
-        >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
-        >>> marks = NotedMarks(Mark(n, 10 * n, 0, StreamCut(cut)) for n, cut in enumerate(cuts, 1))
-        >>> [each.tolist() for each in marks.steps(0)], [each.tolist() for each in marks.steps(7)]
-        ([[0, 5, 9], [-1, 1, 2]], [[0], [2]])
-        >>> marks.find_marks_below([0, 0, 1], [4, 5, 2]).tolist()
-        [-1, 1, 0]
+    >>> from noted_time.values import StreamCut
+    >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
+    >>> marks = NotedMarks(Mark(n, 10 * n, 0, StreamCut(cut)) for n, cut in enumerate(cuts, 1))
+    >>> [each.tolist() for each in marks.steps(0)], [each.tolist() for each in marks.steps(7)]
+    ([[0, 5, 9], [-1, 1, 2]], [[0], [2]])
+    >>> marks.find_marks_below([0, 0, 1], [4, 5, 2]).tolist()
+    [-1, 1, 0]
     """
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
@@ -141,12 +141,12 @@ class LocatedRows(NamedTuple):
         If any name is a writer, names are writers. Otherwise the owner of the segment is the
         writer.
 
-                >>> words, owners = {"a": WriterPromise(())}, {1: "a"}
-                >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
-                >>> rows.writers(words, owners).tolist()
-                ['', 'a']
-                >>> rows._replace(names=np.array(["a", "x"])).writers(words, owners).tolist()
-                ['a', '']
+        >>> words, owners = {"a": WriterPromise(())}, {1: "a"}
+        >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
+        >>> rows.writers(words, owners).tolist()
+        ['', 'a']
+        >>> rows._replace(names=np.array(["a", "x"])).writers(words, owners).tolist()
+        ['a', '']
         """
         if self.names is not None and np.any(known := np.isin(self.names, [*words])):
             return np.where(known, self.names, "")

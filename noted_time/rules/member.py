@@ -120,10 +120,10 @@ class Member:
 
         A writer vouches for all domains unless its terms list some.
 
-                >>> from noted_time.values.membership import Terms
-                >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
-                >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
-                (True, False)
+        >>> from noted_time.values.membership import Terms
+        >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
+        >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
+        (True, False)
         """
         domains = self.terms.domains
         return domains is None or domain in domains

@@ -26,13 +26,13 @@ class TimeQueue(Generic[Item]):
     Writers often note equal times, such as whole seconds. The heap therefore stays short, and
     adding an item at a queued time only appends to a list.
 
-        >>> queue = TimeQueue[str]()
-        >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
-        ...     queue.push(time, name)
-        >>> queue.least, queue.peek(), queue.pop()
-        (5, ['UA'], ['UA'])
-        >>> queue.pop(), queue.least
-        (['DL', 'AA'], None)
+    >>> queue = TimeQueue[str]()
+    >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
+    ...     queue.push(time, name)
+    >>> queue.least, queue.peek(), queue.pop()
+    (5, ['UA'], ['UA'])
+    >>> queue.pop(), queue.least
+    (['DL', 'AA'], None)
     """
 
     __slots__ = ("_items", "_times")

@@ -39,14 +39,14 @@ class KnownSegments:
     The bounds exist because one wrong offset would be in all later cuts, and because each segment
     takes memory in all marks. The offset is -1 until the first offset of the segment is accepted.
 
-        >>> from noted_time.values.settings import StreamSettings
-        >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
-        >>> segments.join({0: 5})
-        >>> segments.admit({0: 15, 1: 70})
-        >>> segments.admit({0: 16}).last
-        {0: 15}
-        >>> segments.admit({1: 0, 2: 0}).status
-        'too_many_segments'
+    >>> from noted_time.values.settings import StreamSettings
+    >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
+    >>> segments.join({0: 5})
+    >>> segments.admit({0: 15, 1: 70})
+    >>> segments.admit({0: 16}).last
+    {0: 15}
+    >>> segments.admit({1: 0, 2: 0}).status
+    'too_many_segments'
     """
 
     __slots__ = ("_not_counted", "max_jump", "max_segments", "offsets")

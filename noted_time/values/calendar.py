@@ -20,20 +20,20 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     days starts at the first midnight of a day. If the clock skips a multiple, the multiple starts
     when the clock is put forward.
 
-        >>> from zoneinfo import ZoneInfo
-        >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
-        1357034400000
+    >>> from zoneinfo import ZoneInfo
+    >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
+    1357034400000
 
     The day when summer time ends in Berlin has 25 hours, and two of them start at two o'clock:
 
-        >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
-        >>> def shown(time: str, step_ms: int) -> str:
-        ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
-        ...     return format_in_zone(floor_time(given, step_ms, berlin), berlin)
-        >>> shown("2026-10-25T23:30+01:00", 24 * hour)
-        '2026-10-25T00:00:00+02:00'
-        >>> shown("2026-10-25T02:30+02:00", hour), shown("2026-10-25T02:30+01:00", hour)
-        ('2026-10-25T02:00:00+02:00', '2026-10-25T02:00:00+01:00')
+    >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
+    >>> def shown(time: str, step_ms: int) -> str:
+    ...     given = int(datetime.fromisoformat(time).timestamp() * 1000)
+    ...     return format_in_zone(floor_time(given, step_ms, berlin), berlin)
+    >>> shown("2026-10-25T23:30+01:00", 24 * hour)
+    '2026-10-25T00:00:00+02:00'
+    >>> shown("2026-10-25T02:30+02:00", hour), shown("2026-10-25T02:30+01:00", hour)
+    ('2026-10-25T02:00:00+02:00', '2026-10-25T02:00:00+01:00')
 
     Raises `Unreadable` if the time is not Unix ms and the zone is not UTC.
     """

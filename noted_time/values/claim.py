@@ -38,8 +38,8 @@ class Claim:
     Every row of the query with a time below `complete_to` is in this commit or an earlier one,
     except rows that are late by contract.
 
-        >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
-        Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
+    >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
+    Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
     """
 
     name: str
@@ -189,9 +189,9 @@ def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
 
     A record that cannot be read claims nothing, and `unreadable` contains the reason.
 
-        >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
-        >>> parse_claims({"noted-time.flights": text, "owner": "me"})
-        {'flights': Claim(name='flights', complete_to=50, ...)}
+    >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
+    >>> parse_claims({"noted-time.flights": text, "owner": "me"})
+    {'flights': Claim(name='flights', complete_to=50, ...)}
     """
     found = {
         str(key).removeprefix(KEY_PREFIX): text for key, text in metadata.items() if is_key(key)

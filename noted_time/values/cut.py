@@ -17,16 +17,16 @@ class StreamCut:
     A segment that is left out has the offset 0. Cuts are only partly ordered. If each of two cuts
     has a larger offset in some segment, they cross:
 
-        >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
-        >>> a.reaches(b), b.reaches(a), a.crosses(b)
-        (False, False, True)
-        >>> a.join(b)
-        StreamCut({0: 9, 1: 5})
+    >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
+    >>> a.reaches(b), b.reaches(a), a.crosses(b)
+    (False, False, True)
+    >>> a.join(b)
+    StreamCut({0: 9, 1: 5})
 
     Any cut reaches itself and the empty cut:
 
-        >>> a.reaches(a) and a.reaches(StreamCut({}))
-        True
+    >>> a.reaches(a) and a.reaches(StreamCut({}))
+    True
     """
 
     # not a dataclass, because msgspec would encode it as {"offsets": {…}} instead of the offsets
@@ -146,10 +146,10 @@ def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
 
     It takes plain dicts because it runs for every note.
 
-        >>> cut = {0: 9}
-        >>> join_into(cut, {0: 2, 1: 5})
-        >>> cut
-        {0: 9, 1: 5}
+    >>> cut = {0: 9}
+    >>> join_into(cut, {0: 2, 1: 5})
+    >>> cut
+    {0: 9, 1: 5}
     """
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):

@@ -39,17 +39,17 @@ class Session:
     `since` is when the process took over, in Unix ms. `lost` ends with the latest loser. No note of
     a session that lost the name is accepted again, even if requests are delayed:
 
-        >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
-        >>> held
-        Session(id='f7', label='host-b', since=9, lost=(FormerSession(id='b1', label='host-a'),))
-        >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
-        (False, True)
+    >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
+    >>> held
+    Session(id='f7', label='host-b', since=9, lost=(FormerSession(id='b1', label='host-a'),))
+    >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
+    (False, True)
 
     If a session took the name from the present session before, it may take the name over again.
     This happens after the database of the controller was restored from a backup:
 
-        >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
-        (True, False)
+    >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
+    (True, False)
     """
 
     id: str | None = None

@@ -12,8 +12,8 @@ def log_id(spelling: str) -> str:
 
     The clients in C and Python use `+` and `/`.
 
-        >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
-        'l-Nn1Hl_QmqdyIVaRTaVpA'
+    >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
+    'l-Nn1Hl_QmqdyIVaRTaVpA'
     """
     return spelling.translate(BASE64URL_TABLE)
 

@@ -85,11 +85,11 @@ class Note:
     Times are int64 of the application's own clock, by convention Unix ms. A note without a time
     only says that the writer is alive and how far it wrote.
 
-        >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
-        Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
-             state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
-             takes_over=False, label='', max_times=None, took_over=None,
-             held=None, log=None, observes=False, because=(), since=None)
+    >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
+    Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
+         state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
+         takes_over=False, label='', max_times=None, took_over=None,
+         held=None, log=None, observes=False, because=(), since=None)
     """
 
     writer: str

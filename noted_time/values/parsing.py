@@ -28,10 +28,10 @@ def unix_ms_of(time: Time, *, up: bool = False) -> int:
     Fractions of a millisecond are rounded down. This is sound for a time below which all rows are
     written. Rounding `up` is sound for the time of an event and for a time to wait for.
 
-            >>> from datetime import UTC
-            >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-            >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
-            (1357041600000, 1357041600001, 7)
+    >>> from datetime import UTC
+    >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+    >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
+    (1357041600000, 1357041600001, 7)
 
     Raises `Rejected` if a `datetime` has no time zone, and for all other types.
     """
@@ -61,9 +61,9 @@ def parse_time(text: str, *, up: bool = True) -> int:
 
     A time between two ms is rounded `up`, for a time to wait for. Round a time to note down:
 
-        >>> of_day = "2013-01-01T11:00:00.0005+01:00"
-        >>> parse_time("-5"), parse_time("2013-01-01T10:00Z"), parse_time(of_day)
-        (-5, 1357034400000, 1357034400001)
+    >>> of_day = "2013-01-01T11:00:00.0005+01:00"
+    >>> parse_time("-5"), parse_time("2013-01-01T10:00Z"), parse_time(of_day)
+    (-5, 1357034400000, 1357034400001)
     """
     if INTEGER_PATTERN.fullmatch(text):
         return int(text)

@@ -12,9 +12,9 @@ class ServiceClock:
     The caller measures the elapsed time and stores `now`. Each step is capped. A pause of the
     machine or the process therefore does not count as silence of the writers:
 
-        >>> clock = ServiceClock(now=5000, step_cap_ms=1000)
-        >>> clock.serve(250), clock.serve(3_600_000), clock.serve(-4)
-        (5250, 6250, 6250)
+    >>> clock = ServiceClock(now=5000, step_cap_ms=1000)
+    >>> clock.serve(250), clock.serve(3_600_000), clock.serve(-4)
+    (5250, 6250, 6250)
     """
 
     now: int = 0

@@ -26,12 +26,12 @@ class Succession:
     are normalised that way, so that cuts can be compared segment by segment across splits and
     merges (PDP-33):
 
-        >>> succession = Succession()
-        >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
-        >>> succession.normalise({2: 0})
-        {2: 0, 0: 500}
-        >>> succession.normalise({1: 7})
-        {1: 7}
+    >>> succession = Succession()
+    >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
+    >>> succession.normalise({2: 0})
+    {2: 0, 0: 500}
+    >>> succession.normalise({1: 7})
+    {1: 7}
     """
 
     final: dict[int, int] = field(default_factory=dict)

@@ -26,8 +26,8 @@ class Bounds:
 
     It is faster than a `range`, which is searched step by step for a number that is not an `int`:
 
-        >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
-        (True, False)
+    >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
+    (True, False)
     """
 
     start: int
@@ -112,13 +112,13 @@ class Beyond:
 
     `field` is ``time``, ``max_time``, or ``max_times.`` and the domain.
 
-        >>> bound = 1357034420000
-        >>> Beyond("time", 1357034420000000).sentence(bound)
-        'time 1357034420000000 is 42988 years too far ahead: microseconds?'
-        >>> Beyond("max_times.ship", 1357034420000000000).sentence(bound)[-14:]
-        ': nanoseconds?'
-        >>> Beyond("max_time", 1357120820000).sentence(bound)
-        'max_time 1357120820000 is 1d too far ahead'
+    >>> bound = 1357034420000
+    >>> Beyond("time", 1357034420000000).sentence(bound)
+    'time 1357034420000000 is 42988 years too far ahead: microseconds?'
+    >>> Beyond("max_times.ship", 1357034420000000000).sentence(bound)[-14:]
+    ': nanoseconds?'
+    >>> Beyond("max_time", 1357120820000).sentence(bound)
+    'max_time 1357120820000 is 1d too far ahead'
     """
 
     field: str
