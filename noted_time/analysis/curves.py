@@ -150,8 +150,8 @@ def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDA
     >>> find_rows_ahead([0, 1], [9, 9], 5).tolist()
     []
     """
-    arrived, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
-    ahead = np.flatnonzero(of_event - arrived > ahead_ms)
+    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    ahead = np.flatnonzero(event_times - arrived > ahead_ms)
     return ahead if 2 * len(ahead) <= len(arrived) else ahead[:0]
 
 
@@ -168,19 +168,19 @@ def analyse(
     >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
     (1, 0, 6)
     """
-    arrived, of_event = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
+    arrived, event_times = (np.asarray(each, dtype=np.int64) for each in (arrivals, times))
     parts = np.zeros(len(arrived), np.int64) if partitions is None else np.asarray(partitions)
-    if not len(arrived) == len(of_event) == len(parts) > 0 or window_ms < 0:
+    if not len(arrived) == len(event_times) == len(parts) > 0 or window_ms < 0:
         raise Rejected(
-            f"{len(arrived)} arrivals, {len(of_event)} times and {len(parts)} partitions with a "
+            f"{len(arrived)} arrivals, {len(event_times)} times and {len(parts)} partitions with a "
             f"window of {window_ms} ms: give one arrival, time and partition for each row, one row "
             "or more, and a window of 0 ms or more"
         )
     order = None
     if np.any(arrived[1:] < arrived[:-1]):
         order = np.argsort(arrived, kind="stable")
-        arrived, of_event, parts = arrived[order], of_event[order], parts[order]
-    ends = window_ends(of_event, window_ms)
+        arrived, event_times, parts = arrived[order], event_times[order], parts[order]
+    ends = window_ends(event_times, window_ms)
     windows, firsts = np.unique(ends, return_index=True)
 
     def curve(largest: Times) -> Curve:
@@ -189,8 +189,8 @@ def analyse(
         opens = np.maximum(needed[firsts], 0)
         return Curve(len(ends), arrived, largest, np.sort(needed[needed > 0]), windows, opens)
 
-    largest = np.maximum.accumulate(of_event)
-    spark, late = curve(largest), np.flatnonzero(of_event < largest)
+    largest = np.maximum.accumulate(event_times)
+    spark, late = curve(largest), np.flatnonzero(event_times < largest)
     owed_to = None
     if len(spark.needed):  # the first row with the time that the worst row is behind
         worst = np.argmax(largest[:-1] - ends[1:])
@@ -198,10 +198,10 @@ def analyse(
         owed_to = owed_to if order is None else int(order[owed_to])
     return Analysis(
         spark,
-        spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(of_event, parts)),
-        _measure_perfect(of_event, arrived, windows, beyond=int(window_ms == 0)),
+        spark if np.all(parts == parts[0]) else curve(_find_least_of_largest(event_times, parts)),
+        _measure_perfect(event_times, arrived, windows, beyond=int(window_ms == 0)),
         late if order is None else order[late],
-        (largest - of_event)[late],
+        (largest - event_times)[late],
         owed_to,
     )
 

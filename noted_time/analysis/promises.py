@@ -45,7 +45,7 @@ class NotedMarks:
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
         self.first_seq, self.lowers, self.written = 0, array("q"), array("q")
-        self._begun: dict[int, tuple[array[int], array[int]]] = {}
+        self._steps: dict[int, tuple[array[int], array[int]]] = {}
         for mark in marks:
             self.append(mark)
 
@@ -56,7 +56,7 @@ class NotedMarks:
         number = len(self)
         self.first_seq = self.first_seq or mark.seq
         for segment, offset in mark.cut.offsets.items():
-            offsets, at = self._begun.setdefault(segment, (array("q", [0]), array("q", [0])))
+            offsets, at = self._steps.setdefault(segment, (array("q", [0]), array("q", [0])))
             if offsets[-1] != offset:
                 offsets.append(offset)
                 at.append(number)
@@ -68,20 +68,20 @@ class NotedMarks:
 
         The number of the mark is -1 if all cuts cover the rows.
         """
-        offsets, at = self._begun.get(segment, (array("q", [0]), array("q", [0])))
+        offsets, at = self._steps.get(segment, (array("q", [0]), array("q", [0])))
         return np.asarray(offsets), np.append(np.asarray(at)[1:], len(self)) - 1
 
     def cut(self, number: int) -> dict[int, int]:
-        begun = self._begun.items()
-        return {each: offsets[bisect_right(at, number) - 1] for each, (offsets, at) in begun}
+        steps = self._steps.items()
+        return {each: offsets[bisect_right(at, number) - 1] for each, (offsets, at) in steps}
 
     def find_marks_below(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
         """Return the last mark whose cut does not cover each row, or -1."""
-        of, at = np.asarray(segments), np.asarray(offsets)
-        found = np.empty(len(of), np.int64)
-        for rows in group_rows(of) if len(of) else ():
-            begins, marks = self.steps(int(of[rows[0]]))
-            found[rows] = marks[np.searchsorted(begins, at[rows], "right") - 1]
+        in_segments, at_offsets = np.asarray(segments), np.asarray(offsets)
+        found = np.empty(len(in_segments), np.int64)
+        for rows in group_rows(in_segments) if len(in_segments) else ():
+            begins, marks = self.steps(int(in_segments[rows[0]]))
+            found[rows] = marks[np.searchsorted(begins, at_offsets[rows], "right") - 1]
         return found
 
 
@@ -101,8 +101,8 @@ class WriterPromise:
     """The last periods when marks included the rows of a writer, and the other marks.
 
     >>> away = AbsencePeriod(0, 2, "not_joined"), AbsencePeriod(5, 9, "timed_out")
-    >>> word = WriterPromise((VouchingPeriod(3, 20),), away)
-    >>> word.verdicts(np.array([2, 3, 4, 5]), np.array([10, 10, 20, 20])).tolist()
+    >>> promise = WriterPromise((VouchingPeriod(3, 20),), away)
+    >>> promise.verdicts(np.array([2, 3, 4, 5]), np.array([10, 10, 20, 20])).tolist()
     ['not_joined', 'broken', 'idle', 'timed_out']
     """
 
@@ -134,21 +134,21 @@ class LocatedRows(NamedTuple):
     names: NDArray[Any] | None = None
 
     def writers(
-        self, words: Mapping[str, WriterPromise], owners: Mapping[int, str]
+        self, promises: Mapping[str, WriterPromise], owners: Mapping[int, str]
     ) -> NDArray[Any]:
         """Return the writer of each row, or `""` if it is not known.
 
         If any name is a writer, names are writers. Otherwise the owner of the segment is the
         writer.
 
-        >>> words, owners = {"a": WriterPromise(())}, {1: "a"}
+        >>> promises, owners = {"a": WriterPromise(())}, {1: "a"}
         >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
-        >>> rows.writers(words, owners).tolist()
+        >>> rows.writers(promises, owners).tolist()
         ['', 'a']
-        >>> rows._replace(names=np.array(["a", "x"])).writers(words, owners).tolist()
+        >>> rows._replace(names=np.array(["a", "x"])).writers(promises, owners).tolist()
         ['a', '']
         """
-        if self.names is not None and np.any(known := np.isin(self.names, [*words])):
+        if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
             return np.where(known, self.names, "")
         found = np.full(len(self.times), "", object)
         for segment, owner in owners.items():
@@ -194,7 +194,7 @@ class Judgement:
         groups: dict[tuple[str, str], list[int]] = {}
         for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
             groups.setdefault(each[:2], []).append(each[2])
-        found = [LostRows(*of, len(ms), min(ms), max(ms)) for of, ms in groups.items()]
+        found = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
         return sorted(
             found, key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name)
         )
@@ -203,7 +203,7 @@ class Judgement:
 def judge(
     marks: NotedMarks,
     rows: LocatedRows,
-    words: Mapping[str, WriterPromise],
+    promises: Mapping[str, WriterPromise],
     owners: Mapping[int, str],
     window_ms: int = 0,
 ) -> Judgement:
@@ -217,11 +217,11 @@ def judge(
     lost = np.flatnonzero(late)
     seqs, times = last[lost] + marks.first_seq, rows.times[lost]
     verdicts = np.full(len(lost), UNKNOWN_VERDICT, object)
-    writers = rows.writers(words, owners)[lost].astype(str)
-    for of_it in group_rows(writers) if len(lost) else ():
-        word = words.get(str(writers[of_it[0]]))
-        if word is not None:
-            verdicts[of_it] = word.verdicts(seqs[of_it], times[of_it])
+    writers = rows.writers(promises, owners)[lost].astype(str)
+    for rows_of_writer in group_rows(writers) if len(lost) else ():
+        promise = promises.get(str(writers[rows_of_writer[0]]))
+        if promise is not None:
+            verdicts[rows_of_writer] = promise.verdicts(seqs[rows_of_writer], times[rows_of_writer])
     judged = last >= 0 if marks.first_seq > 1 else np.full(len(last), fill_value=True)
     single = int(window_ms == 0)
     ends = np.unique(window_ends(rows.times[judged & ~late], window_ms))

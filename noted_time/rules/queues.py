@@ -228,8 +228,8 @@ class Departures:
                 self._queue.pop()
             member.is_queued_as_departed = False
             if member.has_left:
-                again = member.silent_since >= before or not can_forget(member)
-                (kept if again else departed).append(member)
+                is_kept = member.silent_since >= before or not can_forget(member)
+                (kept if is_kept else departed).append(member)
         for member in kept:
             self.add(member)
         return departed

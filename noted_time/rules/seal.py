@@ -46,7 +46,7 @@ Slices = Generator[None, None, T]
 def split_slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
     """Yield the items in slices of up to `SLICE_SIZE`.
 
-    >>> [len(some) == SLICE_SIZE for some in split_slices(range(SLICE_SIZE + 1))]
+    >>> [len(batch) == SLICE_SIZE for batch in split_slices(range(SLICE_SIZE + 1))]
     [True, False]
     """
     return (items[begin : begin + SLICE_SIZE] for begin in range(0, len(items), SLICE_SIZE))
@@ -91,10 +91,10 @@ def seal(
     for domain in domains:
         join_into(known, domain.last.cut.offsets if domain.last else {})
     members, never_noted = list(domains.members.values()), list[str]()
-    for some in split_slices(members):
-        for member in some:
+    for batch in split_slices(members):
+        for member in batch:
             join_into(known, member.position)
-        never_noted += [m.writer for m in some if all(each.noted is None for each in m.tracks)]
+        never_noted += [m.writer for m in batch if all(each.noted is None for each in m.tracks)]
         yield
     known = dict(succession.normalise(known))
     final_cut = _find_final_cut(known, succession, request.cut)
@@ -112,8 +112,8 @@ def seal(
             )
             domain.last = _build_last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
-    for some in split_slices(members):
-        for member in some:
+    for batch in split_slices(members):
+        for member in batch:
             domains.finish(member, now)
         yield
     return Seal(request, final_cut, written_at, tuple(nsmallest(NEVER_NOTED_NAMED, never_noted)))
@@ -189,8 +189,8 @@ def _collect_absences(
     """Return the members that the last mark excludes: excluded members and all live members."""
     last_lower = domain.last.lower if domain.last else None
     absences = {each.writer: each for each in domain.absences.pop_reported(lower, last_lower)}
-    for some in split_slices(tracks):
-        for track in sorted(some, key=attrgetter("member.writer")):  # makes the last sort faster
+    for batch in split_slices(tracks):
+        for track in sorted(batch, key=attrgetter("member.writer")):  # makes the last sort faster
             member = track.member
             if member.is_active and track.vouches_here:
                 sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)
