@@ -23,10 +23,8 @@ from noted_time.values import (
 )
 
 DOMAINS_NAMED = 10
-"""Maximum number of vouched domains in the refusal of a note for another domain."""
 
 EMPTY_POSITION: Mapping[int, int] = MappingProxyType({})
-"""The position of a writer that is not a member yet."""
 
 
 class Admission:
@@ -114,7 +112,6 @@ class Admission:
         return number, position
 
     def find_domain(self, note: Note) -> str:
-        """Return the domain of a note. The stream may not declare it."""
         default = self._domains.default
         if _is_for_one_domain(note):
             return default if note.domain is None else note.domain

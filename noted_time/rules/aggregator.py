@@ -57,10 +57,8 @@ from noted_time.values import (
 SEALED_REFUSAL = Refused("sealed")
 
 DomainReport = tuple[str, LateReport]
-"""A domain and a report of late rows in it."""
 
 MEMBERS_EXAMINED = 10_000
-"""Maximum number of members examined to find a writer of a segment."""
 
 
 class Aggregator:
@@ -272,7 +270,6 @@ class Aggregator:
     def _join(
         self, writer: str, now: int, state: State = "finished", terms: Terms = NO_TERMS
     ) -> Member:
-        """Add a member. It has no role before `update_role` is called."""
         member = Member(writer, state, noted_at=now, since=now, terms=terms)
         self._members[writer] = self.domains.join(member)
         return member
@@ -409,5 +406,4 @@ def _end_hold(terms: Terms) -> Terms:
 
 
 def _build_accepted(domain: Domain) -> Accepted:
-    """Return the answer to every note of a domain until its next mark."""
     return Accepted(domain.last.lower if domain.last else None)

@@ -32,7 +32,6 @@ EXCLUSIONS_FORESEEN = 10_000
 """Maximum number of exclusions that a forecast examines. This takes about 20 ms."""
 
 EXCLUSIONS_NAMED = 20
-"""Maximum number of writers named in a forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,6 @@ def forecast(domains: Domains, domain: Domain) -> Forecast | None:
 
 
 def lower_without(domain: Domain, writer: str) -> int | None:
-    """Return the next lower of the domain if `writer` were excluded now."""
     step = domain.next_step_excluding(frozenset((writer,)))
     lower = step.lower if step else domain.lower
     return None if lower == BEFORE_ALL_TIME else lower

@@ -34,19 +34,16 @@ from noted_time.values import (
 )
 
 NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
-"""Roles of members that the watermark does not wait for."""
 
 
 class Domain:
     """The running state of one domain. `now` and `moved_at` are on the service clock.
 
     Attributes:
-    - `last`: the last mark.
     - `moved_at`: when the last mark was appended or, without a mark, the domain was declared.
     - `upper`: the largest time declared. A time noted without a declaration counts as declared.
     - `undeclared`: the number of members that wrote rows without declaring their event times.
     - `is_unbounded`: whether rows of a forgotten or removed member may be above later uppers.
-    - `is_sealed`: whether the final mark was appended.
     - `late_rows`: the number of late rows reported since the stream was loaded.
     - `excluded_by_mark`: the members that the last mark excluded.
     - `returned`: the writers whose rows the last mark includes again.
@@ -136,7 +133,6 @@ class Domain:
             self.undeclared += 1
 
     def create_track(self, member: Member) -> Track:
-        """Return a new track for a member that has not noted this domain, or starts again."""
         lead = self._leader.lead if self._peak == BEFORE_ALL_TIME else BEFORE_ALL_TIME
         return Track(member, lead, vouches_here=member.vouches_for(self.name))
 
@@ -201,7 +197,6 @@ class Domain:
 
     @property
     def not_counted_yet(self) -> Iterator[MissingWriter]:
-        """Members that joined or became expected since the last mark."""
         for member in self.newcomers.values():
             if member.vouches_for(self.name):
                 reason: MissingReason = "not_expected" if member.expected_at else "not_joined"
@@ -217,8 +212,7 @@ class Domain:
     def can_forget(self, track: Track) -> bool:
         """Return whether the member can be dropped without changing later marks.
 
-        The last mark must cover the rows and times of the member and must have reported its
-        exclusion.
+        The last mark must cover its rows and times and must have reported its exclusion.
         """
         member, last = track.member, self.last
         if self.absences.has_unreported(track):
@@ -243,7 +237,7 @@ class Domain:
 
     @property
     def highest(self) -> int:
-        """The highest time noted by members that were neither removed nor started again."""
+        """The highest time noted by members that were not removed and did not start again."""
         if self._is_highest_stale:
             self._highest, self._is_highest_stale = self._find_highest(()), False
         return self._highest
@@ -282,8 +276,8 @@ class Domain:
         Otherwise a wrong clock would set the upper for ever, and the lower once no member is live.
         The removed member's rows stay below the cut, so the upper no longer bounds them.
 
-        For members that only the removed member had overtaken, the timeout now counts from the last
-        note of a member at the new highest time.
+        If only the removed member had overtaken a member, its timeout now counts from the last note
+        of a member at the new highest time.
         """
         self.invalidate_highest()
         highest, since = self.highest_time_excluding(())
@@ -323,7 +317,6 @@ class Domain:
         return new
 
     def restore(self, track: Track, record: MemberRecord) -> None:
-        """Restore the track from a record. The member already has its position."""
         time, max_time = record.times.get(self.name), record.max_times.get(self.name)
         self.cut.add(BEFORE_ALL_TIME, record.position)
         self.note(track, time, max_time, record.noted_at)
@@ -348,18 +341,17 @@ class Domain:
             self.absences.missing.add(record.writer)  # the ledger may have dropped its entry
 
     def restore_vouching(self, track: Track, record: MemberRecord) -> None:
-        """Restore the vouching periods, and whether the member joined since the last mark."""
         track.vouching_periods = record.vouching.get(self.name, FROM_FIRST_MARK)
         is_new = self.last is not None and track.vouching_periods == self._next_period
         if not is_new or record.joined_at is None:
             self.newcomers.pop(record.writer, None)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
-        """Restore the state that depends on all members. Call it after the last `restore`.
+        """Restore the state that depends on all members, after the last `restore`.
 
-        When each member was overtaken is not stored. For every member below the highest time,
-        `last_note_at`, the last note of any member, is used. This can make a queued timeout
-        earlier, so all timeouts are queued again.
+        When each member was overtaken is not stored, so `last_note_at` is used for all members
+        below the highest time. This can make a queued timeout earlier, so all timeouts are queued
+        again.
         """
         self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -393,18 +385,15 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def find_holders(self) -> Mapping[str, Track]:
-        """Return the members that the watermark waits for, longest first."""
         if self.holders or (self.next_step() is None and self.highest > self.lower):
             return self.holders or self.late
         return {}
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the watermark waits for no member and no mark is due."""
         return self.is_settled and self.next_step() is None and not self.find_holders()
 
     def next_step_excluding(self, names: AbstractSet[str]) -> Advance | None:
-        """Return how far the watermark could advance if the `names` were excluded."""
         if self.is_sealed or self._ahead.has_before(self.lower + 1):
             return None
         if any(writer not in names for writer in self.holders):
@@ -481,8 +470,8 @@ class Domain:
     def settle(self, timeout_ms: int) -> bool:
         """Let up to `BATCH_SIZE` members that the last mark reached hold. Return whether all do.
 
-        This splits a step past a million members, so that it does not block for long. If a member
-        notes while it is still queued, the note decides its role.
+        An advance past a million members therefore does not block for long. If a member notes while
+        it is still queued, the note decides its role.
         """
         lower, ahead = self.lower, self._ahead
         for track in ahead.take(lower, BATCH_SIZE):

@@ -30,7 +30,6 @@ BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain yet. It is below every int64."""
 
 MemberState = Literal["live", "idle", "finished", "excluded"]
-"""The state that a member noted last, or `excluded`."""
 
 Role = Literal["ahead", "holds", "late", "inactive"]
 """The role of a member in a domain.
@@ -58,13 +57,11 @@ class Member:
     heard_at: int | None = None
     """When the last note was accepted (Unix ms). `None` if the member never noted."""
     expected_at: int | None = None
-    """When the stream began to expect the member (Unix ms)."""
     joined_at: int | None = None
     """When the member joined (Unix ms). `None` if it returned after a removal."""
     since: int = 0
     """When the membership last changed (service clock)."""
     sequence: int = 0
-    """The largest accepted request number, or 0."""
     session: Session = NO_SESSION
     terms: Terms = NO_TERMS
     position: dict[int, int] = field(default_factory=dict)
@@ -77,7 +74,6 @@ class Member:
     """Facts that the member found in the log it observes."""
     is_queued_as_departed: bool = False
     counted_as: MemberState | None = None
-    """The state under which the census counts the member."""
 
     @property
     def tracks(self) -> tuple[Track, ...]:
@@ -92,7 +88,6 @@ class Member:
 
     @property
     def is_active(self) -> bool:
-        """Whether the member is live and not excluded."""
         return self.state == "live" and self.excluded is None
 
     @property
@@ -105,14 +100,12 @@ class Member:
 
     @property
     def holding_since(self) -> int | None:
-        """When the member began to hold any of its domains (service clock), or `None`."""
         return min(
             (each.waiting_since for each in self.tracks if each.role == "holds"), default=None
         )
 
     @property
     def silent_since(self) -> int:
-        """The later of the last note and the last change of membership (service clock)."""
         return max(self.noted_at, self.since)
 
     def vouches_for(self, domain: str) -> bool:
@@ -129,10 +122,10 @@ class Member:
         return domains is None or domain in domains
 
     def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
-        """Return whether `gained` contains rows that the member wrote.
+        """Return whether `gained`, the offsets beyond the position, contains rows of the member.
 
-        `gained` contains the offsets of a note beyond the position. A scale event can raise the
-        offset of a segment that the member never used. Such an offset does not count.
+        An offset that a scale event implies for a segment that the member never used does not
+        count.
         """
         known = self.position
         return any(
@@ -180,23 +173,19 @@ class Track:
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     vouches_here: bool = True
-    """Whether the member vouches for the domain."""
     returned_late: bool = False
-    """Whether the member is excluded because it returned below the last lower."""
+    """Whether the member is excluded because it returned below the lower."""
     is_undeclared: bool = False
     """Whether the member wrote rows without declaring their event times."""
     exclusion: ExcludedSince | None = None
     waiting_since: int = 0
-    """When the role became `holds` or `late` (service clock)."""
     role: Role = "inactive"
     is_unreported: bool = False
     """Whether a mark has yet to report the exclusion."""
     vouching_periods: tuple[VouchingPeriod, ...] = ()
     """The last two ranges of marks that include the rows of the member."""
     in_ahead: bool = False
-    """Whether the queue of members ahead has an entry of the member."""
     in_absences: bool = False
-    """Whether the queue of exclusions has an entry of the member."""
     timeout_queued: int | None = None
     """The time of the entry in the queue of timeouts, or `None`."""
 
@@ -248,10 +237,7 @@ class Track:
 
     @property
     def is_for_first_mark(self) -> bool:
-        """Whether the first mark of the domain reports the exclusion.
-
-        It does so even if the member was excluded before the domain was declared.
-        """
+        """Whether the domain's first mark reports the exclusion, however old it is."""
         member = self.member
         was_excluded = member.excluded is not None and member.excluded != "removed"
         return self.vouches_here and was_excluded and member.state == "live"
@@ -265,7 +251,6 @@ class Track:
 
     @property
     def largest_time(self) -> int:
-        """The largest declared event time. If none was declared, the noted time."""
         return self.time if self.max_time is None else self.max_time
 
     @property
@@ -276,9 +261,8 @@ class Track:
 class MemberRecord(NamedTuple):
     """The stored row of a member: its latest note in each domain, and its membership.
 
-    Mappings are by domain. Fields that `Member` has too mean the same there.
-
-    It is a named tuple because every note creates one. A frozen dataclass took four times as long.
+    Mappings are by domain. It is a named tuple because every note creates one. A frozen dataclass
+    took four times as long.
     """
 
     writer: str
@@ -300,7 +284,6 @@ class MemberRecord(NamedTuple):
     undeclared: tuple[str, ...] = ()
     """Domains where the member declared event times, but not for its last rows."""
     held: str | None = None
-    """Why the writer says that it is alive but not noting."""
     expected_at: int | None = None
     joined_at: int | None = None
     vouching: Mapping[str, tuple[VouchingPeriod, ...]] = {}

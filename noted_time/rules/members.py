@@ -61,7 +61,6 @@ class Domains:
         return iter(self.by_number)
 
     def __getitem__(self, name: str) -> Domain:
-        """Return the domain with that name. Raises `UnknownDomain`."""
         try:
             return self.by_number[self.numbers[name]]
         except KeyError:
@@ -79,7 +78,6 @@ class Domains:
         return zip(self.by_number, member.tracks, strict=True)
 
     def join(self, member: Member) -> Member:
-        """Give a new member a track in each domain, and return it."""
         tracks = [each.create_track(member) for each in self]
         member.first_track, member.other_tracks = tracks[0], tuple(tracks[1:])
         member.joined_at = member.since + self.unix_ahead
@@ -90,7 +88,6 @@ class Domains:
         return member
 
     def expect(self, member: Member, now: int) -> None:
-        """Let the watermark wait for a member that has never noted."""
         self._exclude_if_late(member, now)
         self._update_roles(member, now)
 
@@ -186,7 +183,6 @@ class Domains:
     def _record_undeclared(
         self, member: Member, number: int, note: Note, gained: Mapping[int, int]
     ) -> None:
-        """Record the domains where no declared time bounds the member's new rows."""
         own = None if note.max_time is None else self.by_number[number].name
         declared = note.max_times or ()
         if len(declared) + (own is not None and own not in declared) == len(self.by_number):
@@ -385,7 +381,6 @@ class Domains:
         return changed
 
     def _recheck_late(self, member: Member, now: int) -> bool:
-        """Apply `returning_writer` to a member and return whether its lateness changed."""
         before = [track.returned_late for track in member.tracks]
         if self.settings.returning_writer == "hold" and any(before):
             member.since = now

@@ -84,7 +84,6 @@ class TimeQueue(Generic[Item]):
         self._items[time].remove(item)
 
     def iter_before(self, time: int) -> Iterator[Item]:
-        """Yield the items with times below `time`, unordered, without removing them."""
         for each in self._times:
             if each < time:
                 yield from self._items[each]
@@ -159,7 +158,6 @@ class Timeouts:
 
     @property
     def next(self) -> int | None:
-        """The earliest moment when a member may time out, or `None`."""
         return self._queue.least
 
     def add(self, track: Track, timeout_ms: int) -> None:
@@ -251,7 +249,6 @@ class Absences:
         self.missing: set[str] = set()
 
     def check_returned(self, track: Track, lower: int) -> None:
-        """Record a missing member that the next mark may include again."""
         if track.member.writer in self.missing and not track.is_missing_at(lower + 1):
             self._returning[track.member.writer] = track
 
@@ -268,7 +265,6 @@ class Absences:
         return is_unreported or track.member.writer in self._returning
 
     def iter_reported(self, lower: int) -> Iterator[Track]:
-        """Yield the members that a mark at `lower` would report, without changing anything."""
         return (track for track in self._queue.iter_before(lower) if _is_due(track, lower))
 
     def pop_reported(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
@@ -311,7 +307,6 @@ def _is_due(track: Track, lower: int) -> bool:
 
 
 def absence_of(track: Track, last_lower: int | None) -> Absence:
-    """Return the ledger entry of a member that a mark excludes."""
     member, time = track.member, track.noted
     missing_from = time
     if time is None and member.heard_at is not None:

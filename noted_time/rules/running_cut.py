@@ -32,7 +32,6 @@ class RunningCut:
     __slots__ = ("_limit", "_lower", "_passed", "_size", "_times", "_waiting")
 
     def __init__(self, lower: int, passed: StreamCut | None = None) -> None:
-        """Start at the mark with this lower and the cut `passed`."""
         self._lower = lower
         self._passed = dict(passed.offsets) if passed else {}
         self._times: list[int] = []
@@ -60,7 +59,6 @@ class RunningCut:
             self._thin()
 
     def at(self, lower: int) -> StreamCut:
-        """Advance to `lower` and return the cut there."""
         self._lower = lower
         for _ in range(FEW_WAITING):
             if not self._times or self._times[0] >= lower:
@@ -85,7 +83,6 @@ class RunningCut:
         self._size = self._count_waiting()
 
     def preview(self, lower: int) -> StreamCut:
-        """Return the cut at `lower` without advancing."""
         cut = dict(self._passed)
         for after in self._times:
             if after < lower:

@@ -68,10 +68,8 @@ class Seal:
     """The seal of a stream. No rows are written beyond `final_cut`."""
 
     request: SealRequest
-    """The request. A repeated request is recognised by it."""
     final_cut: Mapping[int, int]
     at: int = 0
-    """When the stream was sealed (Unix ms)."""
     never_noted: tuple[str, ...] = ()
     """At most `NEVER_NOTED_NAMED` members that joined and never noted a time. Their rows may be
     beyond the final cut."""
@@ -83,7 +81,7 @@ def seal(
     """Append the last mark of each domain, finish every member, and return the seal.
 
     Law: if a member declared its `max_time` and was never removed, its events are below the final
-    cut. Unless a final time was requested, they are also below the lower of the last mark.
+    cut. They are also below the lower of the last mark, unless a final time was requested.
 
     If it raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, nothing changes.
     """
@@ -134,7 +132,6 @@ def _find_final_cut(
 def _find_final_times(
     domains: Domains, requested: Mapping[str, int], final_cut: Mapping[int, int]
 ) -> dict[str, int | None]:
-    """Return the lower of the last mark of each domain, or `None` if no mark is needed."""
     names = [domain.name for domain in domains]
     for name in requested:
         if name not in names:

@@ -1,8 +1,7 @@
 """The segments of a stream, their last known offsets, and the member that writes to each.
 
 A position covers a segment up to an offset, whichever writers wrote the rows below it. If two
-members write to a segment, the position of one may cover rows that the other has not noted yet. A
-writer names a segment in its position before it writes to it.
+members write to a segment, the position of one may cover rows that the other has not noted yet.
 """
 
 from __future__ import annotations
@@ -68,7 +67,6 @@ class KnownSegments:
         self.max_jump = ANY_JUMP if jump is None else jump
 
     def admit(self, gained: Mapping[int, int]) -> Refused | None:
-        """Add the segments of a note, or return why its offsets are refused."""
         known, jump = self.offsets, self.max_jump
         beyond = {}
         for segment, offset in gained.items():

@@ -13,7 +13,6 @@ from noted_time.values.settings import NAME_PATTERN
 from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
 
 KEY_PREFIX = "noted-time."
-"""Prefix of the keys of claims in the metadata of a commit. The name follows."""
 
 EXPECTS_PROPERTY = f"{KEY_PREFIX}expects"
 """The table property with the names that a table expects, separated by commas."""
@@ -60,14 +59,12 @@ class Claim:
     after: int | None = None
     """The commit with the previous record of the name, as far as the committer knew."""
     after_id: str = field(default="", repr=False)
-    """The id of that previous record."""
     ended: str = ""
     """Why nothing is claimed. Empty if the query has no watermark yet, or if another part of the
     batch follows."""
     names: Mapping[str, int | None] = field(default_factory=dict, repr=False)
     """The other names ever found in the table, with their times at the commit `seen`."""
     seen: int | None = field(default=None, repr=False)
-    """The last commit when the other names were read."""
     stream: str = field(default="", repr=False)
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
@@ -87,7 +84,6 @@ class Claim:
     accepted: str = field(default="", repr=False)
     """The comment of the operator who vouched for the table as of the commit `after`."""
     unreadable: str = field(default="", repr=False)
-    """Why the record cannot be read."""
 
     @property
     def key(self) -> str:

@@ -177,6 +177,5 @@ def find_behind(position: Mapping[int, int], known: Mapping[int, int]) -> dict[i
 def find_missing_offsets(
     position: Mapping[int, int], cut: Mapping[int, int]
 ) -> list[SegmentWaited]:
-    """Return the segments where a position is behind a cut, in the order of the cut."""
     offsets = ((segment, position.get(segment, 0), needed) for segment, needed in cut.items())
     return [SegmentWaited(*each) for each in offsets if each[1] < each[2]]

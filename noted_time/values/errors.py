@@ -152,7 +152,6 @@ class InvalidNote(Rejected):
 
 
 TIME_STATUSES = ("invalid_time", "too_far_ahead")
-"""The statuses whose `last` is a time."""
 
 BEHIND_ANOTHER = ("invalid_time", "invalid_position")
 
@@ -171,7 +170,6 @@ _REFUSAL_REASONS = {
     "max_offset_jump of the stream too small?",
     "unknown_writer": "it never joined, so it can be neither idle nor finished; is the name right?",
 }
-"""Explanations of the statuses that need more than `last`."""
 
 
 class NotesRefused(Rejected):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 FORMER_KEPT = 8
-"""Maximum number of former sessions that are kept for a member."""
 
 SESSION_LENGTH = 64
 LABEL_LENGTH = 128
@@ -80,12 +79,10 @@ class Session:
 
     @property
     def who(self) -> str:
-        """The process that has the name, for people."""
         return self.label or f"session {self.id}"
 
     @property
     def held(self) -> HeldName:
-        """The process that has the name, without the processes that lost it."""
         return HeldName(self.id, self.label, self.since)
 
     def _list_lost(self) -> tuple[FormerSession, ...]:

@@ -21,9 +21,8 @@ ExclusionReason = Literal["timed_out", "removed", "returned_late"]
 """
 
 MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
-"""Why a writer is missing.
+"""Why a writer is missing: an `ExclusionReason`, or one of the following.
 
-- an `ExclusionReason`
 - `sealed`: the writer was live when the stream was sealed.
 - `not_joined`, `not_expected`: the writer joined or became expected later.
 """
@@ -40,11 +39,9 @@ class Terms:
     hold_until: int | None = None
     """Until when an operator suspends the timeout (service clock)."""
     held_by: str | None = None
-    """The operator who suspended the timeout."""
     held_for: str | None = None
-    """The reason of that operator."""
+    """The reason of the operator `held_by`."""
     removed_by: str | None = None
-    """The operator who removed the writer."""
 
 
 NO_TERMS = Terms()
@@ -63,7 +60,6 @@ class VouchingPeriod(NamedTuple):
 
 
 FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
-"""The periods of a writer whose rows are included from the first mark on."""
 
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 """Maximum hold of an operator: 90 days."""
@@ -114,7 +110,6 @@ class LateReport:
 
     @property
     def first(self) -> int:
-        """The least time. If the rows may have any time, the largest time."""
         return self.most if self.least is None else self.least
 
     @property
@@ -279,7 +274,6 @@ class Missing(_Writers[MissingWriter]):
     joined_later: int = 0
 
     def __bool__(self) -> bool:
-        """Return whether rows of members may be missing."""
         return self.count > self.joined_later or not self.is_known
 
     @property

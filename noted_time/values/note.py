@@ -40,7 +40,6 @@ RefusedStatus = Literal[
 MAX_NOTES_PER_REQUEST = 1000
 
 MOST_DOMAINS = 100
-"""Maximum number of domains of a stream or a note."""
 
 MOST_LATE = 24
 """Maximum number of reports of late rows in a note, for example one for each hour of a day."""
