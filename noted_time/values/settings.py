@@ -58,41 +58,41 @@ class StreamSettings:
 
     writer_timeout_ms: int = setting(
         60_000,
-        "A writer that holds the watermark is excluded after this much silence; what it then "
-        "writes below the watermark is late.",
+        "A writer that holds the watermark is excluded if it is silent for this long. Rows that it "
+        "then writes below the watermark are late.",
         least=1,
     )
     mark_interval_ms: int = setting(
         200,
-        "The minimum time between two marks. The longer it is, the later readers learn of "
-        "progress; 0 makes a mark at every advance.",
+        "The minimum time between two marks. With a longer time, readers see progress later. "
+        "With 0, every advance makes a mark.",
     )
     returning_writer: ReturningWriter = setting(  # noqa: RUF009 - the default is immutable
         "hold",
-        "hold: the watermark waits for a writer that came back late until it has caught up. "
+        "hold: the watermark waits for a writer that returned late until it has caught up. "
         "exclude: it does not wait, and the writer stays excluded until then.",
     )
     domains: tuple[str, ...] = setting(
         ("default",),
-        "Time domains. They can be added but not removed; a new one has no mark until every "
-        "live writer has noted it.",
+        "Time domains. They can be added but not removed. A new domain has no mark until "
+        "every live writer has noted it.",
         least=1,
         most=MOST_DOMAINS,
     )
     mark_retention_ms: int = setting(
-        7 * DAY_MS, "Older marks are dropped, except those that an online reader still needs."
+        7 * DAY_MS, "Older marks are dropped, except marks that an online reader still needs."
     )
     max_time_ahead_ms: int | None = setting(
         HOUR_MS,
-        "Notes further ahead of the controller's clock are refused. null accepts any time, for "
-        "clocks that are not Unix ms.",
+        "Notes are refused if they are ahead of the controller's clock by more than this. null "
+        "accepts any time, for clocks that are not Unix ms.",
     )
     writer_retention_ms: int = setting(
         DAY_MS, "Writers that have been idle, finished or excluded this long are forgotten."
     )
     expected_writers: tuple[str, ...] = setting(
         (),
-        "Members from the start: the watermark waits for them before they first note.",
+        "Members from the start. The watermark waits for them before their first note.",
         most=10_000,
     )
     reader_timeout_ms: int = setting(
@@ -102,15 +102,15 @@ class StreamSettings:
     )
     max_segments: int = setting(
         4096,
-        "Notes and scale events that would add more segments are refused. Sealed ones that lie "
-        "below the first mark kept do not count.",
+        "Notes and scale events that would add more segments are refused. Sealed segments "
+        "below the first kept mark do not count.",
         least=1,
         most=100_000,
     )
     max_offset_jump: int | None = setting(
         10**12,
-        "A note is refused if an offset is further than this beyond the last one known of its "
-        "segment. null accepts any offset.",
+        "A note is refused if an offset exceeds the last known offset of its segment by more than "
+        "this. null accepts any offset.",
         least=1,
     )
 
