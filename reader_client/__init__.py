@@ -1,6 +1,6 @@
-"""The readers' side: follow the marks of a stream, and turn positions into time windows.
+"""The readers' clients: follow the marks of a stream, and turn positions into time windows.
 
-Each name is imported when it is first used; the two of Kafka need confluent-kafka.
+Each name is imported when it is first used. The names of Kafka need confluent-kafka.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LAZY_IMPORTS = {
     "complete_to": ("reader_client.protocol.completeness", ""),
     "merged": ("reader_client.marks.merging", ""),
 }
-"""The module of each name, and the extra that it needs beyond the base install."""
+"""The module of each name, and the extra that the name needs."""
 
 __all__ = list(LAZY_IMPORTS)
 

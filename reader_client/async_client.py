@@ -1,4 +1,4 @@
-"""The readers' client for asyncio: calls that wait are awaited, the others are the same."""
+"""The asyncio client of readers."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Found = TypeVar("Found")
 
 
 class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
-    """A `ReaderClient` for an event loop: tasks in place of threads, and the same logic.
+    """A `ReaderClient` for asyncio: it follows marks in tasks of the event loop.
 
-    It follows from the begin to the end of an ``async with`` block::
+    It follows them while its ``async with`` block runs::
 
         async with AsyncReaderClient("http://127.0.0.1:7464", "flights") as reader:
             reader.advance({0: 120})
             mark = await reader.wait_for(datetime(2013, 1, 1, 10, tzinfo=UTC), timeout=60)
 
-    `advance`, `get_time_window`, `window_at`, `cut_at`, `last_mark`, `position`, `segment_times`,
-    `lag`, `next_segment` and `may_read` ask no controller, so they are not awaited. All calls
-    belong in the loop that the block began in.
+    Calls that ask no controller are not awaited: `advance`, `get_time_window`, `window_at`,
+    `cut_at`, `last_mark`, `position`, `segment_times`, `lag` and `next_segment`. Make all calls in
+    the loop that runs the block.
     """
 
     def _open(self, url: str, token: str | None, network: httpx.AsyncBaseTransport | None) -> None:
@@ -48,9 +48,9 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         self,
         position: Mapping[int, int] | None = None,
         *,
-        timeout: float = 10.0,  # noqa: ASYNC109 - as in ReaderClient, and with errors that say why
+        timeout: float = 10.0,  # noqa: ASYNC109 - as in ReaderClient, with errors that say why
     ) -> None:
-        """Leave the group's readers; see `ReaderClient.offline`."""
+        """Leave the group's online readers; see `ReaderClient.offline`."""
         put_back = convert_position(self._position if position is None else position)
         await self._wait(self._waits.wait_for_leave(put_back), timeout)
 
@@ -72,7 +72,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         origin: Time = 0,
         wait: float | None = 0.0,
     ) -> AsyncGenerator[CompleteWindow]:
-        """Yield the windows that are complete, in order; see `ReaderClient.windows`."""
+        """Yield the complete windows, in order; see `ReaderClient.windows`."""
         cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while found := await self._take_page(cursor, domain, wait):
             answer = None
@@ -84,7 +84,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     async def changed_windows(
         self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
     ) -> ChangedWindows:
-        """Return the windows into which rows came late; see `ReaderClient.changed_windows`."""
+        """Return the windows with late rows; see `ReaderClient.changed_windows`."""
         tiling = Tiling(size_ms, unix_ms_of(origin))
         steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
         return await run_async(steps, self._transport.ask)
@@ -95,24 +95,24 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         timeout: float,  # noqa: ASYNC109 - likewise
         domain: str | None = None,
     ) -> Mark:
-        """Return `cut_at(time)` as soon as it is known; raises as `ReaderClient.wait_for`."""
+        """Wait for the mark of `cut_at(time)` and return it; see `ReaderClient.wait_for`."""
         wait = self._waits.wait_for_time(unix_ms_of(time, up=True), domain)
         return await self._wait(wait, timeout)
 
     async def catch_up(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - likewise
-        """Wait until the marks at the start are known; see `ReaderClient.catch_up`."""
+        """Wait until the marks are known; see `ReaderClient.catch_up`."""
         await self._wait(self._waits.wait_for_marks(), timeout)
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - likewise
-        """Report what is left to report, for at most `timeout` seconds, and end the tasks.
+        """Send unsent reports, for at most `timeout` seconds, and end the tasks.
 
-        The reader stays in its group; `offline` leaves it. A second call does nothing.
+        The reader stays in its group; call `offline` to leave it. A second call does nothing.
         """
         if self._closing:
             return
         self._closing = True
         try:
-            with contextlib.suppress(NotedTimeError):  # logged, and no caller could act upon it
+            with contextlib.suppress(NotedTimeError):  # logged; the caller could do nothing
                 await self._wait(self._waits.wait_for_reports(), timeout)
         finally:
             self._closed = True
@@ -134,8 +134,8 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         await self.close()
 
     def _begin(self, name: str, step: Callable[[], Steps]) -> AsyncRepeating:
-        of = f"noted-time reader {self._stream} {name}"
-        task = AsyncRepeating(of, step, self._transport.ask, self._health)
+        full_name = f"noted-time reader {self._stream} {name}"
+        task = AsyncRepeating(full_name, step, self._transport.ask, self._health)
         self._tasks.append(task)
         return task
 
@@ -157,7 +157,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
 
 
 class AsyncRepeating(Repeated[AsyncWakeup]):
-    """A task of the running loop."""
+    """A task that repeats a step in the running loop."""
 
     def __init__(
         self,
@@ -172,7 +172,6 @@ class AsyncRepeating(Repeated[AsyncWakeup]):
         self._task = asyncio.create_task(rounds, name=name)
 
     async def stop(self) -> None:
-        """Cancel the task, whatever it awaits."""
         self._task.cancel()
         await asyncio.wait([self._task])
 

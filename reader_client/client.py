@@ -1,4 +1,4 @@
-"""The readers' client: its position goes in, a time window comes out, all locally."""
+"""The synchronous client of readers, which turns positions into time windows."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ Found = TypeVar("Found")
 
 
 class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
-    """Follows the marks of a stream and turns positions into time windows.
+    """A client that follows the marks of a stream and turns positions into time windows.
 
-    One daemon thread per domain follows by long poll, so `get_time_window` asks no controller: it
-    is a search that takes microseconds. While the controller is unreachable, the client retries
-    with backoff and answers from the last known history: a window may be behind, never wrong. A
-    stream that was recreated under its name is noticed by its id; its windows start over.
+    One daemon thread per domain receives new marks by long poll. `get_time_window` only searches
+    the known marks, which takes microseconds.
 
-    With a `group`, the reader's positions are reported in the background, and the window is that of
-    the whole group: its last known position against the marks followed here. A reader that the
-    controller no longer knows, because it was silent for too long or the group was deleted, reports
-    again automatically.
+    If the controller is unreachable, the client retries with backoff and answers from the marks it
+    knows. Its windows may then be behind, but are never wrong. If the stream is deleted and
+    recreated, its windows start over.
 
-    Calls that wait (`wait_for`, `catch_up`, `marks(wait=…)`, `offline`) raise refusals of the
-    controller at once: `UnknownStream`, `UnknownDomain`, `NotAllowed`. An unreachable controller
-    may come back, so they raise `Unreachable` when time is up, with the URL and the last error.
-    Failures in the background are logged under `noted_time.reader`: outages and their ends,
-    refusals, and recreated streams. After a fault of the client itself, every later call raises
-    `ClientFailed`.
+    With a `group`, the client reports the reader's position in the background. Its window is then
+    the window of the whole group. If the controller has removed the reader, because it was silent
+    for too long or the group was deleted, the reader reports again automatically.
 
-    The history takes 8 bytes per mark for each segment and three more numbers: 155 bytes per mark,
-    measured at 16 segments. `keep_last` bounds it, with an eighth more at times; a position behind
-    the marks that are kept has no lower.
+    `wait_for`, `catch_up`, `marks(wait=…)`, `windows(wait=…)` and `offline` wait. If the controller
+    refuses, they raise its error at once: `UnknownStream`, `UnknownDomain` or `NotAllowed`. If the
+    controller is unreachable, they raise `Unreachable` when the time is up.
 
-    Threads end with `close`, which may be called from a signal handler; they are daemons, so a
-    process need not wait for them. A client does not survive a fork: create one in the child.
+    Failures in the background are logged under `noted_time.reader`. After a fault of the client
+    itself, every later call raises `ClientFailed`.
+
+    The marks take 8 bytes for each mark and segment, and three more numbers for each mark: 155
+    bytes per mark, measured at 16 segments. `keep_last` limits the number of marks, which may be
+    exceeded by an eighth. A position behind the kept marks has no lower.
+
+    `close` ends the threads. A signal handler may call it. After a fork, create a new client in the
+    child.
     """
 
     def _open(self, url: str, token: str | None, network: httpx.BaseTransport | None) -> None:
@@ -61,10 +62,11 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         self._start(self._begin)
 
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
-        """Go offline, with this reader's segments reset to `position` (default: its own).
+        """Leave the group's online readers, and reset the reader's segments to `position`.
 
-        Waits for the controller; raises its refusals, `Unreachable` after `timeout` seconds, or
-        `Rejected` without a group. `advance` brings the reader back.
+        The default is the reader's own position. Waits until the controller has confirmed.
+        `advance` brings the reader back online. Raises the controller's refusals, `Unreachable`
+        after `timeout` seconds, and `Rejected` without a group.
         """
         put_back = convert_position(self._position if position is None else position)
         self._wait(self._waits.wait_for_leave(put_back), timeout)
@@ -72,11 +74,11 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def marks(
         self, after: int = 0, domain: str | None = None, *, wait: float | None = 0.0
     ) -> Iterator[Mark]:
-        """Yield the marks with a seq above `after` that are kept here, in order.
+        """Yield the known marks with a seq above `after`, in order.
 
-        Waits up to `wait` seconds for each further mark; `None` waits until the client is closed.
-        If the stream is recreated, its marks follow from seq 1. If it waits, it raises refusals of
-        the controller, and `Unreachable` if the controller is unreachable when time is up.
+        Waits up to `wait` seconds for each new mark; `None` waits until the client is closed. If
+        the stream is recreated, its marks follow from seq 1. While waiting, raises the controller's
+        refusals, and `Unreachable` if the controller is unreachable when the time is up.
         """
         cursor = MarkCursor(self._following, after, domain)
         while found := self._take_page(cursor, domain, wait):
@@ -91,13 +93,14 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         origin: Time = 0,
         wait: float | None = 0.0,
     ) -> Iterator[CompleteWindow]:
-        """Yield the windows of `size_ms` that are complete, in order; one begins at `origin`.
+        """Yield the complete windows of `size_ms`, in order. Windows are aligned to `origin`.
 
-        They begin with the window that `after` lies in; without it, with the last that was complete
-        at the first mark kept here. Waits up to `wait` seconds for each further window, and raises
-        as `marks`. If the stream is recreated, its windows follow from `after` on. Their `missing`
-        writers are asked for, once per hundred windows; while the controller is unreachable they
-        are not known.
+        The first window contains `after`. By default, it is the last window that was complete at
+        the first known mark. Waits and raises as `marks`. If the stream is recreated, its windows
+        follow from `after` on.
+
+        The client asks for the `missing` writers once per hundred windows. They are unknown while
+        the controller is unreachable.
         """
         cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while found := self._take_page(cursor, domain, wait):
@@ -109,41 +112,41 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def changed_windows(
         self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
     ) -> ChangedWindows:
-        """Return the complete windows into which rows came late at or after a moment.
+        """Return the complete windows with late rows that were reported at or after `since`.
 
-        `since` is a moment of the controller's clock, at which the rows were reported. Asks the
-        controller, and raises its refusals, or `Unreachable`. One window begins at `origin`.
+        `since` is a time on the controller's clock. Windows are aligned to `origin`. Asks the
+        controller: raises its refusals, or `Unreachable`.
         """
         tiling = Tiling(size_ms, unix_ms_of(origin))
         steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
         return run(steps, self._transport.ask)
 
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
-        """Return `cut_at(time)` as soon as it is known; `timeout` is in seconds.
+        """Wait for the mark of `cut_at(time)` and return it; `timeout` is in seconds.
 
-        Raises refusals of the controller at once. When time is up: `Unreachable` if the controller
-        is unreachable, otherwise `NotCompleteYet`, and as `cut_at` for a time in seconds.
+        Raises the controller's refusals at once. When the time is up, raises `Unreachable` if the
+        controller is unreachable, otherwise `NotCompleteYet`. Raises `ImplausibleTime` as `cut_at`.
         """
         return self._wait(self._waits.wait_for_time(unix_ms_of(time, up=True), domain), timeout)
 
     def catch_up(self, timeout: float = 10.0) -> None:
-        """Wait until the marks that existed when the client (or the stream) began are known.
+        """Wait until all marks are known that existed when the client began to follow.
 
-        Raises refusals of the controller, or `Unreachable` after `timeout` seconds.
+        Raises the controller's refusals, or `Unreachable` after `timeout` seconds.
         """
         self._wait(self._waits.wait_for_marks(), timeout)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Report what is left to report, for at most `timeout` seconds, and end the threads.
+        """Send unsent reports, for at most `timeout` seconds, and end the threads.
 
-        The reader stays in its group; `offline` leaves it. A second call does nothing. May be
-        called from a signal handler.
+        The reader stays in its group; call `offline` to leave it. A second call does nothing. A
+        signal handler may call this method.
         """
         if self._closing or self._pid != os.getpid():
             return
         self._closing = True
         deadline = clocks.monotonic() + timeout
-        with contextlib.suppress(NotedTimeError):  # logged, and no caller could act upon it
+        with contextlib.suppress(NotedTimeError):  # logged; the caller could do nothing about it
             self._wait(self._waits.wait_for_reports(), timeout)
         self._closed = True
         for thread in self._threads:
@@ -155,8 +158,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         self._transport.close()
 
     def _begin(self, name: str, step: Callable[[], Steps]) -> Repeating:
-        of = f"noted-time reader {self._stream} {name}"
-        thread = Repeating(of, step, self._transport.ask, self._health)
+        full_name = f"noted-time reader {self._stream} {name}"
+        thread = Repeating(full_name, step, self._transport.ask, self._health)
         self._threads.append(thread)
         thread.start()
         return thread

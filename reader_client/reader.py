@@ -1,4 +1,4 @@
-"""What a reader knows, and answers without asking a controller."""
+"""The calls of a reader that ask no controller."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ Found = TypeVar("Found")
 
 
 class Reader(ABC, Generic[Network]):
-    """The position of a reader, and the marks and the group that it follows in the background.
+    """The base of `ReaderClient` and `AsyncReaderClient`; none of its calls waits.
 
-    The base of `ReaderClient` and `AsyncReaderClient`: no call here waits.
+    It has the reader's position, and the marks and the group that are followed in the background.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
         url: str,
         stream: str,
@@ -55,13 +55,23 @@ class Reader(ABC, Generic[Network]):
         backoff: Backoff | None = None,
         transport: Network | None = None,
     ) -> None:
-        """Choose what to follow: `domains`, by default every declared one.
+        """Create a client that follows `domains`, by default every declared domain.
 
-        `url` may be several, separated by commas: one is asked as long as it answers. `token` is
-        sent to the controller; by default it is that of the variable NOTED_TIME_TOKEN. `wait_ms`
-        (at most 30000) is how long one poll may wait; `refresh_ms` is how often a group's position
-        is asked for when there is nothing to report. Raises `InvalidName`, or `Rejected` if a URL
-        is invalid, or only one of `group` and `reader` is given.
+        Args:
+            url: One URL, or several separated by commas; the client uses one as long as it answers.
+            stream: The name of the stream.
+            token: Sent to the controller; by default, the value of NOTED_TIME_TOKEN.
+            group: The reader group; requires `reader`.
+            reader: The reader's name in the group.
+            domains: The domains to follow.
+            keep_last: How many marks to keep per domain.
+            wait_ms: The longest time of one long poll, at most 30000.
+            refresh_ms: How often to ask for the group's position when there is nothing to report.
+            backoff: The pauses after failures.
+            transport: Replaces the network, for tests.
+
+        Raises `InvalidName`, and `Rejected` for an invalid URL or if only one of `group` and
+        `reader` is given.
         """
         if (group is None) != (reader is None):
             raise Rejected("a reader of a group needs both names: group= and reader=")
@@ -73,12 +83,12 @@ class Reader(ABC, Generic[Network]):
         self._news = News()
         self._reporting: Reporting | None = None
         if group is not None and reader is not None:
-            named = ReaderName(
+            reader_name = ReaderName(
                 stream, validate_name("group", group), validate_name("reader", reader)
             )
-            self._reporting = Reporting(named, refresh_s=refresh_ms / 1000, news=self._news)
-        of = f" ({self._reporting.reader})" if self._reporting is not None else ""
-        who = f"the reader of stream {stream!r}{of}"
+            self._reporting = Reporting(reader_name, refresh_s=refresh_ms / 1000, news=self._news)
+        suffix = f" ({self._reporting.reader})" if self._reporting is not None else ""
+        who = f"the reader of stream {stream!r}{suffix}"
         self._health = Health(who, backoff or Backoff(), draw_chance, self._news.notify)
         self._following = Following(
             stream,
@@ -93,7 +103,7 @@ class Reader(ABC, Generic[Network]):
 
     @abstractmethod
     def _open(self, url: str, token: str | None, network: Network | None) -> None:
-        """Connect with the first question; a given `network` replaces the real one."""
+        """Prepare the connection; `network` replaces the real network."""
 
     @property
     def stream(self) -> str:
@@ -102,27 +112,27 @@ class Reader(ABC, Generic[Network]):
 
     @property
     def logs(self) -> tuple[str, ...]:
-        """The ids of the logs that the stream's positions are of, empty if none is known."""
+        """The ids of the logs that the stream's positions refer to, empty if unknown."""
         followers = self._following.followers.values()
         return next((each.logs for each in followers if each.logs), ())
 
     @property
     def group(self) -> str | None:
-        """The group that the reader belongs to, if any."""
+        """The reader's group, if any."""
         return None if self._reporting is None else self._reporting.reader.group
 
     # The position
 
     @property
     def position(self) -> dict[int, int]:
-        """This reader's own position: segment → exclusive offset."""
+        """The reader's own position: segment → exclusive offset."""
         return dict(self._position)
 
     def advance(self, position: Mapping[int, int]) -> None:
-        """Set how far this reader has read in these segments; others keep their offsets.
+        """Set how far this reader has read in the given segments; other offsets do not change.
 
-        A segment may be set back. Raises `Rejected` for numbers outside int64, and in a group once
-        the client is closed, because it could no longer be reported.
+        An offset may be lower than before. Raises `Rejected` for numbers outside int64, and in a
+        group after `close`, because the position can no longer be reported.
         """
         offsets = convert_position(position)
         if self._health.fault is not None:
@@ -134,25 +144,25 @@ class Reader(ABC, Generic[Network]):
                 self._reporting.report(offsets)
 
     def release(self, segments: Iterable[int]) -> None:
-        """Stop counting these segments as this reader's: another of its group reads them now.
+        """Remove the segments from the reader's position, because another reader now reads them.
 
-        They leave its position, and are not reported again, also if the controller forgets the
-        reader. The group keeps what was reported of them until the other reader reports.
+        The reader no longer reports them. The group keeps their offsets until the other reader
+        reports its own.
         """
-        gone = frozenset(segments)
+        released = frozenset(segments)
         with self._advancing:
-            self._position = {s: o for s, o in self._position.items() if s not in gone}
+            self._position = {s: o for s, o in self._position.items() if s not in released}
             if self._reporting is not None:
-                self._reporting.release(gone)
+                self._reporting.release(released)
 
-    # Whether there is a backlog
+    # Backlog
 
     def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the only argument
         """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
 
-        The group has a backlog while any of its online readers reports one, whatever its policy;
-        `offline` withdraws it. Returns at once. Raises `Rejected` without a group, and once the
-        client is closed.
+        The group has a backlog while any of its online readers reports one, independent of the
+        group's policy. `offline` withdraws the report. Returns at once. Raises `Rejected` without a
+        group, and after `close`.
         """
         reporting = self._get_reporting()
         self._check_usable()
@@ -160,50 +170,50 @@ class Reader(ABC, Generic[Network]):
         reporting.wake()
 
     def backlog(self) -> BacklogState:
-        """Return whether the group has a backlog, why, and since when (Unix ms), without asking.
+        """Return whether the group has a backlog, why, and since when (Unix ms).
 
-        It is the controller's last answer, with what `set_backlog` reported since: no backlog until
-        it has answered. Raises `Rejected` without a group.
+        Combines the controller's last answer with later calls of `set_backlog`. Without an answer,
+        it returns no backlog. Raises `Rejected` without a group.
         """
         if self._health.fault is not None:
             self._health.check()
         return self._get_reporting().backlog.state
 
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
-        """Call `callback` with the state at each change of the flag, starting when it is true.
+        """Call `callback` with the state each time the group's backlog begins or ends.
 
-        It is called by the thread (or in the loop) that reports, so it has to return soon; what it
-        raises is logged. Raises as `set_backlog`.
+        The callback runs in the reporting thread or in the loop, so it must return soon. Its errors
+        are logged. If there is a backlog now, it is called soon. Raises as `set_backlog`.
         """
         reporting = self._get_reporting()
         self._check_usable()
         reporting.backlog.listen(callback)
         reporting.wake()
 
-    # Time at the position
+    # Time windows
 
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
-        """Return the time window of this reader's position, or its group's; asks no controller.
+        """Return the time window of this reader's position, or of its group's position.
 
-        Both bounds are `None` until the first marks (and, in a group, its position) are known.
-        Raises `UnknownDomain` if the domain is not followed. If nothing is known because the
-        controller refused, raises its refusal: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or
-        `Rejected` if the group takes no more readers.
+        Both bounds are `None` until the first marks, and in a group its position, are known. Raises
+        `UnknownDomain` if the domain is not followed. If nothing is known because the controller
+        refused, raises its error: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or `Rejected` if
+        the group accepts no more readers.
         """
         follower, position = self._get_follower(domain), self._get_read_position()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
 
     def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
-        """Return the time window of any position; raises as `get_time_window`."""
+        """Return the time window of a position; raises as `get_time_window`."""
         follower = self._get_follower(domain)
         return NO_WINDOW if follower is None else follower.window(position)
 
     def cut_at(self, time: Time, domain: str | None = None) -> Mark:
-        """Return the first mark with lower >= `time`: all events below that time lie below its cut.
+        """Return the first known mark with lower >= `time`.
 
-        `time` is an integer, or an aware `datetime`. Raises `NotCompleteYet` if no such mark is
-        known here, `ImplausibleTime` for a time in seconds of a stream in ms, and as
-        `get_time_window`.
+        All events before `time` are below the mark's cut. `time` is an integer or an aware
+        `datetime`. Raises `NotCompleteYet` if no such mark is known, and `ImplausibleTime` for a
+        time in seconds in a stream of ms. Otherwise raises as `get_time_window`.
         """
         wanted = unix_ms_of(time, up=True)
         follower = self._get_follower(domain)
@@ -212,17 +222,18 @@ class Reader(ABC, Generic[Network]):
         return follower.complete_to(wanted)
 
     def last_mark(self, domain: str | None = None) -> Mark | None:
-        """Return the last mark known here; raises as `get_time_window`."""
+        """Return the last known mark; raises as `get_time_window`."""
         follower = self._get_follower(domain)
         return None if follower is None else follower.last
 
-    # Which segment to read next
+    # Segments
 
     def segment_times(self, domain: str | None = None) -> dict[int, int | None]:
-        """Return by segment the time below which this reader, or its group, has read all events.
+        """Return how far this reader, or its group, has read each segment, in event time.
 
-        A segment before all marks has `None`. The least is the lower of `get_time_window`, and this
-        raises as that does; empty until marks (and, in a group, its position) are known.
+        All events of a segment below its time were read. The time is `None` if the segment is
+        before all marks. The smallest time is the lower of `get_time_window`. Empty until marks,
+        and in a group its position, are known. Raises as `get_time_window`.
         """
         times = self._find_times(domain)
         return {} if times is None else dict(times.lowers)
@@ -230,8 +241,8 @@ class Reader(ABC, Generic[Network]):
     def lag(self, domain: str | None = None) -> Lag:
         """Return how far this reader, or its group, is behind the last known mark, in event time.
 
-        It has each segment as well. `None` if it is not known, as before all marks; raises as
-        `get_time_window`. A reader that stopped falls further behind with each mark.
+        The result also has the lag of each segment. A lag is `None` if unknown, for example before
+        all marks. Raises as `get_time_window`.
         """
         times = self._find_times(domain)
         return Lag(None, {}) if times is None else times.lag()
@@ -239,12 +250,17 @@ class Reader(ABC, Generic[Network]):
     def next_segment(
         self, among: Collection[int] | None = None, domain: str | None = None
     ) -> int | None:
-        """Return which segment to read next, to read all of them nearly in the order of time.
+        """Return the segment to read next, so that segments are read nearly in order of time.
 
-        It is one of `among`, or of all known segments: one before all marks if any, otherwise the
-        one with the least time; of several, the one with most unread, then the least id. Sealed
-        segments that were read are left out, and successors until their predecessors were read.
-        `None` if no segment is left, and while no marks are known. Raises as `get_time_window`.
+        Chooses from `among`, by default from all known segments, in this order:
+
+        1. a segment before all marks;
+        2. the segment with the smallest time;
+        3. of several with the same time, the segment with most unread offsets, then the lowest id.
+
+        Leaves out sealed segments that were read, and successors until their predecessors were
+        read. Returns `None` if no segment remains or no marks are known. Raises as
+        `get_time_window`.
         """
         times = self._find_times(domain)
         return None if times is None else times.next_segment(among)
@@ -260,7 +276,7 @@ class Reader(ABC, Generic[Network]):
     def _wait_for_page(
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> Generator[Wait[bool], bool, list[Found]]:
-        """Return the next page, waiting for it; empty when time is up."""
+        """Wait for the next page and return it; return an empty list when the time is up."""
         while True:
             self._health.check()
             found = cursor.take_page()
@@ -279,7 +295,7 @@ class Reader(ABC, Generic[Network]):
         return None if follower is None or position is None else follower.times(position)
 
     def _get_read_position(self) -> Mapping[int, int] | None:
-        """Return this reader's position or its group's; raises why it cannot be known."""
+        """Return the position of this reader or its group; raise the refusal if there is none."""
         if self._reporting is None:
             return self._position
         position = self._reporting.position
@@ -300,7 +316,7 @@ class Reader(ABC, Generic[Network]):
         return self._reporting
 
     def _get_follower(self, domain: str | None) -> Follower | None:
-        """Return the follower of a domain; raises why it cannot exist."""
+        """Return the follower of a domain; raise the refusal if it is not known."""
         if self._health.fault is not None:
             self._health.check()
         follower = self._following.get_follower(domain)
@@ -309,7 +325,6 @@ class Reader(ABC, Generic[Network]):
         return follower
 
     def _check_usable(self) -> None:
-        """Raise if the client no longer follows and reports."""
         self._health.check()
         if self._closed:
             raise Rejected(f"the reader of stream {self._stream!r} is closed; create a new one")
@@ -325,7 +340,6 @@ class Reader(ABC, Generic[Network]):
 
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:
-    """Raise the controller's refusal, if that is why nothing is known."""
     for step in steps:
         if isinstance(step.attempts.failure, Rejected):
             raise step.attempts.failure
