@@ -1,1 +1,1 @@
-"""The marks that a reader knows, and how it follows those that come."""
+"""The marks that a reader knows, and how it receives new ones."""

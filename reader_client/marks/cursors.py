@@ -1,4 +1,4 @@
-"""Cursors over the known marks of a domain, and over the windows that they complete."""
+"""Cursors over the known marks of a domain, and over the complete windows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ Item = TypeVar("Item")
 
 
 class Cursor(ABC, Generic[Item]):
-    """A place in a growing sequence; `what` is the word for its items.
+    """A cursor over a growing sequence of items.
 
-    If the stream is recreated, the cursor goes back to `again`.
+    If the stream is recreated, the cursor moves to `again`.
     """
 
     what = "item"
+    """The word for an item in messages."""
+
     most = 1000
-    """Maximum number of items of a page."""
+    """The maximum number of items per page."""
 
     def __init__(
         self, following: Following, domain: str | None, after: int | None, again: int | None
@@ -37,18 +39,17 @@ class Cursor(ABC, Generic[Item]):
         self._stream_id: str | None = None
 
     def take_page(self) -> list[Item]:
-        """Return the next known items, and move past them."""
+        """Return the next known items, and move after them."""
         found = self._look(self.most)
         if found:
             self._after = self._find_end(found[-1])
         return found
 
     def has_more(self) -> bool:
-        """Whether the next page has items."""
         return bool(self._look(1))
 
     def is_over(self) -> bool:
-        """Whether the stream is sealed, and no page has any more items."""
+        """Whether the stream is sealed and no page has more items."""
         follower = self._following.get_follower(self._domain)
         return follower is not None and follower.is_sealed and not self.has_more()
 
@@ -63,17 +64,18 @@ class Cursor(ABC, Generic[Item]):
 
     @abstractmethod
     def _find(self, follower: Follower, limit: int) -> list[Item]:
-        """Return at most `limit` items from here on."""
+        """Return at most `limit` items after the cursor."""
 
     @abstractmethod
     def _find_end(self, item: Item) -> int:
-        """Return the place after an item."""
+        """Return the cursor's place after an item."""
 
 
 class MarkCursor(Cursor["Mark"]):
-    """A place in the marks; if the stream is recreated, it goes back to the first mark.
+    """A cursor over marks. If the stream is recreated, it moves to the first mark.
 
-    If the controller has lost marks, as after a restored backup, the last one there is comes again.
+    If the controller has lost marks, as after a restored backup, the cursor returns the last
+    remaining mark again.
     """
 
     what = "mark"
@@ -93,9 +95,9 @@ class MarkCursor(Cursor["Mark"]):
 
 
 class WindowCursor(Cursor["CompleteWindow"]):
-    """A place in the complete windows; if the stream is recreated, it goes back to its start.
+    """A cursor over complete windows. If the stream is recreated, it moves to its start.
 
-    The first window is the one that `after` lies in, see `complete_windows`.
+    The first window contains `after`; see `complete_windows`.
     """
 
     what = "complete window"
@@ -108,14 +110,14 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def ask_missing(self, page: Sequence[CompleteWindow]) -> Question:
-        """Ask which writers and rows are missing from the windows of a page; marks lack that."""
-        of, size_ms = self._following.stream, self._tiling.size_ms
-        return ask_windows(of, page[0].start, size_ms, len(page), self._domain)
+        """Ask which writers and rows are missing from a page's windows. Marks do not show it."""
+        stream, size_ms = self._following.stream, self._tiling.size_ms
+        return ask_windows(stream, page[0].start, size_ms, len(page), self._domain)
 
     def add_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None
     ) -> Iterator[CompleteWindow]:
-        """Yield the windows with what they lack, as far as the answer says it."""
+        """Yield the windows with the missing writers and late rows that the answer contains."""
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
             known = {each.start: each for each in decode_windows(answer).windows}

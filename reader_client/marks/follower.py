@@ -1,8 +1,7 @@
-"""What a reader knows of one domain's marks, and what it must ask next.
+"""The known marks of one domain. Applies the controller's answers, without I/O.
 
-Values in, values out: the answers of the controller go in, and lead to a `MarkHistory` and the
-stream's `Succession`. A stream recreated under its name has another id: all that was known of the
-old one is dropped, because its times and offsets mean nothing in the new one.
+The answers update a `MarkHistory` and the stream's `Succession`. A recreated stream has another id.
+Its follower then drops all marks, because old times and offsets have no meaning in the new stream.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NO_WINDOW = TimeWindow(None, None)
 
 
 class StartMark(NamedTuple):
-    """A mark of the stream with that creation id; marks before it are not followed."""
+    """The first mark to follow, in the stream with the given creation id."""
 
     stream_id: str
     seq: int
@@ -37,7 +36,7 @@ ALL_MARKS = StartMark("", 0)
 
 
 class Follower:
-    """The followed marks of one domain; one thread applies answers, any may ask, without locks.
+    """The known marks of one domain. One thread applies answers, and any thread may read them.
 
     >>> from noted_time import Mark, StreamCut
     >>> from reader_client.protocol.answers import MarksAnswer, StreamAnswer
@@ -48,8 +47,11 @@ class Follower:
     >>> follower.take_marks(MarksAnswer("a", 0, (mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
+    >>> follower.take_marks(MarksAnswer("b", 0, ()))
+    >>> follower.needs_stream
+    True
 
-    Until the controller is asked about the stream, and again whenever it was recreated or scaled:
+    After the stream is recreated or scaled, the caller must ask about the stream again:
 
     >>> follower.take_marks(MarksAnswer("b", 0, ()))
     >>> follower.needs_stream
@@ -57,44 +59,43 @@ class Follower:
     """
 
     def __init__(self, domain: str, *, keep_last: int, since: StartMark = ALL_MARKS) -> None:
-        """Start without marks; at most an eighth more than `keep_last` marks are kept."""
+        """Start without marks. May keep an eighth more than `keep_last` marks."""
         check_least("keep_last", keep_last, 1)
         self.domain = domain
         self.needs_stream = True
         self.stream_id: str | None = None
         self.caught_up = False
         self.was_at_end = False
-        """Whether the controller has answered that no mark follows, and so with any seal."""
+        """Whether an answer has shown that no mark follows, or that the stream is sealed."""
         self.chain = 0
-        """Counts how often the known marks were replaced by others."""
+        """How often the known marks were replaced by others."""
         self.restarted_at = 0
-        """The seq of the stream's last mark when it was known that other marks were lost."""
+        """The seq of the stream's last mark when the marks were last replaced."""
         self._keep_last = keep_last
         self._since = since
         self._taken = 0
-        # Replaced whole, never cut in place: a search in another thread continues in the old
-        # history.
+        # Only appended to or replaced, so that other threads can search it without a lock.
         self._history = MarkHistory()
         self.succession = Succession()
-        """The scale events that are known; replaced, never changed."""
+        """The known scale events; replaced, never changed."""
         self._scale_events = 0
         self._are_unix_ms = False
         self._after = 0
         self._last_known = 0
         self.is_quiet = False
-        """Whether no writer was waited for at the last look."""
+        """Whether the watermark waited for no writer at the last answer."""
         self.logs: tuple[str, ...] = ()
-        """The ids of the logs that cuts are of, as of the last answer; empty if not known."""
+        """The ids of the logs that cuts refer to, from the last answer; empty if unknown."""
 
     @property
     def after(self) -> int:
-        """The seq after which to ask for marks."""
+        """The seq to ask for marks after."""
         return max(self._after, self._history.last_seq)
 
     # Answers
 
     def take_stream(self, stream: StreamAnswer) -> None:
-        """Apply an answer about the stream; raises `UnknownDomain` without this domain."""
+        """Apply an answer about the stream; raises `UnknownDomain` if it lacks this domain."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
         self._last_known = stream.last_seqs.get(self.domain, 0)
@@ -111,16 +112,16 @@ class Follower:
         self._notice_caught_up()
 
     def take_marks(self, answer: MarksAnswer) -> None:
-        """Add the marks after `after`.
+        """Add new marks.
 
-        Marks of another stream, or with scale events that are not known yet, are not added: ask
-        about the stream first, then again for the marks.
+        If the marks have another stream's id or unknown scale events, sets `needs_stream` and adds
+        none. Ask about the stream, then ask for the marks again.
         """
         if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
             self.needs_stream = True
             return
         if not self._continue(answer):
-            # Another chain under the same id: a database restored from a copy.
+            # The marks were replaced under the same id: the database was restored from a copy.
             self._replace(MarkHistory())
             self._after, self.stream_id, self._since = 0, None, ALL_MARKS
             self.needs_stream, self.caught_up = True, False
@@ -132,16 +133,15 @@ class Follower:
         self._forget()
         self._notice_caught_up()
 
-    # Questions
+    # Reading
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
-        """Return the time window of a position."""
         if self.succession:
             position = self.succession.normalise(position)
         return self._history.window(position)
 
     def times(self, position: Mapping[int, int]) -> SegmentTimes:
-        """Return how far a position is in each segment, in time."""
+        """Return how far a position has read in each segment, in event time."""
         return SegmentTimes(self._history, self.succession, position)
 
     def complete_to(self, time: int) -> Mark:
@@ -160,7 +160,7 @@ class Follower:
     def complete_windows(
         self, tiling: Tiling, after: int | None, limit: int
     ) -> list[CompleteWindow]:
-        """Return at most `limit` windows that the known marks complete.
+        """Return at most `limit` complete windows.
 
         Raises `ImplausibleTime` if `after` is in seconds.
         """
@@ -171,8 +171,7 @@ class Follower:
     def take_new(self) -> list[Mark]:
         """Return the marks since the last call, and keep only the last one.
 
-        Only for the thread that applies answers, after each of them: earlier windows are then
-        unknown.
+        Only the thread that applies answers may call it, after each answer.
         """
         history = self._history
         new = history.after(self._taken, len(history))
@@ -183,12 +182,11 @@ class Follower:
 
     @property
     def last(self) -> Mark | None:
-        """The last known mark."""
         return self._history.last
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """Where a sealed stream ends, once all of its marks are known."""
+        """The end of a sealed stream, once all of its marks are known."""
         return self._history.final_cut
 
     @property
@@ -199,7 +197,7 @@ class Follower:
     # The history
 
     def _continue(self, answer: MarksAnswer) -> bool:
-        """Add marks; returns whether they continue those known."""
+        """Add marks; return whether they continue the known marks."""
         try:
             for mark in answer.marks:
                 self._append(mark)
@@ -213,7 +211,6 @@ class Follower:
         self._taken = 0
 
     def _first_of_interest(self, stream: StreamAnswer) -> int:
-        """Return the seq after which the marks of a stream are followed."""
         first = max(0, self._last_known - self._keep_last)
         return max(first, self._since.seq) if stream.id == self._since.stream_id else first
 
@@ -222,9 +219,8 @@ class Follower:
         if mark.seq <= history.last_seq:
             return
         if len(history) and mark.seq != history.last_seq + 1:
-            # The controller forgot marks that were never followed (retention); a window needs a
-            # gapless run, so it starts again here. Older positions then have no lower, never a
-            # wrong one.
+            # Retention deleted marks before they were followed. Windows need marks without gaps,
+            # so the history starts again here. Older positions then have no lower.
             history = self._history = MarkHistory()
         history.append(mark)
 

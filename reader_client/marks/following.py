@@ -1,4 +1,4 @@
-"""Routines without I/O that follow the marks of a stream's domains."""
+"""Steps without I/O that follow the marks of a stream's domains."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 logger = logging.getLogger("noted_time.reader")
 
 AT_ONCE_S = 0.05
+"""A shorter long poll did not wait at the controller."""
 
 SEALED_S = 10.0
-"""How often to ask about a sealed stream."""
+"""The pause between questions about a sealed stream."""
 
 
 class Following:
-    """Follows each domain by a step of its own; the last known history stays when answers stop.
+    """Follows each domain in its own thread or task, and keeps the known marks when answers stop.
 
     `on_stream` is called with each answer about the stream.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
         stream: str,
         domains: Sequence[str] | None,
@@ -47,7 +48,7 @@ class Following:
         on_stream: Callable[[StreamAnswer], None],
         since: StartMark = ALL_MARKS,
     ) -> None:
-        """Follow nothing before `start`; without `domains`, every declared one is followed."""
+        """Prepare to follow `domains`, by default every declared domain."""
         if isinstance(domains, str):
             raise Rejected(f"domains must be a list of names: use domains=[{domains!r}]")
         for domain in domains or ():
@@ -63,20 +64,19 @@ class Following:
         self._stream_id: str | None = None
         self._failing: set[str] = set()
         self._steps: dict[str | None, Repeated[Any]] = {}
-        # checks keep_last at once
+        # Checks keep_last.
         Follower("default", keep_last=keep_last)
 
     def start(self, begin: Begin) -> None:
-        """Start to follow the domains; if none are given, once the controller names them."""
         if self._domains is None:
             self._steps[None] = begin("domains", lambda: self._learn_domains(begin))
         else:
             self._follow(self._domains, begin)
 
     def get_follower(self, domain: str | None) -> Follower | None:
-        """Return the follower of `domain`, `None` while the domains are not known.
+        """Return the follower of `domain`, or `None` while the domains are unknown.
 
-        An unnamed domain is the only one followed, or `default`. Raises `UnknownDomain`.
+        Without a `domain`, returns the only followed domain or `default`. Raises `UnknownDomain`.
         """
         followers = self.followers
         if not followers:
@@ -88,20 +88,19 @@ class Following:
             raise UnknownDomain(name, followers) from None
 
     def get_steps(self, domain: str | None) -> list[Repeated[Any]]:
-        """Return what has to succeed for `domain` to be known; raises `UnknownDomain`."""
+        """Return the threads or tasks that follow `domain`; raises `UnknownDomain`."""
         follower = self.get_follower(domain)
         found = self._steps.get(None if follower is None else follower.domain)
         return [] if found is None else [found]
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether the marks are known that existed when each domain was first asked for."""
+        """Whether all marks are known that existed when following began."""
         if self._domains is None and not self.followers:
             return False
         return all(follower.caught_up for follower in self.followers.values())
 
     def get_all_steps(self) -> list[Repeated[Any]]:
-        """Return all threads or tasks."""
         return list(self._steps.values())
 
     # The steps
@@ -137,19 +136,19 @@ class Following:
         if follower.needs_stream:
             stream = decode_stream((yield ask_stream(self.stream)))
             self._take_stream(follower, stream)
-        # After a failure, and up to the last mark, the answer is wanted at once: it says that the
-        # controller is back, or whether the stream is sealed.
-        is_awaited = follower.domain in self._failing or not follower.was_at_end
-        wait_ms = 0 if is_awaited else self._wait_ms
+        # Ask without waiting after a failure, to learn whether the controller is back, and until
+        # the last mark, to learn whether the stream is sealed.
+        asks_at_once = follower.domain in self._failing or not follower.was_at_end
+        wait_ms = 0 if asks_at_once else self._wait_ms
         asked_at = time.monotonic()
         question = ask_marks(self.stream, follower.after, follower.domain, wait_ms)
         answer = decode_marks((yield question))
         self._take_marks(follower, answer)
         if follower.is_sealed:
-            # No mark follows; the stream can only be removed and recreated.
+            # No mark follows unless the stream is deleted and recreated.
             yield Pause(SEALED_S)
         elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
-            # It did not wait: a controller about to stop, or a proxy without long polls.
+            # The controller is about to stop, or a proxy does not support long polls.
             yield Pause(AT_ONCE_S)
         return True
 
@@ -165,9 +164,9 @@ class Following:
         self._news.notify()
 
     def _take_marks(self, follower: Follower, answer: MarksAnswer) -> None:
-        was = follower.stream_id
+        old_id = follower.stream_id
         follower.take_marks(answer)
-        if was is not None and follower.stream_id is None:
+        if old_id is not None and follower.stream_id is None:
             logger.warning(
                 "the marks of stream %r, domain %r, do not continue those known here, as after a "
                 "restored backup: they are read from the beginning",

@@ -1,4 +1,4 @@
-"""One iterator of many: the items of all segments, nearly in the order of time."""
+"""Merge the items of all segments into one iterator, nearly in the order of time."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ T = TypeVar("T")
 
 
 class SegmentChooser(Protocol):
-    """What knows which segment is next: a `ReaderClient` or an `AsyncReaderClient`."""
+    """An object that chooses the next segment: a `ReaderClient` or an `AsyncReaderClient`."""
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
-        """Return which of these segments to read next, `None` if none may be read."""
+        """Return the segment to read next, or `None` if none may be read."""
 
 
 def merged(
     iterators: Mapping[int, Iterator[T]], reader: SegmentChooser, domain: str | None = None
 ) -> Iterator[tuple[int, T]]:
-    """Yield (segment, item) of the iterators, from the segment with the least time first (PDP-28).
+    """Yield (segment, item) pairs, always from the segment with the smallest time (PDP-28).
 
-    Before each item `reader.next_segment` is asked for that segment, so `reader.advance` has to
-    report what was read of a segment before the next item is taken: otherwise one segment is read
-    to its end, then the next. Marks that arrive meanwhile count at once. Ends when all iterators
-    have ended.
+    Calls `reader.next_segment` before each item. Call `reader.advance` with the offset of each item
+    before you take the next one. Otherwise one segment is read to its end, then the next.
 
-    Best effort: how far items are out of order depends on how far apart the marks are, and no bound
-    is promised. Before the first marks are known, and when no segment may be read by the marks,
-    items come from the iterator with the least id. Raises as `reader.get_time_window`.
+    The order is approximate: it depends on the distance between marks, and has no guaranteed bound.
+    If `next_segment` returns `None`, for example before the first marks are known, the item comes
+    from the iterator with the lowest id. Raises as `reader.get_time_window`.
 
     >>> class InTurn:
     ...     def next_segment(self, among, domain):
