@@ -1,1 +1,1 @@
-"""A reader among others: its reports, the position of its group, and what it waits for."""
+"""A reader's reports to its group, the group's position, and the reader's waits."""

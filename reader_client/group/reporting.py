@@ -1,4 +1,4 @@
-"""Routines without I/O that report a reader's position, and its backlog, to its group."""
+"""Steps without I/O that report a reader's position and backlog to its group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Callback = Callable[[BacklogState], object]
 
 @dataclass(slots=True, eq=False)
 class BacklogReport:
-    """A report of the reader's backlog; compared by identity, not by value."""
+    """A report of the reader's backlog, compared by identity."""
 
     backlog: bool | None
 
@@ -36,10 +36,10 @@ class _Listener:
 
 
 class ReportedBacklog:
-    """The backlog of a group as far as one reader knows; no thread, no clock, no network.
+    """The backlog that one reader reports, and the known backlog of its group; without I/O.
 
-    The caller sets the reader's, and one thread or task reports it; neither takes a lock, since
-    each replaces what it owns as a whole.
+    The caller sets the reader's backlog, and one thread or task reports it. Each side replaces its
+    values as a whole, so no locks are needed.
 
     >>> backlog = ReportedBacklog()
     >>> backlog.set_backlog(backlog=True)
@@ -51,7 +51,7 @@ class ReportedBacklog:
     """
 
     def __init__(self) -> None:
-        self._said: BacklogReport | None = None
+        self._latest: BacklogReport | None = None
         self._acknowledged: BacklogReport | None = None
         self._under_way: BacklogReport | None = None
         self._answered = UNKNOWN_BACKLOG
@@ -61,49 +61,47 @@ class ReportedBacklog:
 
     def set_backlog(self, *, backlog: bool | None) -> None:
         """Set whether the reader has a backlog; `None` withdraws it."""
-        self._said = BacklogReport(backlog)
+        self._latest = BacklogReport(backlog)
 
     @property
     def state(self) -> BacklogState:
-        """The group's backlog as of the last answer, with what was set since."""
-        said, answered = self._said, self._answered
-        return add_reported(answered, reported=said.backlog if said is not None else None)
+        """The group's backlog in the last answer, combined with the reader's."""
+        latest, answered = self._latest, self._answered
+        return add_reported(answered, reported=latest.backlog if latest is not None else None)
 
     def listen(self, callback: Callback) -> None:
-        """Call `callback` at each change of the flag."""
         self._listeners.append(_Listener(callback))
 
     # The thread or task that reports
 
     @property
     def due(self) -> bool:
-        """Whether there is something to report."""
-        return self._said is not self._acknowledged
+        """Whether the reader's backlog is unreported."""
+        return self._latest is not self._acknowledged
 
     def take(self) -> dict[str, bool | None]:
-        """Return the backlog's part of a report."""
-        self._under_way = said = self._said
-        return {} if said is None or said is self._acknowledged else {"backlog": said.backlog}
+        """Return the report's fields for the backlog."""
+        self._under_way = latest = self._latest
+        return {} if latest is None or latest is self._acknowledged else {"backlog": latest.backlog}
 
     def record_answer(self, state: BacklogState) -> None:
-        """Record the state of the group, which includes the report under way."""
+        """Record that the report was answered with the group's state."""
         self._acknowledged = self._under_way
         self._answered = state
 
     def record_refresh(self, state: BacklogState) -> None:
-        """Record the state of the group, with nothing under way."""
         self._answered = state
 
     def announce(self) -> None:
-        """Report it again: the controller does not know the reader."""
+        """Report the backlog again, because the controller does not know the reader."""
         self._acknowledged = None
 
     def record_offline(self) -> None:
-        """Withdraw what was set, as the controller does for a reader that goes offline."""
-        self._said = self._acknowledged = None
+        """Withdraw the reader's backlog, as the controller does for an offline reader."""
+        self._latest = self._acknowledged = None
 
     def call_listeners(self) -> None:
-        """Call the callbacks for which the flag changed; what they raise is logged."""
+        """Call each callback if its flag changed; errors are logged."""
         state = self.state
         for listener in tuple(self._listeners):
             if listener.flag != state.backlog:
@@ -115,12 +113,12 @@ class ReportedBacklog:
 
 
 LONGEST_SILENCE_S = 60.0
-SIGNS_OF_LIFE = 4
-"""Number of reports within the time after which a silent reader goes offline."""
+REPORTS_PER_TIMEOUT = 4
+"""How many reports a reader sends within the timeout of silent readers."""
 
 
 class ReaderName(NamedTuple):
-    """One reader of one group of a stream, by name."""
+    """The names of a stream, of a reader group and of one of its readers."""
 
     stream: str
     group: str
@@ -131,14 +129,13 @@ class ReaderName(NamedTuple):
 
 
 class Reporting:
-    """Reports how far the reader is, and asks for the group's position each `refresh_s`.
+    """Reports the reader's position, and asks for the group's position each `refresh_s`.
 
-    A reader without news sends empty reports, so that it does not go offline. If it did
-    nevertheless, or the group was deleted, the reader reports again all it has read.
+    A reader without changes sends empty reports, so that it stays online. If the controller removed
+    it nevertheless, or the group was deleted, the reader reports its whole position again.
     """
 
     def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:
-        """Report nothing before `start`."""
         self.reader = reader
         self.backlog = ReportedBacklog()
         self._reports = Reports()
@@ -149,45 +146,42 @@ class Reporting:
         self._thread: Repeated[Any] | None = None
 
     def start(self, begin: Begin) -> None:
-        """Announce the reader."""
         self._thread = begin("group", self._step)
 
     @property
     def position(self) -> Mapping[int, int] | None:
-        """The position of the group as far as it is known, `None` before the first answer."""
+        """The known position of the group, `None` before the first answer."""
         return self._reports.position
 
     @property
     def is_reported(self) -> bool:
-        """Whether the controller knows all that the reader reported."""
+        """Whether the controller has answered all reports and any request to leave."""
         return not self._is_due and self._reports.leaving is None
 
     def get_steps(self) -> list[Repeated[Any]]:
-        """Return what has to succeed for the controller to know it."""
+        """Return the thread or task that reports."""
         return [] if self._thread is None else [self._thread]
 
     def report(self, position: Mapping[int, int]) -> None:
-        """Report how far the reader has read; returns at once."""
         self._reports.report(position)
         self.wake()
 
     def release(self, segments: Collection[int]) -> None:
-        """Report nothing more of these segments."""
         self._reports.release(segments)
 
     def leave(self, position: Mapping[int, int]) -> LeaveRequest:
-        """Start to go offline with the reader's segments reset to `position`."""
+        """Request to go offline, with the reader's segments reset to `position`."""
         leaving = self._reports.leave(position)
         self.wake()
         return leaving
 
     def learn(self, stream: StreamAnswer) -> None:
-        """Record after how long a silence a reader goes offline."""
+        """Set how often to report from the stream's timeout of silent readers."""
         timeout_s = stream.reader_timeout_ms / 1000
-        self._silence_s = min(LONGEST_SILENCE_S, timeout_s / SIGNS_OF_LIFE)
+        self._silence_s = min(LONGEST_SILENCE_S, timeout_s / REPORTS_PER_TIMEOUT)
 
     def wake(self) -> None:
-        """Report now what is due."""
+        """Send due reports now."""
         for step in self.get_steps():
             step.wake()
 
@@ -232,7 +226,7 @@ class Reporting:
         try:
             answer = decode_group((yield question))
         except UnknownReader:
-            self._reports.record_offline(leaving)  # the reader is offline already, as requested
+            self._reports.record_offline(leaving)  # the reader is offline already
         else:
             self._reports.record_offline(leaving, answer.position)
             self.backlog.record_refresh(answer.backlog)
@@ -249,7 +243,7 @@ class Reporting:
         self._reports.record_refresh(answer.position)
         self.backlog.record_refresh(answer.backlog)
         if self.reader.name not in answer.readers:
-            # It was silent for too long, as a paused machine is.
+            # The reader was silent for too long, for example on a suspended machine.
             self._announce()
         return True
 

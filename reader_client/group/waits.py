@@ -1,4 +1,4 @@
-"""What a reader may wait for, and when a wait fails: without a clock, a thread or a task."""
+"""The conditions that a reader can wait for, and when a wait fails."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class Wait(Generic[Found]):
-    """What to do until something is found.
-
-    `look` is called at first and at each change: it returns what was waited for, or `None` to wait
-    on, or raises why the wait cannot succeed. `give_up` is called when time is up.
-    """
+    """A condition to wait for."""
 
     look: Callable[[], Found | None]
+    """Called at first and after each change.
+
+    Returns the result, or `None` to continue waiting. Raises if the wait cannot succeed.
+    """
+
     give_up: Callable[[float], Found]
+    """Called with the timeout when the time is up. Returns a result or raises."""
 
 
 def until_found(
     wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
 ) -> Generator[float | None, object, Found]:
-    """Return what is waited for; yields how many seconds to wait for the next `wake`."""
+    """Wait and return the result. Yields for how many seconds to wait for the next `wake`."""
     deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
     news.listen(wake)
     try:
@@ -47,11 +49,11 @@ def until_found(
 
 
 class Waits:
-    """Creates the waits of one reader.
+    """The waits of one reader.
 
-    A refusal ends a wait at once, as waiting does not help. The cause of a refusal from before the
-    wait may be resolved: the controller is asked again, and only a new refusal counts. An
-    unreachable controller may come back, so that is an error only when time is up.
+    If the controller refuses, the wait fails at once, because waiting does not help. If it has
+    refused before the wait, the wait asks again, because the cause may be resolved. If the
+    controller is unreachable, the wait fails only when the time is up.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Waits:
         where: str,
         check: Callable[[], None],
     ) -> None:
-        """Set what is waited for; `where` names the controllers, `check` raises if all ended."""
+        """Set the controllers' URL (`where`) and a `check` that raises if the client has ended."""
         self._following = following
         self._reporting = reporting
         self._where = where
@@ -90,7 +92,7 @@ class Waits:
         return Wait(look, give_up)
 
     def wait_for_marks(self) -> Wait[bool]:
-        """Wait until the marks are known that existed when the reader first asked."""
+        """Wait until all marks are known that existed when the reader first asked."""
         patience = self._create_patience(self._following.get_all_steps)
         return Wait(
             lambda: patience.look(self._following.is_caught_up or None),
@@ -98,15 +100,15 @@ class Waits:
         )
 
     def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
-        """Wait for items after the cursor; false if none came, or none can come."""
+        """Wait for items after the cursor. Returns false if none came, or if none can come."""
         patience = self._create_patience(lambda: self._following.get_steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
-            lambda timeout_s: patience.end(f"no further {cursor.what} is known", timeout_s),
+            lambda timeout_s: patience.end(f"no new {cursor.what} is known", timeout_s),
         )
 
     def wait_for_leave(self, position: Mapping[int, int]) -> Wait[bool]:
-        """Start to go offline, and wait until the controller knows."""
+        """Request to go offline, and wait until the controller has confirmed."""
         reporting = self._reporting
         if reporting is None:
             raise Rejected("this reader does not belong to a group, so it cannot go offline")
@@ -120,7 +122,7 @@ class Waits:
         )
 
     def wait_for_reports(self) -> Wait[bool]:
-        """Wait until everything is reported, if the reader has a group."""
+        """Wait until all reports of a group's reader were answered."""
         reporting = self._reporting
         patience = self._create_patience(lambda: [] if reporting is None else reporting.get_steps())
         return Wait(
@@ -133,12 +135,12 @@ class Waits:
 
 
 class _Patience:
-    """When a wait for `steps`, which may change meanwhile, cannot succeed."""
+    """Decides whether a wait for `steps` can still succeed. The steps may change meanwhile."""
 
     def __init__(
         self, steps: Callable[[], Sequence[Repeated[Any]]], where: str, check: Callable[[], None]
     ) -> None:
-        """Start to wait: refused questions are asked again at once."""
+        """Begin the wait. Refused questions are retried at once."""
         self._steps = steps
         self._where = where
         self._check = check
@@ -148,7 +150,7 @@ class _Patience:
                 step.retry()
 
     def look(self, found: Found | None) -> Found | None:
-        """Return what was found; if nothing was, raise if the wait cannot succeed."""
+        """Return `found`. If it is `None`, raise if the wait cannot succeed."""
         if found is not None:
             return found
         self._check()
@@ -160,10 +162,10 @@ class _Patience:
         return None
 
     def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
-        """When time is up, raise why answers are missing; false if they are not.
+        """When the time is up, raise if answers are missing; otherwise return false.
 
-        With `must_answer` a silent controller raises; otherwise it may be silent after its first
-        answer, as during a long poll.
+        With `must_answer`, a controller that does not answer is an error. Otherwise it may be
+        silent after its first answer, as during a long poll.
         """
         steps = self._steps()
         failures = (step.attempts.failure for step in steps)
