@@ -1,7 +1,7 @@
-"""The controller's answers to a reader, each read whole before any of it is used.
+"""The controller's answers to a reader, decoded into values.
 
-An answer of another shape raises `UnexpectedAnswer`: none of it was used, and the question may be
-asked again.
+If an answer has an unexpected form, decoding raises `UnexpectedAnswer`, and no part of the answer
+is used.
 """
 
 from __future__ import annotations
@@ -43,74 +43,73 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class StreamAnswer:
-    """A stream: its creation id, domains, scale events, and the seq of each domain's last mark.
-
-    `reader_timeout_ms` is how long a reader of a group may be silent; `are_unix_ms` says that times
-    are Unix ms, which the controller judges by its clock. `logs` are the ids of the logs that
-    positions are of, empty if none is known.
-    """
+    """A stream."""
 
     id: str
+    """The creation id."""
+
     domains: tuple[str, ...]
     succession: Succession
     scale_events: int
     last_seqs: dict[str, int]
     reader_timeout_ms: int
+    """How long a reader of a group may be silent."""
+
     are_unix_ms: bool = False
     logs: tuple[str, ...] = ()
+    """The ids of the logs that positions and cuts refer to, empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarksAnswer:
-    """Marks in the order of their seq, of that stream and the number of its scale events.
-
-    `final_cut` is where a sealed stream ends, `None` while it is open. `is_quiet` says that no
-    writer was waited for, `is_ahead` that the stream's last mark is before those asked for. `logs`
-    are the ids of the logs that cuts are of.
-    """
+    """Marks of a stream, in order of their seq."""
 
     stream_id: str
     scale_events: int
     marks: tuple[Mark, ...]
     final_cut: Mapping[int, int] | None = None
+    """The end of a sealed stream, `None` for an open one."""
+
     is_quiet: bool = False
+    """Whether the watermark waits for no writer."""
+
     is_ahead: bool = False
+    """Whether the question's seq is above the last mark."""
+
     logs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CutAnswer:
-    """The first mark that is complete to a time, the writers that are missing at it, and late rows.
-
-    `before_first_mark`: the time is below the first mark there ever was. `vouched` says by whom it
-    is complete, and `unmet` which writers are required in vain.
-    """
+    """The first mark that is complete to a time, with missing writers and late rows."""
 
     mark: Mark
     missing: Missing
     late: Late
     before_first_mark: bool
+    """Whether the time is below the stream's first mark ever."""
+
     vouched: VouchedBy
     unmet: tuple[NotVouching, ...]
+    """The required writers that do not vouch."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowsAnswer:
-    """Complete windows in order, and the ids of the logs that their cuts are of.
-
-    `next` is where the next answer begins, `None` after the last one. If `are_known` is false,
-    other windows may have changed, too.
-    """
+    """Complete windows, in order."""
 
     windows: tuple[CompleteWindow, ...]
     logs: tuple[str, ...] = ()
     next: int | None = None
+    """The start of the next page, `None` after the last one."""
+
     are_known: bool = True
+    """False if other windows may have changed, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupAnswer:
-    """The position of a reader group, its readers that are online, and whether it has a backlog."""
+    """The position of a reader group, its online readers and its backlog."""
 
     position: dict[int, int]
     readers: frozenset[str]
@@ -132,7 +131,6 @@ def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
 
 @_read_whole
 def decode_stream(wire: Json) -> StreamAnswer:
-    """Read the answer of ``GET /streams/{stream}``."""
     events = wire["scale_events"]
     return StreamAnswer(
         id=parse_text(wire["id"]),
@@ -151,7 +149,7 @@ def decode_stream(wire: Json) -> StreamAnswer:
 
 @_read_whole
 def decode_marks(wire: Json) -> MarksAnswer:
-    """Read the answer of ``GET /streams/{stream}/marks``.
+    """Decode the answer of ``GET /streams/{stream}/marks``.
 
     >>> decode_marks({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
     Traceback (most recent call last):
@@ -167,7 +165,6 @@ def decode_marks(wire: Json) -> MarksAnswer:
 
 @_read_whole
 def decode_cut(wire: Json) -> CutAnswer:
-    """Read the answer of ``GET /streams/{stream}/cut``."""
     return CutAnswer(
         mark_from_wire(wire),
         missing_from_wire(wire),
@@ -180,15 +177,14 @@ def decode_cut(wire: Json) -> CutAnswer:
 
 @_read_whole
 def decode_windows(wire: Json) -> WindowsAnswer:
-    """Read the answer of ``GET /streams/{stream}/windows``."""
     windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
-    further = parse_int64(wire["next"]) if wire["has_more"] else None
-    return WindowsAnswer(windows, _decode_logs(wire), further, wire["changes_are_known"] is True)
+    after = parse_int64(wire["next"]) if wire["has_more"] else None
+    return WindowsAnswer(windows, _decode_logs(wire), after, wire["changes_are_known"] is True)
 
 
 @_read_whole
 def decode_group(wire: Json) -> GroupAnswer:
-    """Read the answer of ``GET …/reader-groups/{group}``, which reports have as well."""
+    """Decode the answer of ``GET …/reader-groups/{group}`` or of a report."""
     readers = frozenset(parse_text(reader) for reader in wire["readers"])
     return GroupAnswer(position_from_wire(wire["position"]), readers, _decode_backlog(wire))
 
@@ -198,7 +194,7 @@ def _decode_logs(wire: Json) -> tuple[str, ...]:
 
 
 def _decode_backlog(wire: Json) -> BacklogState:
-    """Read the backlog; reasons unknown to this client count as well."""
+    """Decode the backlog, without reasons that this client does not know."""
     backlog, since = wire["backlog"], wire["since"]
     if not isinstance(backlog, bool):
         raise TypeError(f"{str(backlog)[:SHOWN_CHARACTERS]!r} is neither true nor false")
@@ -212,6 +208,6 @@ def _decode_succession(events: list[Json]) -> Succession:
     for event in events:
         sealed = position_from_wire(event["sealed"])
         created = {int(s): tuple(before) for s, before in event["created"].items()}
-        # The controller has checked it; what it knew of the segments then is not in the answer.
+        # The controller has checked the event against segments that the answer does not contain.
         succession.scale(ScaleEvent(sealed, created), known=set(sealed))
     return succession

@@ -1,4 +1,4 @@
-"""Which complete windows changed: rows of them were reported late from a moment on."""
+"""Collect the complete windows that changed because rows were reported late."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from reader_client.protocol.questions import ask_changed_windows
 
 @dataclass(frozen=True, slots=True)
 class ChangedWindows:
-    """The complete windows of which rows were reported late from a moment on, in order.
+    """The complete windows with late rows that were reported since a time, in order.
 
-    The `late` of each has these reports alone; rows of one writer that were reported within an hour
-    count together. If `are_known` is false, the reports that are kept do not reach back to that
-    moment: other windows may have changed, too.
+    Each window's `late` has only these reports. Reports of one writer within an hour are merged.
     """
 
     windows: tuple[CompleteWindow, ...]
     are_known: bool
+    """False if older reports were deleted, so other windows may have changed, too."""
 
 
 def collect_changed_windows(
     stream: str, since: int, tiling: Tiling, domain: str | None
 ) -> Generator[Question, Json, ChangedWindows]:
-    """Ask for all windows that changed, page by page."""
     windows: list[CompleteWindow] = []
     after: int | None = None
     while True:
-        asked = ask_changed_windows(stream, since, tiling.size_ms, tiling.origin, after, domain)
-        page = decode_windows((yield asked))
+        question = ask_changed_windows(stream, since, tiling.size_ms, tiling.origin, after, domain)
+        page = decode_windows((yield question))
         windows += page.windows
         after = page.next
         if after is None:

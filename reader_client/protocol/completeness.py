@@ -1,8 +1,7 @@
-"""Up to when whatever has offsets is complete: the last mark whose cut they reach.
+"""Find up to which time offsets are complete: the time of the last mark that they reach.
 
-The questions are generators without I/O. Besides questions to a controller they yield
-`OffsetsUpTo`, whose outcome is the `ReadOffsets`: so these are asked for once it is known how far
-they matter.
+The functions are generators without I/O. They yield questions to a controller, and `OffsetsUpTo` to
+ask for the `ReadOffsets` below a cut.
 """
 
 from __future__ import annotations
@@ -32,38 +31,40 @@ from reader_client.protocol.questions import ask_segments, ask_time_window
 
 Answer = TypeVar("Answer")
 
-TIMES_ONLY = "its writers noted only times, and no positions: offsets say nothing there"
+TIMES_ONLY = "its writers noted only times, and no positions: offsets have no time there"
 
 
 class OffsetsUpTo(NamedTuple):
-    """Asks how far was read: exact only below the cut."""
+    """Ask for the read offsets, which must be exact only below the cut."""
 
     cut: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class CompleteTo:
-    """A time before which everything was read, but what is `missing` or came `late`.
+    """The time up to which a position is complete.
 
-    `before_first_mark`: it is below the first mark there ever was, so nobody vouches for it.
-    `vouched` says by whom it is complete.
+    All earlier rows were read, except rows of `missing` writers and `late` rows.
     """
 
     time: int
     missing: Missing
     late: Late
     before_first_mark: bool
+    """Whether the time is below the stream's first mark ever, so no writer vouches for it."""
+
     vouched: VouchedBy
+    """Who vouches for the time."""
 
 
 def make_performer(
     ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer]
 ) -> Callable[[Any], Answer]:
-    """Return what performs questions to a controller, and those for offsets below a cut."""
+    """Return a function that sends questions to a controller and passes cuts to `offsets`."""
     return lambda step: offsets(step.cut) if isinstance(step, OffsetsUpTo) else ask(step)
 
 
-def complete_to(  # noqa: PLR0913 - keyword-only but for three
+def complete_to(  # noqa: PLR0913 - three of them are positional
     url: str,
     stream: str,
     position: Mapping[int, int] | ReadOffsets,
@@ -72,11 +73,11 @@ def complete_to(  # noqa: PLR0913 - keyword-only but for three
     token: str | None = None,
     timeout_s: float = 10.0,
 ) -> CompleteTo:
-    """Return the time to which whatever has read a stream's log to a position is complete.
+    """Return up to which time a reader of a stream's log is complete.
 
-    `position` has exclusive offsets by partition, or is what `committed_position` returns. Raises
-    `Conflict` if nothing is known of any time yet, `Rejected` for offsets that cannot be of the
-    stream's log, and `Unreachable`.
+    `position` has exclusive offsets by partition, or is the result of `committed_position`. Raises
+    `Conflict` if nothing is known about any time yet, `Rejected` for offsets that cannot belong to
+    the stream's log, and `Unreachable`.
     """
     read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
@@ -87,9 +88,9 @@ def complete_to(  # noqa: PLR0913 - keyword-only but for three
 
 
 def find_last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]:
-    """Return the last mark, with who is missing at it; raises `NothingKnown` if there is none."""
+    """Return the last mark, with its missing writers; raises `NothingKnown` if there is none."""
     try:
-        # beyond every lower: the answer that it is not complete says what the last one is
+        # No lower reaches this time, so the error contains the last lower.
         mark: Json = yield cut_at(stream, MAX_INT64, domain)
     except NotCompleteYet as error:
         if error.lower is None:
@@ -102,7 +103,7 @@ def find_last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]
 def find_last_rounded(
     stream: str, domain: str | None, rounded: Callable[[int], int]
 ) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
-    """Return as `find_last_reached` for whoever reads the whole log, without its offsets."""
+    """Return the result of `find_last_reached` for a reader of the whole log, without offsets."""
     mark = yield from find_last_mark(stream, domain)
     time, lower = rounded(mark["lower"]), mark["lower"]
     if time != lower:
@@ -113,17 +114,15 @@ def find_last_rounded(
 def find_last_reached(
     stream: str, domain: str | None, rounded: Callable[[int], int] = lambda time: time
 ) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
-    """Return the time to which offsets are complete, rounded down, its mark, and the offsets.
+    """Return the time up to which offsets are complete, its first mark, and the offsets.
 
-    The mark is the first that is complete to that time. Raises `NothingKnown`.
+    The time is rounded down. Raises `NothingKnown`.
     """
     last = yield from find_last_mark(stream, domain)
     read, window = yield from _find_window(stream, last, domain)
     lower: int | None = window["lower"]
     if lower is None:
-        raise NothingKnown(
-            _append_source("what was read reaches no mark yet: nothing is known", read)
-        )
+        raise NothingKnown(_append_source("the offsets reach no mark yet: nothing is known", read))
     mark: Json = last
     if window["lower_seq"] != last["seq"]:
         mark = yield cut_at(stream, lower, domain)
@@ -138,9 +137,9 @@ def find_last_reached(
 def find_required_mark(
     stream: str, time: int, domain: str | None, required: Mapping[str, object], *, read: object
 ) -> Generator[Any, Any, Json]:
-    """Return the first mark at a time at which those vouch that are required (`Requirement.query`).
+    """Return the first mark for a time at which all required writers vouch.
 
-    If something is `read` by offsets, raises `NotYet` unless these reach that mark.
+    Unless `read` is `None`, raises `NotYet` if the offsets do not reach the mark.
     """
     mark: Json = yield cut_at(stream, time, domain, required=required)
     if read is not None and not mark["unmet"]:
@@ -151,14 +150,14 @@ def find_required_mark(
 def check_reached(
     stream: str, mark: Json, time: int, domain: str | None
 ) -> Generator[Any, Any, ReadOffsets]:
-    """Return the offsets if they reach a mark that is complete to a time; raises `NotYet`."""
+    """Return the offsets; raises `NotYet` if they do not reach the mark or the time."""
     if not mark["cut"]:
         raise NothingKnown(TIMES_ONLY)
     read, window = yield from _find_window(stream, mark, domain)
     lower: int | None = window["lower"]
     if (window["lower_seq"] or 0) < mark["seq"]:
         to = "no mark" if lower is None else f"the mark of {format_time(lower)}"
-        raise NotYet(_append_source(f"what was read reaches {to}", read))
+        raise NotYet(_append_source(f"the offsets reach {to}", read))
     if read.at_most is not None and read.at_most < time:
         raise NotYet(_append_source(f"it is complete to {format_time(read.at_most)}", read))
     return read
@@ -167,7 +166,7 @@ def check_reached(
 def _find_window(
     stream: str, mark: Json, domain: str | None
 ) -> Generator[Any, Any, tuple[ReadOffsets, Json]]:
-    """Return the offsets, and the time window of their position; raises as `complete_to`."""
+    """Return the offsets and their time window. Raises as `complete_to`."""
     cut = position_from_wire(mark["cut"])
     read: ReadOffsets = yield OffsetsUpTo(cut)
     AnotherLog.check(stream, mark["logs"], read.log)
@@ -175,14 +174,13 @@ def _find_window(
         known = yield from _find_segments(stream, domain)
         try:
             check_known(read.position, known, f"stream {stream!r}")
-        except Rejected as error:  # a partition that was just added may be noted soon
+        except Rejected as error:  # a new partition may be noted soon
             raise NothingKnown(str(error)) from error
     window: Json = yield ask_time_window(stream, read.position, domain)
     return read, window
 
 
 def _find_segments(stream: str, domain: str | None) -> Generator[Any, Any, list[int]]:
-    """Return the segments that marks, scale events or writers name."""
     found: list[int] = []
     start: int | None = 0
     while start is not None:

@@ -1,4 +1,4 @@
-"""What a reader asks a controller, as values."""
+"""A reader's questions to a controller, as values."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ NOTHING_REQUIRED: Mapping[str, object] = {}
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause of that length, which ends early if there is something to do."""
+    """A pause that ends early if there is something to do."""
 
     seconds: float
 
 
 Steps = Generator[Question | Pause, Json, bool]
-"""One round of what a reader repeats; returns whether to repeat it."""
+"""A step that a reader repeats. Returns whether to repeat it."""
 
 
 def ask_stream(stream: str) -> Question:
-    """Ask for settings, id, last marks and scale events."""
     return Question("GET", stream_path(stream))
 
 
 def ask_marks(
     stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
 ) -> Question:
-    """Ask for the marks of `domain` after a seq, waiting for one up to `wait_ms`."""
+    """Ask for the marks after a seq. If there is none, wait up to `wait_ms` for one."""
     query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
@@ -39,7 +38,6 @@ def ask_marks(
 def ask_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
     stream: str, start: int, size_ms: int, limit: int, domain: str | None, wait_ms: int = 0
 ) -> Question:
-    """Ask for at most `limit` windows of one size from `start` on, waiting for the first."""
     query = {"size_ms": size_ms, "origin": start, "after": start, "limit": limit}
     query |= _build_query(domain) | {"wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "windows"), query, wait_ms=wait_ms)
@@ -48,7 +46,7 @@ def ask_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
 def ask_changed_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
     stream: str, since: int, size_ms: int, origin: int, after: int | None, domain: str | None
 ) -> Question:
-    """Ask for the windows after a time of which rows were reported late from `since` on."""
+    """Ask for the windows after a time with late rows that were reported from `since` on."""
     query = {"changed_since": since, "size_ms": size_ms, "origin": origin, "limit": 1000}
     query |= _build_query(domain) | ({} if after is None else {"after": after})
     return Question("GET", stream_path(stream, "windows"), query)
@@ -61,42 +59,37 @@ def ask_cut(
     wait_ms: int = 0,
     required: Mapping[str, object] = NOTHING_REQUIRED,
 ) -> Question:
-    """Ask for the first mark that is complete to a time, waiting for it up to `wait_ms`.
-
-    `required` says by whom, as `Requirement.query`.
-    """
+    """Ask for the first mark that is complete to a time; `required` is a `Requirement.query`."""
     query = {"complete_to": time} | _build_query(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
     query |= required
     return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms)
 
 
 def ask_time_window(stream: str, position: Mapping[int, int], domain: str | None) -> Question:
-    """Ask for the time window of a position."""
     body = {"position": position_to_wire(position)} | _build_query(domain)
     return Question("POST", stream_path(stream, "time-window"), body=body)
 
 
 def ask_segments(stream: str, start: int, domain: str | None) -> Question:
-    """Ask for the segments of a stream by their numbers, from the `start`-th on."""
+    """Ask for a page of segments in order of their ids. `start` is an index."""
     query = {"start": start, "limit": 1000} | _build_query(domain)
     return Question("GET", stream_path(stream, "segments"), query)
 
 
 def ask_group(stream: str, group: str) -> Question:
-    """Ask for the position of a reader group."""
     return Question("GET", stream_path(stream, "reader-groups", group))
 
 
 def report_position(
     stream: str, group: str, reader: str, position: Mapping[int, int], own: Json | None = None
 ) -> Question:
-    """Report a reader's position and its `backlog`, if any, and ask for the group's position."""
+    """Report a reader's position and its `backlog`, which is in `own`."""
     path = stream_path(stream, "reader-groups", group, "readers", reader)
     return Question("PUT", path, body={"position": position_to_wire(position), **(own or {})})
 
 
 def report_offline(stream: str, group: str, reader: str, position: Mapping[int, int]) -> Question:
-    """Reset a reader's segments, and ask for the group's position."""
+    """Take a reader offline, with its segments reset."""
     path = stream_path(stream, "reader-groups", group, "readers", reader, "offline")
     return Question("POST", path, body={"position": position_to_wire(position)})
 

@@ -1,4 +1,4 @@
-"""Which writers a caller requires, and what an answer that is complete lacks of them."""
+"""Which writers a caller requires, and which of them do not vouch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Which writers have to vouch: these, and `everyone` that is expected, or ever joined.
+    """The writers that have to vouch: `writers`, and all expected (`all`) or ever joined (`known`).
 
     >>> Requirement(("lima",), "known").query
     {'require': ['lima'], 'require_known': True}
@@ -36,13 +36,13 @@ class Requirement:
 
     @property
     def query(self) -> dict[str, object]:
-        """The parameters of a question for a cut."""
+        """The query parameters of a question for a cut."""
         writers = {"require": list(self.writers)} if self.writers else {}
         return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
 
 
 def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
-    """Return what a cut that was asked for with a requirement lacks of it, as sentences."""
+    """Return as sentences why a cut does not meet a requirement."""
     found = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         found.append("nobody vouches for times before the first mark")
@@ -54,9 +54,9 @@ def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
 def find_first_complete(
     table: str, claim: TableClaim, time: int, names: Sequence[str]
 ) -> TableClaim:
-    """Return the claim of the first version that is complete to a time, as far as it is known.
+    """Return the claim in the table's first version that is complete to a time, if known.
 
-    Those are missing that it was claimed without: later claims may be without others.
+    Later claims may have other missing writers.
     """
     version = claim.version_at(time)
     first = claim if version is None else standing(table, names or None, at=version)
@@ -66,9 +66,9 @@ def find_first_complete(
 def find_unanswered(
     claim: TableClaim, required: Requirement
 ) -> list[tuple[str, str | None]] | None:
-    """Return the streams and domains to ask about, as claims do not say who vouches.
+    """Return the streams and domains to ask about, because the claims do not show who vouches.
 
-    `None` if a claim does not name its stream either.
+    Returns `None` if such a claim does not name its stream.
 
     >>> from noted_time.values import Claim
     >>> claims = {"a": Claim("a", 5, stream="web,pos"), "b": Claim("b", 5, missing=())}
@@ -91,9 +91,9 @@ def find_unanswered(
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
 ) -> Generator[Question, Json, list[str]]:
-    """Return what a table lacks of a requirement, as sentences.
+    """Return as sentences why a table does not meet a requirement.
 
-    Where claims do not say who vouches, asks about their streams.
+    Asks about the streams of claims that do not show who vouches.
     """
     named = claim.missing_writers
     found = [f"{writer} is missing" for writer in required.writers if writer in named]
@@ -108,7 +108,7 @@ def find_table_objections(
     for stream, domain in streams:
         cut = decode_cut((yield ask_cut(stream, time, domain, required=required.query)))
         found += [f"{stream}: {each}" for each in find_objections(cut, required)]
-        if cut.mark.lower > claim.complete_to:  # the query has read the first mark at the time
+        if cut.mark.lower > claim.complete_to:  # the query has read only the first mark
             first = decode_cut((yield ask_cut(stream, time, domain)))
             if first.mark.seq < cut.mark.seq:
                 found.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")
@@ -116,7 +116,7 @@ def find_table_objections(
 
 
 def _describe_missing(claim: Claim) -> str:
-    """Return why not all expected writers vouched for a claim, empty if they did."""
+    """Return why not all expected writers vouched for a claim, or an empty string."""
     if not claim.vouched:
         return ""
     if not claim.vouched["expected"]:

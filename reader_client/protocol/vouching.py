@@ -1,7 +1,4 @@
-"""What a stream's marks, ledger and writers say of who vouched for which rows.
-
-It needs numpy, which no client does otherwise.
-"""
+"""Collect from a stream's marks, ledger and writers who vouched for its rows. Needs numpy."""
 
 from __future__ import annotations
 
@@ -31,22 +28,22 @@ JOINED_LATER = ("not_joined", "not_expected")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NotedMarksAnswer:
-    """The marks of a domain, the word of each writer that notes for itself, and whose segments are.
-
-    `owners` has the segments that one such writer alone has noted, as far as the members and the
-    ledger tell. `logs` are the ids of the logs that cuts are of.
-    """
+    """The marks of a domain, and the writers that vouched for its rows, without observers."""
 
     marks: NotedMarks
     words: Mapping[str, WriterPromise]
+    """The promise of each writer."""
+
     owners: Mapping[int, str]
+    """The writer of each segment that only one writer has noted."""
+
     logs: tuple[str, ...]
 
 
 def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, NotedMarksAnswer]:
-    """Ask for what is kept of a domain of event times.
+    """Ask for the marks, ledger and writers of a domain of event times.
 
-    Raises `UnknownDomain`, and `Rejected` for ingestion and for a domain without a mark.
+    Raises `UnknownDomain`, and `Rejected` for ingestion or a domain without marks.
     """
     read = decode_stream((yield ask_stream(stream)))
     chosen = domain or choose_domain(read.domains)
@@ -58,9 +55,9 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
     about = {"domain": chosen}
     entries = yield from _read_pages(stream_path(stream, "ledger"), "entries", "after", about)
     rows = yield from _read_pages(stream_path(stream, "writers"), "writers", "start", about)
-    away = _find_absences(entries)
+    absences = _find_absences(entries)
     words = {
-        row["writer"]: WriterPromise(_find_periods(row, chosen), away[row["writer"]])
+        row["writer"]: WriterPromise(_find_periods(row, chosen), absences[row["writer"]])
         for row in rows
         if not row["observes"]
     }
@@ -88,20 +85,21 @@ def _read_pages(
     path: str, name: str, cursor: str, about: Json
 ) -> Generator[Question, Json, list[Json]]:
     found: list[Json] = []
-    further: int | None = 0
-    while further is not None:
-        page = yield Question("GET", path, {**about, "limit": ROWS_PER_PAGE, cursor: further})
+    start: int | None = 0
+    while start is not None:
+        page = yield Question("GET", path, {**about, "limit": ROWS_PER_PAGE, cursor: start})
         found += page[name]
-        further = page["next"]
+        start = page["next"]
     return found
 
 
 def _find_owners(
     marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
 ) -> dict[int, str]:
-    """Return the one writer of each segment that one alone has noted.
+    """Return the writer of each segment that only one writer has noted.
 
-    A segment that marks have further than that writer had others, who are forgotten.
+    If the last cut is above the writer's offset, other writers noted the segment and were deleted.
+    The segment is then left out.
     """
     absent = (each for entry in entries for each in entry["writers"])
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
@@ -109,27 +107,29 @@ def _find_owners(
         for segment, offset in position_from_wire(each["position"]).items():
             noted[segment][each["writer"]] = offset
     last = marks.cut(len(marks) - 1)
-    alone = {segment: next(iter(who.items())) for segment, who in noted.items() if len(who) == 1}
-    return {s: writer for s, (writer, offset) in alone.items() if last.get(s, 0) <= offset}
+    single = {segment: next(iter(who.items())) for segment, who in noted.items() if len(who) == 1}
+    return {s: writer for s, (writer, offset) in single.items() if last.get(s, 0) <= offset}
 
 
 def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeriod]]:
-    """Return the marks that went on without each writer."""
-    away: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
+    """Return for each writer the ranges of marks that advanced without it."""
+    absences: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
     for entry in entries:
         seq = entry["seq"]
         for writer in entry["returned"]:
-            away[writer] = [each._replace(last_seq=min(each[1], seq - 1)) for each in away[writer]]
+            absences[writer] = [
+                each._replace(last_seq=min(each[1], seq - 1)) for each in absences[writer]
+            ]
         for each in entry["writers"]:
             if each["reason"] in get_args(ExclusionReason):
-                away[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
+                absences[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
             elif each["reason"] in JOINED_LATER:
-                away[each["writer"]].append(AbsencePeriod(0, seq - 1, each["reason"]))
-    return away
+                absences[each["writer"]].append(AbsencePeriod(0, seq - 1, each["reason"]))
+    return absences
 
 
 def _find_periods(row: Json, domain: str) -> list[VouchingPeriod]:
-    """Return in which periods marks counted a writer, none if that is not known."""
+    """Return the ranges of marks that include the writer's rows, empty if unknown."""
     found = (row.get("vouching") or {}).get(domain, ())
     return [
         VouchingPeriod(each["from_seq"], MAX_INT64 if each["until"] is None else each["until"])

@@ -39,7 +39,7 @@ def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Se
         seen.append(look(broker, served, wanted))
 
     unknown = "group 'loader' has committed no offset: correct the name, or have it commit after it"
-    so_far = "what was read reaches the mark of 2013-01-01T09:00:00Z"
+    so_far = "the offsets reach the mark of 2013-01-01T09:00:00Z"
     by = "by 1 writer, all that are expected"
     done = f"sold is complete to 2013-01-01T10:00:00Z, read by group 'loader', {by}"
     found = {"complete_to": TEN, "seq": 2, "cut": {"0": 2}}

@@ -38,7 +38,7 @@ def test_offsets_on_standard_input_have_a_time(
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ('{"0": 3}', "what was read reaches no mark yet: nothing is known"),
+        ('{"0": 3}', "the offsets reach no mark yet: nothing is known"),
         ('{"0": 20, "1": 4, "9": 1}', "partition 9 is unknown: stream"),
         ('{"0": -1}', "the offset of partition 0 is -1"),
         ("no JSON", "the offsets are not JSON"),
@@ -90,7 +90,7 @@ def test_wait_reads_the_file_again(run: Commands, stream: str, tmp_path: Path) -
 
     assert [each.status for each in (missing, early, found)] == [1, 124, 0]
     assert f"the offsets in {file} cannot be read" in missing.err
-    assert "what was read reaches the mark of 2013-01-01T10:00:00Z" in early.err
+    assert "the offsets reach the mark of 2013-01-01T10:00:00Z" in early.err
     assert f"none expected): mark 2, read by the offsets in {file}" in found.out
 
 
