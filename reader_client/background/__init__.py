@@ -1,1 +1,1 @@
-"""What repeats in threads or tasks, and how they are woken."""
+"""The threads or tasks that repeat a client's steps, and how they are woken."""

@@ -1,4 +1,4 @@
-"""Waking a task; apart from threads, since programs without tasks need no asyncio."""
+"""Wake a task. Only programs with tasks import this module and asyncio."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import asyncio
 
 
 class AsyncWakeup:
-    """Lets one task wait until another wakes it, once for several calls before the wait."""
+    """Lets one task wait until another wakes it. Several calls before a wait count once."""
 
     def __init__(self) -> None:
         self._called = asyncio.Event()
 
     def wake(self) -> None:
-        """Wake the task that waits, or that waits next."""
         self._called.set()
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for a call; false when time is up, `None` waits forever."""
+        """Wait for a call and return whether it came in time. `None` waits forever."""
         try:
             async with asyncio.timeout(seconds):
                 await self._called.wait()

@@ -1,4 +1,4 @@
-"""What the threads or tasks of one client repeat, and how they back off while it fails."""
+"""Repeat the steps of a client in threads or tasks, with backoff after failures."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ Waker = TypeVar("Waker", Wakeup, "AsyncWakeup")
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """A wait of that length before the next attempt, which ends early if it may succeed."""
+    """A wait before the next attempt. It ends early if the attempt may succeed now."""
 
     seconds: float
 
 
 class Stopped(Exception):
-    """The thread has to end; raised when it asks or waits."""
+    """Raised in a thread that has to end."""
 
 
 class Health:
-    """The health of the threads or tasks of one client.
+    """The state of a client's threads or tasks.
 
-    An outage is logged once, however many threads of the client it affects. `who` names the client
-    in the log; `fault` is what ended one of its threads or tasks for good. `on_failure` is called
-    after each failure.
+    An outage is logged once, even if it affects several threads. `who` names the client in the log.
     """
 
     def __init__(
@@ -58,24 +56,21 @@ class Health:
         self._broken = ""
 
     def record_failure(self, name: str, error: NotedTimeError) -> None:
-        """Record that the thread or task of that name was refused, or got no answer."""
         with self._lock:
             sentence = self._outage.record_failure(error, now=time.monotonic(), asker=name)
         _warn(sentence)
 
     def record_answer(self, name: str) -> None:
-        """Record that its questions were answered."""
         with self._lock:
             sentence = self._outage.record_answer(now=time.monotonic(), asker=name)
         _warn(sentence)
 
     def record_fault(self, name: str, fault: BaseException) -> None:
-        """Record that it ended by a fault of the client."""
         self._broken, self.fault = name, fault
         logger.error("%s: %s ended by a fault of the client", self._who, name, exc_info=fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` if one of them ended by a fault of the client."""
+        """Raise `ClientFailed` if a thread or task ended by a fault of the client."""
         if self.fault is not None:
             kept = f"{self._who} no longer follows"
             why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"
@@ -83,17 +78,14 @@ class Health:
 
 
 class Attempts:
-    """The attempts of the thread or task `name`.
-
-    `failure` is what the last attempt raised, `None` after a success. `refusals` counts those that
-    were refused, which distinguishes a fresh refusal from an old one. `had_answer` is whether any
-    question was answered so far.
-    """
+    """The attempts of one thread or task."""
 
     def __init__(self, name: str, health: Health) -> None:
         self.name = name
         self.failure: NotedTimeError | None = None
+        """The error of the last attempt, `None` after a success."""
         self.refusals = 0
+        """The number of refused attempts, which shows whether a refusal is new."""
         self.had_answer = False
         self._health = health
         self._in_a_row = 0
@@ -101,15 +93,15 @@ class Attempts:
     def repeat(
         self, step: Callable[[], Steps]
     ) -> Generator[Question | Pause | BackOff, Json, None]:
-        """Repeat the step until it returns that there is no more to do.
+        """Repeat the step until it returns false.
 
-        An error that is not a `NotedTimeError` is a fault of the client, and ends it for good.
+        Any error except `NotedTimeError` is a fault of the client, and ends the thread or task.
         """
         try:
-            goes_on = True
-            while goes_on:
+            has_more = True
+            while has_more:
                 try:
-                    goes_on = yield from step()
+                    has_more = yield from step()
                     self._record_success()
                 except NotedTimeError as error:
                     delay = self._record_failure(error)
@@ -143,16 +135,14 @@ class Repeated(Generic[Waker]):
         self._backing_off: Waker = waker()
 
     def wake(self) -> None:
-        """Wake it: there is something to do."""
         self._pausing.wake()
 
     def retry(self) -> None:
-        """Retry at once: what failed may succeed now."""
         self._backing_off.wake()
 
 
 class Repeating(Repeated[Wakeup]):
-    """A daemon thread, which after `stop` ends when it next asks or waits."""
+    """A daemon thread. After `stop`, it ends when it next asks or waits."""
 
     def __init__(
         self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health
@@ -164,17 +154,15 @@ class Repeating(Repeated[Wakeup]):
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread, which ends when the question under way is answered."""
         self._stopping = True
         self.wake()
         self.retry()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread's end; may be called by the thread itself."""
+        """Wait for the thread's end. The thread itself may call it, too."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
@@ -203,4 +191,4 @@ def _warn(sentence: str | None) -> None:
 
 
 Begin = Callable[[str, Callable[[], Steps]], Repeated[Any]]
-"""Begins to repeat a step under a name."""
+"""Starts a thread or task with a name that repeats a step."""

@@ -1,4 +1,4 @@
-"""Waking a thread, without locks that a signal handler could find taken."""
+"""Wake a thread, also from a signal handler."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from queue import Empty, SimpleQueue
 
 
 class Wakeup:
-    """Lets one thread wait until another, or a signal handler in any, wakes it.
+    """Lets one thread wait until another thread or a signal handler wakes it.
 
-    Several calls before the wait wake it once. `threading.Event` cannot be used: it takes a lock,
-    and a signal handler that sets it during another `set` of the same thread waits forever.
-    Python's `SimpleQueue` guarantees that `put` is reentrant.
+    Several calls before a wait count once. `threading.Event` takes a lock, so a signal handler that
+    interrupts `set` in the same thread and calls it again would wait forever. `SimpleQueue.put` is
+    reentrant.
 
     >>> wakeup = Wakeup()
     >>> wakeup.wake(); wakeup.wake()
@@ -24,15 +24,14 @@ class Wakeup:
         self._is_called = False
 
     def wake(self) -> None:
-        """Wake the thread that waits, or that waits next."""
         if not self._is_called:
             self._is_called = True
             self._calls.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for a call; false when time is up, `None` waits forever.
+        """Wait for a call and return whether it came in time. `None` waits forever.
 
-        After it, the caller sees everything that was changed before any earlier call.
+        Afterwards, the caller sees all changes that were made before the call.
         """
         try:
             self._calls.get(timeout=None if seconds is None else max(0.0, seconds))
@@ -44,20 +43,18 @@ class Wakeup:
 
 
 class News:
-    """Calls its listeners whenever something changed."""
+    """Calls its listeners after each change."""
 
     def __init__(self) -> None:
         self._listeners: set[Callable[[], None]] = set()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` at every change from now on; it must return at once."""
+        """Call `listener` after each change. It must return at once."""
         self._listeners.add(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """Stop calling it."""
         self._listeners.discard(listener)
 
     def notify(self) -> None:
-        """Call the listeners."""
         for listener in tuple(self._listeners):
             listener()
