@@ -1,1 +1,1 @@
-"""Kafka, for its consumers and for relays; needs confluent-kafka."""
+"""Kafka consumers and relays. Needs confluent-kafka."""

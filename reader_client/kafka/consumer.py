@@ -1,4 +1,4 @@
-"""A Kafka consumer whose reader knows how far its messages were processed."""
+"""A Kafka consumer that advances a reader as its messages are processed."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ from reader_client.client import ReaderClient
 
 log = logging.getLogger("noted_time.reader")
 kafka_log = logging.getLogger("noted_time.reader.kafka")
-"""What librdkafka reports."""
 
 TIMEOUT_S = 10.0
 CHECK_INTERVAL_S = 10.0
-"""How often the topic's id is looked at, unless the consumer was created elsewhere."""
+"""How often to check the topic's id."""
 
 EARLIEST_RESETS, LATEST_RESETS = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
-"""What `auto.offset.reset` may say of where a partition without a valid commit begins."""
+"""Values of `auto.offset.reset`: where a partition without a valid commit begins."""
 
 
 class KafkaNotedConsumer(Closing):
-    """Passes the messages of a topic on, and says how far they were processed.
+    """A Kafka consumer that advances a reader as its messages are processed.
 
-    What `poll` or `consume` returned counts as processed when they are called again, or when
-    `processed` is. Then the position of the reader advances, and the offsets are stored for the
-    consumer's next commit. So process messages before you ask for more: one that was handed out
-    when the process ended, or its partitions were revoked, comes again.
+    Process each message before you call `poll` or `consume` again. The next call, or `processed`,
+    marks the returned messages as processed. The reader's position then advances, and the offsets
+    are stored for the consumer's next commit. If the process ends earlier, or the partitions are
+    revoked, Kafka delivers the messages again.
 
     >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
     >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
@@ -43,29 +42,34 @@ class KafkaNotedConsumer(Closing):
     ...         handle(message)
     ...         print(flights.get_time_window().lower)
 
-    The reader's position has the partitions that are assigned to this consumer now. Each begins at
-    the offset committed, and without one where Kafka will begin to read (`auto.offset.reset`). If
-    that is not known, since `consumer` was created elsewhere or a partition has no leader, it is 0
-    until the partition gives its first message or its end. A reader that belongs to a group has the
-    window of all its readers; give each consumer a reader of its own name. Not for several threads.
+    The reader's position contains the partitions that are assigned to this consumer. A partition
+    begins at its committed offset, or else where Kafka begins to read (`auto.offset.reset`). If
+    this offset is unknown, the partition begins at 0 until its first message or its end is read.
+
+    In a reader group, give each consumer a reader with a different name. The consumer must not be
+    used by several threads.
     """
 
     SETTINGS: ClassVar[Mapping[str, Any]] = {
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
     }
-    """What a consumer needs: that offsets are stored once they are processed, and that it learns of
-    the end of a partition, where records may lie that no consumer gets (aborted ones, markers)."""
+    """The settings that the consumer needs.
+
+    Offsets are stored only after processing. The end of a partition is reported, because it may be
+    after records that no consumer receives, such as aborted records.
+    """
 
     def __init__(
         self, consumer: Consumer | Mapping[str, Any], reader: ReaderClient, topic: str | None = None
     ) -> None:
-        """Subscribe to a topic, by default the one of the name of the reader's stream.
+        """Subscribe to a topic, by default to the topic with the name of the reader's stream.
 
-        `consumer` is the configuration of one, or one that was created with `SETTINGS`. Both belong
-        to this object now, which closes them. With a configuration the broker is asked for the
-        topic first: raises `Rejected` for an unknown topic and for settings that librdkafka
-        refuses, `Unreachable` if no broker answers within ten seconds.
+        `consumer` is a configuration, or a consumer that was created with `SETTINGS`. `close`
+        closes the consumer and the reader.
+
+        A configuration is checked with the broker first. Raises `Rejected` for an unknown topic or
+        settings that librdkafka refuses, and `Unreachable` if no broker answers within ten seconds.
         """
         self._topic = topic or reader.stream
         self._kafka: Topic | None = None
@@ -82,19 +86,20 @@ class KafkaNotedConsumer(Closing):
         )
 
     def poll(self, timeout: float = 1.0) -> Message | None:
-        """Return the next message, `None` if there is none within `timeout` seconds.
+        """Return the next message, or `None` if there is none within `timeout` seconds.
 
-        The messages handed out before are processed now. Raises `KafkaException` for an error of
-        the consumer, and as `processed`.
+        Calls `processed` first. Raises `KafkaException` for an error of the consumer, and as
+        `consume`.
         """
         return next(iter(self.consume(1, timeout)), None)
 
     def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
-        """Return up to so many messages, fewer if no more come within `timeout` seconds.
+        """Return up to `num_messages` messages, fewer if no more arrive within `timeout` seconds.
 
-        The messages handed out before are processed now; raises as `poll`, `Rejected` if the topic
-        was deleted, `Recreated` if it was created again, and `AnotherLog` if the reader's stream
-        is of another one; without a configuration, the topic is not looked at.
+        Calls `processed` first. Raises `KafkaException` for an error of the consumer, and as
+        `processed`. If `consumer` was a configuration, raises `Rejected` if the topic was deleted,
+        `Recreated` if it was recreated, and `AnotherLog` if the reader's stream belongs to another
+        topic.
         """
         self.processed()
         self._check_same()
@@ -106,31 +111,31 @@ class KafkaNotedConsumer(Closing):
         raise KafkaException(failure)
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield messages one by one, for ever; each counts as processed when the next is asked."""
+        """Yield messages without end. A message counts as processed when the next one is taken."""
         while True:
             message = self.poll()
             if message is not None:
                 yield message
 
     def processed(self) -> None:
-        """Mark all messages handed out as processed.
+        """Mark all returned messages as processed.
 
-        Raises `Rejected` for a consumer that stores offsets by itself, and what
-        `ReaderClient.advance` raises.
+        Raises as `ReaderClient.advance`, and `Rejected` for a consumer that stores offsets by
+        itself.
         """
         handed, self._handed = self._handed, {}
         if handed and self._store_offsets(handed):
             self.reader.advance(handed)
 
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
-        """Return the time window of what was processed, by this reader or its group."""
+        """Return the reader's time window; see `ReaderClient.get_time_window`."""
         return self.reader.get_time_window(domain)
 
     def close(self, timeout: float = TIMEOUT_S) -> None:
-        """Leave the group of consumers, and take the reader offline at what was processed.
+        """Leave the consumer group, and take the reader offline at its position.
 
-        Messages handed out last come again, unless `processed` was called. Waits up to `timeout`
-        seconds for the controller; while it is away, the reader is silent until it times out.
+        Call `processed` before, or the last messages are delivered again. Waits up to `timeout`
+        seconds for the controller. If it does not answer, the reader goes offline by its timeout.
         """
         self._closing, self._handed = True, {}
         with closing(self.reader), closing(self.consumer):
@@ -150,10 +155,7 @@ class KafkaNotedConsumer(Closing):
         return create_client(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
 
     def _check_same(self) -> None:
-        """Raise `Recreated` if the topic was, which Kafka's consumer does not notice.
-
-        Raises `AnotherLog` if the reader's stream is not of this topic.
-        """
+        """Raise `Recreated` if the topic was recreated. Kafka's consumer does not notice it."""
         if self._kafka is None:
             return
         AnotherLog.check(self.reader.stream, self.reader.logs, self._kafka.id)
@@ -164,7 +166,7 @@ class KafkaNotedConsumer(Closing):
         self._look_at = clocks.monotonic() + CHECK_INTERVAL_S
 
     def _pass_on(self, messages: Iterable[Message]) -> Iterator[Message]:
-        """Yield the messages that are none of the end of a partition or an error."""
+        """Yield messages, and record errors and ends of partitions."""
         for message in messages:
             error, partition, offset = message.error(), message.partition(), message.offset()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
@@ -176,13 +178,13 @@ class KafkaNotedConsumer(Closing):
                     yield message
 
     def _check_begin(self, partition: int, offset: int) -> None:
-        """Report where a partition begins, if that is not where it was expected to."""
+        """Set the partition's position if its first offset is not the expected one."""
         begin, self._assigned[partition] = self._assigned[partition], None
         if begin not in (None, offset):
             self.reader.advance({partition: offset})
 
     def _store_offsets(self, offsets: Mapping[int, int]) -> bool:
-        """Store offsets for the next commit; returns whether the partitions are still assigned."""
+        """Store offsets for the next commit; return whether the partitions are still assigned."""
         stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
         try:
             self.consumer.store_offsets(offsets=stored)
@@ -191,7 +193,7 @@ class KafkaNotedConsumer(Closing):
             if code == KafkaError._STATE:  # noqa: SLF001 - so named
                 log.warning(
                     "topic %r: partitions %s were taken from this consumer before their messages "
-                    "were processed (max.poll.interval.ms): they come again",
+                    "were processed (max.poll.interval.ms): Kafka delivers them again",
                     self._topic,
                     sorted(offsets),
                 )
@@ -205,7 +207,7 @@ class KafkaNotedConsumer(Closing):
         return True
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Report where the partitions begin that are assigned in addition."""
+        """Set the position of newly assigned partitions."""
         if self._closing:
             return
         found = consumer.committed(partitions, timeout=TIMEOUT_S)
@@ -215,15 +217,15 @@ class KafkaNotedConsumer(Closing):
         self.reader.advance(begun)
 
     def _find_begin(self, committed: TopicPartition, timeout_s: float) -> int:
-        """Return where Kafka will begin to read a partition, 0 if that is not known yet."""
+        """Return where Kafka will begin to read a partition, or 0 if unknown."""
         partition, offset = committed.partition, committed.offset
-        # None if that takes too long, which its type does not say
-        there: tuple[int, int] | None = None
+        # None on a timeout, contrary to its type
+        ends: tuple[int, int] | None = None
         with suppress(KafkaException):
-            there = self.consumer.get_watermark_offsets(committed, max(0.1, timeout_s))
-        if there is None:
+            ends = self.consumer.get_watermark_offsets(committed, max(0.1, timeout_s))
+        if ends is None:
             return 0
-        first, end = there
+        first, end = ends
         if first <= offset <= end:
             return offset
         if offset > end:
@@ -243,7 +245,6 @@ class KafkaNotedConsumer(Closing):
         )
 
     def _end(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        """Say nothing more of partitions that are another consumer's from here on."""
         for each in partitions:
             self._assigned.pop(each.partition, None)
             self._handed.pop(each.partition, None)

@@ -1,4 +1,4 @@
-"""A relay: it copies the marks of a stream to the noted topic of its Kafka topic."""
+"""Relays copy the marks of a stream to the noted topic of its Kafka topic."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from reader_client.protocol.questions import MARKS_PER_PAGE, ask_marks, ask_stre
 POLL_MS, LOOK_MS = 100, 1000
 """The pause between two looks, and how long a look waits for a mark."""
 
-LONG_MS = 30_000
-"""After how long it is logged what marks wait for."""
+WARN_AFTER_MS = 30_000
+"""How long a mark waits until the relay logs why."""
 
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 PRODUCER_SETTINGS = {
@@ -33,20 +33,20 @@ PRODUCER_SETTINGS = {
     "message.timeout.ms": 10_000,
     "queue.buffering.max.messages": 1_000_000,
 }
-RELAYED_S = 12.0
-MOST_EXCLUDED = 1000
-"""How many excluded writers a record names: all may be more than Kafka takes in one."""
+FLUSH_TIMEOUT_S = 12.0
+MAX_EXCLUDED = 1000
+"""The maximum number of excluded writers per record, because Kafka limits a record's size."""
 
 
 class KafkaRelay(PollingLoop):
-    """Writes each mark to TOPIC.noted once all that its cut names is readable, committed too.
+    """Writes each mark to TOPIC.noted once all records below its cut are committed and readable.
 
-    Several may run, and each continues where the noted topic ends; marks that are more than 10,000
-    behind the last one are passed over. It stops after the final mark of a sealed stream, and then
-    `is_over`. It logs under ``noted_time.relay``.
+    Several relays may run. Each continues at the end of the noted topic, and skips marks that are
+    more than 10,000 behind the last mark. The relay stops after the final mark of a sealed stream.
+    It logs under ``noted_time.relay``.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are named
+    def __init__(  # noqa: PLR0913 - three of them are positional
         self,
         config: Mapping[str, Any],
         topic: str,
@@ -57,28 +57,30 @@ class KafkaRelay(PollingLoop):
         token: str | None = None,
         new_partition_ms: int = NEW_SEGMENT_MS,
     ) -> None:
-        """Connect with the first look, as any client of librdkafka with that `config`.
+        """Prepare to connect with the first look; `config` is a configuration of librdkafka.
 
-        The stream is by default that of the topic's name, and `domains` are all that it has.
+        By default, `stream` has the topic's name, and `domains` are all domains of the stream.
         """
         super().__init__(validate_name("stream", stream or topic), POLL_MS, "relay", "relayed")
         self.topic, self.noted = Topic(config, topic), Topic(config, name_noted_topic(topic))
         self.is_over = False
+        """Whether the final mark was written."""
         self._domains = domains
         self._transport = Transport(url, token=token)
         self._queue = RelayQueue(new_partition_ms)
         self._known: StreamAnswer | None = None
         self._reader: TopicReader | None = None
         self._producer: Producer | None = None
-        self._named_at = MAX_INT64
+        self._warn_at = MAX_INT64
 
     def look(self) -> None:
-        """Write the marks that may be written now, after waiting for one for a second at most.
+        """Write the marks that may be written now. If there is none, wait for up to a second.
 
-        Raises `Unreachable` if the next look may succeed. The relay has to end with `Rejected`: for
-        a topic, stream or domain that is unknown or was deleted. Likewise for a record in the noted
-        topic that no relay of this stream and topic wrote, or that is not the controller's mark of
-        its seq.
+        Raises `Unreachable` if the next look may succeed, and `Rejected` if the relay has to end:
+
+        - The topic, stream or domain is unknown or was deleted.
+        - The noted topic has a record of another stream or topic, or of another program.
+        - A record differs from the controller's mark.
         """
         stream = self._ask_about_stream()
         if self._reader is None and not self._read_noted(stream, self.topic.look_again().id):
@@ -91,8 +93,8 @@ class KafkaRelay(PollingLoop):
         self._queue.look(look.ends, now)
         self._read_noted(stream, look.id)
         due = self._queue.due(now)
-        few = ((d, replace(mark, excluded=mark.excluded[:MOST_EXCLUDED])) for d, mark in due)
-        self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in few)
+        marks = ((d, replace(mark, excluded=mark.excluded[:MAX_EXCLUDED])) for d, mark in due)
+        self._write(NotedRecord(self.stream, stream.id, d, look.id, mark) for d, mark in marks)
         self._warn_of_waiting(now)
         last = map(self._queue.last.get, domains)
         if not due and all(mark is not None and mark.final for mark in last):
@@ -100,15 +102,15 @@ class KafkaRelay(PollingLoop):
             self.stop()
 
     def check_refusals(self) -> None:
-        """Do nothing: a look raises all that is refused."""
+        """Do nothing, because `look` raises all refusals."""
 
     def close(self) -> None:
-        """Stop, and close the connections; raises the error that ended the thread before."""
+        """Stop and close the connections; raises the error that ended the thread."""
         with closing(self._transport), closing(self._reader or self._transport):
             super().close()
 
     def _ask_about_stream(self) -> StreamAnswer:
-        """Return the stream, if its marks continue those that were relayed."""
+        """Return the stream; raise if its marks do not continue the relayed marks."""
         stream = decode_stream(self._transport.ask(ask_stream(self.stream)))
         before, self._known = self._known or stream, stream
         if before.id != stream.id:
@@ -122,7 +124,7 @@ class KafkaRelay(PollingLoop):
         return stream
 
     def _ask_for_marks(self, stream: StreamAnswer, domain: str, wait_ms: int) -> None:
-        """Take the next marks of a domain, and wait for one if there is none."""
+        """Add the next marks of a domain; wait up to `wait_ms` if there is none."""
         if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
             newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
@@ -133,10 +135,7 @@ class KafkaRelay(PollingLoop):
                 self._queue.add(domain, answer.marks, is_all=is_all)
 
     def _read_noted(self, stream: StreamAnswer, topic_id: str | None) -> bool:
-        """Read what was written to the noted topic; returns false if it was created just now.
-
-        Raises `AnotherLog` if the stream is not of this topic.
-        """
+        """Read new records of the noted topic; return false if it was just created."""
         AnotherLog.check(self.stream, stream.logs, topic_id)
         name = f"Kafka topic {self.noted.name!r}"
         try:
@@ -167,7 +166,7 @@ class KafkaRelay(PollingLoop):
         stream: StreamAnswer,
         topic_id: str | None,
     ) -> None:
-        """Continue after these; raises `Rejected` if one is no mark of the stream."""
+        """Record the written marks; raise `Rejected` if a record is not a mark of the stream."""
         name = f"Kafka topic {self.noted.name!r}"
         ours = self.stream, stream.id, topic_id
         doubtful: dict[str, list[tuple[int, Mark]]] = {}
@@ -177,9 +176,9 @@ class KafkaRelay(PollingLoop):
             except Rejected as error:
                 raise self._build_outdated(f"{name}, offset {offset}: {error}") from error
             log = topic_id if record.topic_id in stream.logs else record.topic_id
-            of = record.stream, record.stream_id, log
-            if of != ours:
-                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (of, ours)]
+            found = record.stream, record.stream_id, log
+            if found != ours:
+                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (found, ours)]
                 raise self._build_outdated(
                     f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
                     f"{two[1]}. If another relay writes it, end that one"
@@ -188,13 +187,13 @@ class KafkaRelay(PollingLoop):
                 doubtful.setdefault(record.domain, []).append((offset, record.mark))
             self._queue.record_written(record.domain, record.mark)
         for domain, marks in doubtful.items():
-            # the last one is continued from, and readers take the largest lower
+            # The relay continues from the last mark, and readers use the largest lower.
             judged = dict([marks[-1], max(marks, key=lambda each: each[1].lower)])
             for offset, mark in judged.items():
                 self._compare(stream, domain, mark, f"{name}, offset {offset}")
 
     def _compare(self, stream: StreamAnswer, domain: str, mark: Mark, where: str) -> None:
-        """Raise `Rejected` if a record is not the controller's mark of its seq."""
+        """Raise `Rejected` if a record differs from the controller's mark with its seq."""
         question = ask_marks(self.stream, mark.seq - 1, domain, 0, 1)
         answer = decode_marks(self._transport.ask(question))
         if answer.marks and answer.stream_id == stream.id:
@@ -212,12 +211,12 @@ class KafkaRelay(PollingLoop):
         )
 
     def _write(self, records: Iterable[NotedRecord]) -> None:
-        """Write, and return once all are acknowledged."""
+        """Write records and wait until all are acknowledged."""
         failed: list[KafkaError] = []
         producer = self._producer or create_client(
             Producer, {**self.noted.connection, **PRODUCER_SETTINGS}
         )
-        self._producer = None  # if this fails, nothing that is left of it is sent later
+        self._producer = None  # after a failure, its unsent records must not be sent later
         for each in records:
             producer.produce(
                 self.noted.name,
@@ -227,21 +226,21 @@ class KafkaRelay(PollingLoop):
                 timestamp=clocks.time_ns() // 1_000_000,
                 on_delivery=lambda error, _: failed.append(error) if error else None,
             )
-        if producer.flush(RELAYED_S) or failed:
+        if producer.flush(FLUSH_TIMEOUT_S) or failed:
             why = failed[0].str() if failed else "no answer"
             raise Unreachable(f"Kafka topic {self.noted.name!r} takes no marks: {why}")
         self._producer = producer
 
     def _warn_of_waiting(self, now: int) -> None:
-        """Log once for what marks wait if some do for long."""
+        """Log once why marks have waited for long."""
         first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
         lacking = [
             (d, mark, at) for d, mark in first.items() for at in self._queue.find_lacking(mark)
         ]
         if not lacking:
-            self._named_at = now + LONG_MS
-        elif now >= self._named_at:
-            self._named_at = MAX_INT64
+            self._warn_at = now + WARN_AFTER_MS
+        elif now >= self._warn_at:
+            self._warn_at = MAX_INT64
             domain, mark, at = lacking[0]
             self._log.warning(
                 f"mark {mark.seq} of stream {self.stream!r}, domain {domain!r}, waits: partition "

@@ -199,7 +199,7 @@ def test_a_mark_that_waits_for_long_is_named(
 ) -> None:
     """Once, with the partition that it waits for."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reader_client.kafka.relay.LONG_MS", 0)
+        patch.setattr("reader_client.kafka.relay.WARN_AFTER_MS", 0)
         relay = start()
         write(broker, served, topic, 10)
         relayed(relay, broker, 1)
