@@ -33,27 +33,24 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     One daemon thread per domain receives new marks by long poll. `get_time_window` only searches
     the known marks, which takes microseconds.
 
-    If the controller is unreachable, the client retries with backoff and answers from the marks it
-    knows. Its windows may then be behind, but are never wrong. If the stream is deleted and
-    recreated, its windows start over.
+    If the controller is unreachable, the client retries with backoff and answers from the known
+    marks. Its windows may then be behind, but are never wrong. If the stream is recreated, its
+    windows start over.
 
-    With a `group`, the client reports the reader's position in the background. Its window is then
+    With a `group`, the client reports the reader's position in the background, and its window is
     the window of the whole group. If the controller has removed the reader, because it was silent
-    for too long or the group was deleted, the reader reports again automatically.
+    for too long or the group was deleted, the reader reports again.
 
-    `wait_for`, `catch_up`, `marks(wait=…)`, `windows(wait=…)` and `offline` wait. If the controller
-    refuses, they raise its error at once: `UnknownStream`, `UnknownDomain` or `NotAllowed`. If the
-    controller is unreachable, they raise `Unreachable` when the time is up.
-
+    Calls that wait raise the controller's refusals at once: `UnknownStream`, `UnknownDomain` or
+    `NotAllowed`. If the controller is unreachable, they raise `Unreachable` when the time is up.
     Failures in the background are logged under `noted_time.reader`. After a fault of the client
     itself, every later call raises `ClientFailed`.
 
-    The marks take 8 bytes for each mark and segment, and three more numbers for each mark: 155
-    bytes per mark, measured at 16 segments. `keep_last` limits the number of marks, which may be
-    exceeded by an eighth. A position behind the kept marks has no lower.
+    The marks take 155 bytes each, measured at 16 segments: 8 bytes for each segment, and three more
+    numbers. `keep_last` limits their number, which may be exceeded by an eighth. A position behind
+    the kept marks has no lower.
 
-    `close` ends the threads. A signal handler may call it. After a fork, create a new client in the
-    child.
+    After a fork, create a new client in the child.
     """
 
     def _open(self, url: str, token: str | None, network: httpx.BaseTransport | None) -> None:
@@ -62,11 +59,11 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         self._start(self._begin)
 
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
-        """Leave the group's online readers, and reset the reader's segments to `position`.
+        """Leave the group's online readers, with the reader's segments reset to `position`.
 
         The default is the reader's own position. Waits until the controller has confirmed.
-        `advance` brings the reader back online. Raises the controller's refusals, `Unreachable`
-        after `timeout` seconds, and `Rejected` without a group.
+        `advance` brings the reader back online. Raises refusals, `Unreachable` after `timeout`
+        seconds, and `Rejected` without a group.
         """
         put_back = convert_position(self._position if position is None else position)
         self._wait(self._waits.wait_for_leave(put_back), timeout)
@@ -77,8 +74,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         """Yield the known marks with a seq above `after`, in order.
 
         Waits up to `wait` seconds for each new mark; `None` waits until the client is closed. If
-        the stream is recreated, its marks follow from seq 1. While waiting, raises the controller's
-        refusals, and `Unreachable` if the controller is unreachable when the time is up.
+        the stream is recreated, its marks follow from seq 1. If it waits, it raises refusals and
+        `Unreachable`.
         """
         cursor = MarkCursor(self._following, after, domain)
         while found := self._take_page(cursor, domain, wait):
@@ -99,8 +96,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         the first known mark. Waits and raises as `marks`. If the stream is recreated, its windows
         follow from `after` on.
 
-        The client asks for the `missing` writers once per hundred windows. They are unknown while
-        the controller is unreachable.
+        The `missing` writers are requested once per hundred windows. They are unknown while the
+        controller is unreachable.
         """
         cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while found := self._take_page(cursor, domain, wait):
@@ -114,8 +111,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     ) -> ChangedWindows:
         """Return the complete windows with late rows that were reported at or after `since`.
 
-        `since` is a time on the controller's clock. Windows are aligned to `origin`. Asks the
-        controller: raises its refusals, or `Unreachable`.
+        `since` is a time on the controller's clock. Windows are aligned to `origin`. Raises
+        refusals and `Unreachable`.
         """
         tiling = Tiling(size_ms, unix_ms_of(origin))
         steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
@@ -124,15 +121,15 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Wait for the mark of `cut_at(time)` and return it; `timeout` is in seconds.
 
-        Raises the controller's refusals at once. When the time is up, raises `Unreachable` if the
-        controller is unreachable, otherwise `NotCompleteYet`. Raises `ImplausibleTime` as `cut_at`.
+        Raises refusals at once. When the time is up, raises `Unreachable` if the controller is
+        unreachable, otherwise `NotCompleteYet`. Raises `ImplausibleTime` as `cut_at`.
         """
         return self._wait(self._waits.wait_for_time(unix_ms_of(time, up=True), domain), timeout)
 
     def catch_up(self, timeout: float = 10.0) -> None:
         """Wait until all marks are known that existed when the client began to follow.
 
-        Raises the controller's refusals, or `Unreachable` after `timeout` seconds.
+        Raises refusals, or `Unreachable` after `timeout` seconds.
         """
         self._wait(self._waits.wait_for_marks(), timeout)
 

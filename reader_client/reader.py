@@ -57,18 +57,10 @@ class Reader(ABC, Generic[Network]):
     ) -> None:
         """Create a client that follows `domains`, by default every declared domain.
 
-        Args:
-            url: One URL, or several separated by commas; the client uses one as long as it answers.
-            stream: The name of the stream.
-            token: Sent to the controller; by default, the value of NOTED_TIME_TOKEN.
-            group: The reader group; requires `reader`.
-            reader: The reader's name in the group.
-            domains: The domains to follow.
-            keep_last: How many marks to keep per domain.
-            wait_ms: The longest time of one long poll, at most 30000.
-            refresh_ms: How often to ask for the group's position when there is nothing to report.
-            backoff: The pauses after failures.
-            transport: Replaces the network, for tests.
+        `url` may be several URLs, separated by commas. The client uses one as long as it answers.
+        The default `token` is the environment variable NOTED_TIME_TOKEN. `wait_ms` is the longest
+        time of one long poll, at most 30000. `refresh_ms` is how often a group's position is
+        requested when there is nothing to report.
 
         Raises `InvalidName`, and `Rejected` for an invalid URL or if only one of `group` and
         `reader` is given.
@@ -132,7 +124,7 @@ class Reader(ABC, Generic[Network]):
         """Set how far this reader has read in the given segments; other offsets do not change.
 
         An offset may be lower than before. Raises `Rejected` for numbers outside int64, and in a
-        group after `close`, because the position can no longer be reported.
+        group after `close`.
         """
         offsets = convert_position(position)
         if self._health.fault is not None:
@@ -172,8 +164,8 @@ class Reader(ABC, Generic[Network]):
     def backlog(self) -> BacklogState:
         """Return whether the group has a backlog, why, and since when (Unix ms).
 
-        Combines the controller's last answer with later calls of `set_backlog`. Without an answer,
-        it returns no backlog. Raises `Rejected` without a group.
+        Combines the controller's last answer with later calls of `set_backlog`. Before the first
+        answer, the group has no backlog. Raises `Rejected` without a group.
         """
         if self._health.fault is not None:
             self._health.check()
@@ -182,8 +174,8 @@ class Reader(ABC, Generic[Network]):
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
         """Call `callback` with the state each time the group's backlog begins or ends.
 
-        The callback runs in the reporting thread or in the loop, so it must return soon. Its errors
-        are logged. If there is a backlog now, it is called soon. Raises as `set_backlog`.
+        If there is a backlog now, it is called soon. It runs in the reporting thread or the loop,
+        so it must return soon. Its errors are logged. Raises as `set_backlog`.
         """
         reporting = self._get_reporting()
         self._check_usable()

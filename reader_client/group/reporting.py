@@ -36,7 +36,7 @@ class _Listener:
 
 
 class ReportedBacklog:
-    """The backlog that one reader reports, and the known backlog of its group; without I/O.
+    """The backlog of one reader and of its group; without I/O.
 
     The caller sets the reader's backlog, and one thread or task reports it. Each side replaces its
     values as a whole, so no locks are needed.
@@ -60,7 +60,6 @@ class ReportedBacklog:
     # The caller
 
     def set_backlog(self, *, backlog: bool | None) -> None:
-        """Set whether the reader has a backlog; `None` withdraws it."""
         self._latest = BacklogReport(backlog)
 
     @property
@@ -76,16 +75,13 @@ class ReportedBacklog:
 
     @property
     def due(self) -> bool:
-        """Whether the reader's backlog is unreported."""
         return self._latest is not self._acknowledged
 
     def take(self) -> dict[str, bool | None]:
-        """Return the report's fields for the backlog."""
         self._under_way = latest = self._latest
         return {} if latest is None or latest is self._acknowledged else {"backlog": latest.backlog}
 
     def record_answer(self, state: BacklogState) -> None:
-        """Record that the report was answered with the group's state."""
         self._acknowledged = self._under_way
         self._answered = state
 
@@ -93,7 +89,6 @@ class ReportedBacklog:
         self._answered = state
 
     def announce(self) -> None:
-        """Report the backlog again, because the controller does not know the reader."""
         self._acknowledged = None
 
     def record_offline(self) -> None:
@@ -101,7 +96,6 @@ class ReportedBacklog:
         self._latest = self._acknowledged = None
 
     def call_listeners(self) -> None:
-        """Call each callback if its flag changed; errors are logged."""
         state = self.state
         for listener in tuple(self._listeners):
             if listener.flag != state.backlog:
@@ -150,7 +144,6 @@ class Reporting:
 
     @property
     def position(self) -> Mapping[int, int] | None:
-        """The known position of the group, `None` before the first answer."""
         return self._reports.position
 
     @property
@@ -159,7 +152,6 @@ class Reporting:
         return not self._is_due and self._reports.leaving is None
 
     def get_steps(self) -> list[Repeated[Any]]:
-        """Return the thread or task that reports."""
         return [] if self._thread is None else [self._thread]
 
     def report(self, position: Mapping[int, int]) -> None:
@@ -170,7 +162,6 @@ class Reporting:
         self._reports.release(segments)
 
     def leave(self, position: Mapping[int, int]) -> LeaveRequest:
-        """Request to go offline, with the reader's segments reset to `position`."""
         leaving = self._reports.leave(position)
         self.wake()
         return leaving
@@ -181,7 +172,6 @@ class Reporting:
         self._silence_s = min(LONGEST_SILENCE_S, timeout_s / REPORTS_PER_TIMEOUT)
 
     def wake(self) -> None:
-        """Send due reports now."""
         for step in self.get_steps():
             step.wake()
 

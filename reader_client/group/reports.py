@@ -1,10 +1,10 @@
 """The reports of one reader of a group, and the known position of the group.
 
-If a segment is reported several times, only its latest offset is sent. The group's position is
-taken from the last answer, combined with the reader's latest offsets.
+Only the latest offset of each segment is sent. The group's position is taken from the last answer,
+combined with the reader's latest offsets.
 
-The caller sets the reader's offsets, and one thread or task reports them. Each side replaces its
-values as a whole, so no locks are needed.
+The caller sets the offsets, and one thread or task reports them. Each side replaces its values as a
+whole, so no locks are needed.
 """
 
 from __future__ import annotations
@@ -90,20 +90,18 @@ class Reports:
     # The caller
 
     def report(self, position: Mapping[int, int]) -> None:
-        """Set how far the reader has read in these segments. The reader is online again."""
+        """Set the offsets of these segments. The reader is online again."""
         latest = self._latest
         left = latest.leaving is not None and latest.leaving.is_done
         own = {**({} if left else latest.own), **position}
         self._latest = latest._replace(own=own, leaving=None)
 
     def leave(self, position: Mapping[int, int]) -> LeaveRequest:
-        """Request to go offline with the reader's segments reset to `position`."""
         leaving = LeaveRequest(position)
         self._latest = self._latest._replace(leaving=leaving)
         return leaving
 
     def release(self, segments: Collection[int]) -> None:
-        """Stop reporting these segments, because another reader may have them."""
         latest = self._latest
         own = {s: offset for s, offset in latest.own.items() if s not in segments}
         self._latest = latest._replace(own=own, releases=latest.releases + 1)
@@ -127,7 +125,6 @@ class Reports:
 
     @property
     def is_online(self) -> bool:
-        """Whether the reader is online, or about to be."""
         return self._latest.leaving is None
 
     @property
@@ -143,7 +140,6 @@ class Reports:
         self._known = self._known._replace(acknowledged=None)
 
     def take(self) -> Mapping[int, int]:
-        """Return the offsets to report now."""
         latest, known = self._latest, self._known
         if known.releases != latest.releases:
             offsets: Mapping[int, int] | None = None if known.acknowledged is None else {}
@@ -152,13 +148,11 @@ class Reports:
         return self._under_way
 
     def record_answer(self, position: Mapping[int, int]) -> None:
-        """Record the group's position in the answer to the report."""
         acknowledged = {**(self._known.acknowledged or {}), **self._under_way}
         self._known = self._known._replace(answered=dict(position), acknowledged=acknowledged)
         self._under_way = {}
 
     def record_refresh(self, position: Mapping[int, int]) -> None:
-        """Record the group's position in an answer to a question."""
         self._known = self._known._replace(answered=dict(position))
 
     def put_back(self) -> None:
@@ -172,7 +166,6 @@ class Reports:
     def record_offline(
         self, leaving: LeaveRequest, position: Mapping[int, int] | None = None
     ) -> None:
-        """Record that the reader is offline, and the group's position if it is known."""
         answered = self._known.answered if position is None else dict(position)
         self._known = self._known._replace(answered=answered, acknowledged=None)
         leaving.is_done = True

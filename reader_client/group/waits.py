@@ -51,9 +51,9 @@ def until_found(
 class Waits:
     """The waits of one reader.
 
-    If the controller refuses, the wait fails at once, because waiting does not help. If it has
-    refused before the wait, the wait asks again, because the cause may be resolved. If the
-    controller is unreachable, the wait fails only when the time is up.
+    If the controller refuses, the wait fails at once. If it has refused before the wait, the wait
+    asks again, because the cause may be resolved. If the controller is unreachable, the wait fails
+    when the time is up.
     """
 
     def __init__(
@@ -71,7 +71,6 @@ class Waits:
         self._check = check
 
     def wait_for_time(self, time: int, domain: str | None) -> Wait[Mark]:
-        """Wait for the first mark with lower >= `time`."""
         patience = self._create_patience(lambda: self._following.get_steps(domain))
 
         def look() -> Mark | None:
@@ -92,7 +91,6 @@ class Waits:
         return Wait(look, give_up)
 
     def wait_for_marks(self) -> Wait[bool]:
-        """Wait until all marks are known that existed when the reader first asked."""
         patience = self._create_patience(self._following.get_all_steps)
         return Wait(
             lambda: patience.look(self._following.is_caught_up or None),
@@ -108,7 +106,6 @@ class Waits:
         )
 
     def wait_for_leave(self, position: Mapping[int, int]) -> Wait[bool]:
-        """Request to go offline, and wait until the controller has confirmed."""
         reporting = self._reporting
         if reporting is None:
             raise Rejected("this reader does not belong to a group, so it cannot go offline")
@@ -122,7 +119,6 @@ class Waits:
         )
 
     def wait_for_reports(self) -> Wait[bool]:
-        """Wait until all reports of a group's reader were answered."""
         reporting = self._reporting
         patience = self._create_patience(lambda: [] if reporting is None else reporting.get_steps())
         return Wait(
@@ -135,12 +131,11 @@ class Waits:
 
 
 class _Patience:
-    """Decides whether a wait for `steps` can still succeed. The steps may change meanwhile."""
+    """Decides whether a wait for `steps` can still succeed."""
 
     def __init__(
         self, steps: Callable[[], Sequence[Repeated[Any]]], where: str, check: Callable[[], None]
     ) -> None:
-        """Begin the wait. Refused questions are retried at once."""
         self._steps = steps
         self._where = where
         self._check = check
@@ -164,8 +159,8 @@ class _Patience:
     def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
         """When the time is up, raise if answers are missing; otherwise return false.
 
-        With `must_answer`, a controller that does not answer is an error. Otherwise it may be
-        silent after its first answer, as during a long poll.
+        Without `must_answer`, the controller may be silent after its first answer, as during a long
+        poll.
         """
         steps = self._steps()
         failures = (step.attempts.failure for step in steps)

@@ -25,10 +25,7 @@ class Cursor(ABC, Generic[Item]):
     """
 
     what = "item"
-    """The word for an item in messages."""
-
     most = 1000
-    """The maximum number of items per page."""
 
     def __init__(
         self, following: Following, domain: str | None, after: int | None, again: int | None
@@ -39,7 +36,6 @@ class Cursor(ABC, Generic[Item]):
         self._stream_id: str | None = None
 
     def take_page(self) -> list[Item]:
-        """Return the next known items, and move after them."""
         found = self._look(self.most)
         if found:
             self._after = self._find_end(found[-1])
@@ -74,8 +70,8 @@ class Cursor(ABC, Generic[Item]):
 class MarkCursor(Cursor["Mark"]):
     """A cursor over marks. If the stream is recreated, it moves to the first mark.
 
-    If the controller has lost marks, as after a restored backup, the cursor returns the last
-    remaining mark again.
+    If the controller has lost marks, as after a restored backup, the last remaining mark is
+    returned again.
     """
 
     what = "mark"
@@ -117,7 +113,6 @@ class WindowCursor(Cursor["CompleteWindow"]):
     def add_missing(
         self, page: Sequence[CompleteWindow], answer: Json | None
     ) -> Iterator[CompleteWindow]:
-        """Yield the windows with the missing writers and late rows that the answer contains."""
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
             known = {each.start: each for each in decode_windows(answer).windows}

@@ -1,8 +1,4 @@
-"""The known marks of one domain. Applies the controller's answers, without I/O.
-
-The answers update a `MarkHistory` and the stream's `Succession`. A recreated stream has another id.
-Its follower then drops all marks, because old times and offsets have no meaning in the new stream.
-"""
+"""The known marks of one domain, updated from the controller's answers without I/O."""
 
 from __future__ import annotations
 
@@ -38,6 +34,9 @@ ALL_MARKS = StartMark("", 0)
 class Follower:
     """The known marks of one domain. One thread applies answers, and any thread may read them.
 
+    If the stream is recreated, all marks are dropped, because old times and offsets have no meaning
+    in the new stream.
+
     >>> from noted_time import Mark, StreamCut
     >>> from reader_client.protocol.answers import MarksAnswer, StreamAnswer
     >>> stream = StreamAnswer("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
@@ -50,8 +49,11 @@ class Follower:
     >>> follower.take_marks(MarksAnswer("b", 0, ()))
     >>> follower.needs_stream
     True
+    >>> follower.take_marks(MarksAnswer("b", 0, ()))
+    >>> follower.needs_stream
+    True
 
-    After the stream is recreated or scaled, the caller must ask about the stream again:
+    After the stream is recreated or scaled, ask about the stream again:
 
     >>> follower.take_marks(MarksAnswer("b", 0, ()))
     >>> follower.needs_stream
@@ -59,7 +61,6 @@ class Follower:
     """
 
     def __init__(self, domain: str, *, keep_last: int, since: StartMark = ALL_MARKS) -> None:
-        """Start without marks. May keep an eighth more than `keep_last` marks."""
         check_least("keep_last", keep_last, 1)
         self.domain = domain
         self.needs_stream = True
@@ -114,7 +115,7 @@ class Follower:
     def take_marks(self, answer: MarksAnswer) -> None:
         """Add new marks.
 
-        If the marks have another stream's id or unknown scale events, sets `needs_stream` and adds
+        If their stream's id or number of scale events is unknown, sets `needs_stream` and adds
         none. Ask about the stream, then ask for the marks again.
         """
         if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
@@ -141,7 +142,6 @@ class Follower:
         return self._history.window(position)
 
     def times(self, position: Mapping[int, int]) -> SegmentTimes:
-        """Return how far a position has read in each segment, in event time."""
         return SegmentTimes(self._history, self.succession, position)
 
     def complete_to(self, time: int) -> Mark:
@@ -154,7 +154,6 @@ class Follower:
         return self._history.complete_to(time)
 
     def marks_after(self, seq: int, limit: int) -> list[Mark]:
-        """Return at most `limit` known marks with a seq above `seq`, in order."""
         return self._history.after(seq, limit)
 
     def complete_windows(
@@ -191,7 +190,6 @@ class Follower:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the stream is sealed and all of its marks are known."""
         return self.final_cut is not None
 
     # The history

@@ -32,10 +32,7 @@ SEALED_S = 10.0
 
 
 class Following:
-    """Follows each domain in its own thread or task, and keeps the known marks when answers stop.
-
-    `on_stream` is called with each answer about the stream.
-    """
+    """Follows each domain in a thread or task, and keeps the known marks if answers stop."""
 
     def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
@@ -48,7 +45,6 @@ class Following:
         on_stream: Callable[[StreamAnswer], None],
         since: StartMark = ALL_MARKS,
     ) -> None:
-        """Prepare to follow `domains`, by default every declared domain."""
         if isinstance(domains, str):
             raise Rejected(f"domains must be a list of names: use domains=[{domains!r}]")
         for domain in domains or ():
