@@ -35,10 +35,7 @@ Found = TypeVar("Found")
 
 
 class Reader(ABC, Generic[Network]):
-    """The base of `ReaderClient` and `AsyncReaderClient`; none of its calls waits.
-
-    It has the reader's position, and the marks and the group that are followed in the background.
-    """
+    """The base of `ReaderClient` and `AsyncReaderClient`; its public calls do not wait."""
 
     def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
@@ -138,8 +135,7 @@ class Reader(ABC, Generic[Network]):
     def release(self, segments: Iterable[int]) -> None:
         """Remove the segments from the reader's position, because another reader now reads them.
 
-        The reader no longer reports them. The group keeps their offsets until the other reader
-        reports its own.
+        The group keeps their offsets until the other reader reports its own.
         """
         released = frozenset(segments)
         with self._advancing:
@@ -152,9 +148,8 @@ class Reader(ABC, Generic[Network]):
     def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the only argument
         """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
 
-        The group has a backlog while any of its online readers reports one, independent of the
-        group's policy. `offline` withdraws the report. Returns at once. Raises `Rejected` without a
-        group, and after `close`.
+        The group has a backlog while any of its online readers reports one. `offline` withdraws the
+        report. Returns at once. Raises `Rejected` without a group, and after `close`.
         """
         reporting = self._get_reporting()
         self._check_usable()
@@ -233,8 +228,8 @@ class Reader(ABC, Generic[Network]):
     def lag(self, domain: str | None = None) -> Lag:
         """Return how far this reader, or its group, is behind the last known mark, in event time.
 
-        The result also has the lag of each segment. A lag is `None` if unknown, for example before
-        all marks. Raises as `get_time_window`.
+        The result also has the lag of each segment. A lag is `None` if unknown, as before all
+        marks. Raises as `get_time_window`.
         """
         times = self._find_times(domain)
         return Lag(None, {}) if times is None else times.lag()
@@ -268,7 +263,6 @@ class Reader(ABC, Generic[Network]):
     def _wait_for_page(
         self, cursor: Cursor[Found], domain: str | None, wait: float | None
     ) -> Generator[Wait[bool], bool, list[Found]]:
-        """Wait for the next page and return it; return an empty list when the time is up."""
         while True:
             self._health.check()
             found = cursor.take_page()
@@ -287,7 +281,6 @@ class Reader(ABC, Generic[Network]):
         return None if follower is None or position is None else follower.times(position)
 
     def _get_read_position(self) -> Mapping[int, int] | None:
-        """Return the position of this reader or its group; raise the refusal if there is none."""
         if self._reporting is None:
             return self._position
         position = self._reporting.position
@@ -308,7 +301,6 @@ class Reader(ABC, Generic[Network]):
         return self._reporting
 
     def _get_follower(self, domain: str | None) -> Follower | None:
-        """Return the follower of a domain; raise the refusal if it is not known."""
         if self._health.fault is not None:
             self._health.check()
         follower = self._following.get_follower(domain)

@@ -112,7 +112,7 @@ REPORTS_PER_TIMEOUT = 4
 
 
 class ReaderName(NamedTuple):
-    """The names of a stream, of a reader group and of one of its readers."""
+    """The names of a stream, a reader group and one of its readers."""
 
     stream: str
     group: str
@@ -125,8 +125,8 @@ class ReaderName(NamedTuple):
 class Reporting:
     """Reports the reader's position, and asks for the group's position each `refresh_s`.
 
-    A reader without changes sends empty reports, so that it stays online. If the controller removed
-    it nevertheless, or the group was deleted, the reader reports its whole position again.
+    A reader without changes sends empty reports to stay online. If the controller does not know the
+    reader, it reports its whole position again.
     """
 
     def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:
@@ -167,7 +167,7 @@ class Reporting:
         return leaving
 
     def learn(self, stream: StreamAnswer) -> None:
-        """Set how often to report from the stream's timeout of silent readers."""
+        """Derive the interval of reports from the stream's timeout of silent readers."""
         timeout_s = stream.reader_timeout_ms / 1000
         self._silence_s = min(LONGEST_SILENCE_S, timeout_s / REPORTS_PER_TIMEOUT)
 
@@ -233,7 +233,7 @@ class Reporting:
         self._reports.record_refresh(answer.position)
         self.backlog.record_refresh(answer.backlog)
         if self.reader.name not in answer.readers:
-            # The reader was silent for too long, for example on a suspended machine.
+            # The reader was silent for too long, as on a suspended machine.
             self._announce()
         return True
 

@@ -47,7 +47,7 @@ class _Acknowledged(NamedTuple):
 
 
 class Reports:
-    """The unanswered reports of one reader; without I/O.
+    """The unanswered reports of one reader, without I/O.
 
     >>> reports = Reports()
     >>> reports.position is None, reports.take()
@@ -119,7 +119,7 @@ class Reports:
 
     @property
     def leaving(self) -> LeaveRequest | None:
-        """The latest request to go offline, if it is not done and the reader is not back."""
+        """The latest request to go offline, unless it is done or withdrawn."""
         leaving = self._latest.leaving
         return None if leaving is None or leaving.is_done else leaving
 
@@ -129,14 +129,14 @@ class Reports:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to report. A leaving reader reports its offsets first."""
+        """Whether there are offsets to report. A leaving reader reports them first."""
         latest, known = self._latest, self._known
         if latest.leaving is not None and latest.leaving.is_done:
             return False
         return known.acknowledged is None or bool(_find_unreported(latest, known))
 
     def announce(self) -> None:
-        """Report all offsets again, because the controller does not know the reader."""
+        """Report all offsets again. Called if the controller does not know the reader."""
         self._known = self._known._replace(acknowledged=None)
 
     def take(self) -> Mapping[int, int]:
@@ -156,7 +156,7 @@ class Reports:
         self._known = self._known._replace(answered=dict(position))
 
     def put_back(self) -> None:
-        """Report the offsets again, because the report may not have arrived."""
+        """Report the offsets again. Called if the report may not have arrived."""
         acknowledged = self._known.acknowledged
         if acknowledged is not None:
             kept = {s: o for s, o in acknowledged.items() if s not in self._under_way}

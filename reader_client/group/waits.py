@@ -34,7 +34,7 @@ class Wait(Generic[Found]):
 def until_found(
     wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
 ) -> Generator[float | None, object, Found]:
-    """Wait and return the result. Yields for how many seconds to wait for the next `wake`."""
+    """Wait and return the result. Yields how many seconds to wait for the next `wake`."""
     deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
     news.listen(wake)
     try:

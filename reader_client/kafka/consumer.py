@@ -166,7 +166,6 @@ class KafkaNotedConsumer(Closing):
         self._look_at = clocks.monotonic() + CHECK_INTERVAL_S
 
     def _pass_on(self, messages: Iterable[Message]) -> Iterator[Message]:
-        """Yield messages, and record errors and ends of partitions."""
         for message in messages:
             error, partition, offset = message.error(), message.partition(), message.offset()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - so named
@@ -207,7 +206,6 @@ class KafkaNotedConsumer(Closing):
         return True
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Set the position of newly assigned partitions."""
         if self._closing:
             return
         found = consumer.committed(partitions, timeout=TIMEOUT_S)

@@ -124,7 +124,6 @@ class KafkaRelay(PollingLoop):
         return stream
 
     def _ask_for_marks(self, stream: StreamAnswer, domain: str, wait_ms: int) -> None:
-        """Add the next marks of a domain; wait up to `wait_ms` if there is none."""
         if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
             newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
@@ -193,7 +192,6 @@ class KafkaRelay(PollingLoop):
                 self._compare(stream, domain, mark, f"{name}, offset {offset}")
 
     def _compare(self, stream: StreamAnswer, domain: str, mark: Mark, where: str) -> None:
-        """Raise `Rejected` if a record differs from the controller's mark with its seq."""
         question = ask_marks(self.stream, mark.seq - 1, domain, 0, 1)
         answer = decode_marks(self._transport.ask(question))
         if answer.marks and answer.stream_id == stream.id:
@@ -211,7 +209,6 @@ class KafkaRelay(PollingLoop):
         )
 
     def _write(self, records: Iterable[NotedRecord]) -> None:
-        """Write records and wait until all are acknowledged."""
         failed: list[KafkaError] = []
         producer = self._producer or create_client(
             Producer, {**self.noted.connection, **PRODUCER_SETTINGS}
@@ -232,7 +229,6 @@ class KafkaRelay(PollingLoop):
         self._producer = producer
 
     def _warn_of_waiting(self, now: int) -> None:
-        """Log once why marks have waited for long."""
         first = {domain: marks[0] for domain, marks in self._queue.waiting.items() if marks}
         lacking = [
             (d, mark, at) for d, mark in first.items() for at in self._queue.find_lacking(mark)

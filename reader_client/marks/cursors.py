@@ -64,7 +64,7 @@ class Cursor(ABC, Generic[Item]):
 
     @abstractmethod
     def _find_end(self, item: Item) -> int:
-        """Return the cursor's place after an item."""
+        """Return the place after an item."""
 
 
 class MarkCursor(Cursor["Mark"]):
@@ -106,7 +106,7 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def ask_missing(self, page: Sequence[CompleteWindow]) -> Question:
-        """Ask which writers and rows are missing from a page's windows. Marks do not show it."""
+        """Ask for missing writers and rows of a page's windows. Marks do not contain them."""
         stream, size_ms = self._following.stream, self._tiling.size_ms
         return ask_windows(stream, page[0].start, size_ms, len(page), self._domain)
 

@@ -46,12 +46,6 @@ class Follower:
     >>> follower.take_marks(MarksAnswer("a", 0, (mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
-    >>> follower.take_marks(MarksAnswer("b", 0, ()))
-    >>> follower.needs_stream
-    True
-    >>> follower.take_marks(MarksAnswer("b", 0, ()))
-    >>> follower.needs_stream
-    True
 
     After the stream is recreated or scaled, ask about the stream again:
 
@@ -71,11 +65,11 @@ class Follower:
         self.chain = 0
         """How often the known marks were replaced by others."""
         self.restarted_at = 0
-        """The seq of the stream's last mark when the marks were last replaced."""
+        """The seq of the stream's last mark when this happened last."""
         self._keep_last = keep_last
         self._since = since
         self._taken = 0
-        # Only appended to or replaced, so that other threads can search it without a lock.
+        # Replaced or appended to, so that other threads can search without a lock.
         self._history = MarkHistory()
         self.succession = Succession()
         """The known scale events; replaced, never changed."""
@@ -86,7 +80,7 @@ class Follower:
         self.is_quiet = False
         """Whether the watermark waited for no writer at the last answer."""
         self.logs: tuple[str, ...] = ()
-        """The ids of the logs that cuts refer to, from the last answer; empty if unknown."""
+        """The ids of the logs that cuts refer to, empty if unknown."""
 
     @property
     def after(self) -> int:
@@ -122,7 +116,7 @@ class Follower:
             self.needs_stream = True
             return
         if not self._continue(answer):
-            # The marks were replaced under the same id: the database was restored from a copy.
+            # The database was restored from a copy.
             self._replace(MarkHistory())
             self._after, self.stream_id, self._since = 0, None, ALL_MARKS
             self.needs_stream, self.caught_up = True, False

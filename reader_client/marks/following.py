@@ -72,7 +72,7 @@ class Following:
     def get_follower(self, domain: str | None) -> Follower | None:
         """Return the follower of `domain`, or `None` while the domains are unknown.
 
-        Without a `domain`, returns the only followed domain or `default`. Raises `UnknownDomain`.
+        The default `domain` is the only followed domain, or else `default`. Raises `UnknownDomain`.
         """
         followers = self.followers
         if not followers:
@@ -144,7 +144,7 @@ class Following:
             # No mark follows unless the stream is deleted and recreated.
             yield Pause(SEALED_S)
         elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
-            # The controller is about to stop, or a proxy does not support long polls.
+            # The controller is stopping, or a proxy does not support long polls.
             yield Pause(AT_ONCE_S)
         return True
 

@@ -1,4 +1,4 @@
-"""Find up to which time offsets are complete: the time of the last mark that they reach.
+"""Find up to when offsets are complete: the time of the last mark that they reach.
 
 The functions are generators without I/O. They yield questions to a controller, and `OffsetsUpTo` to
 ask for the `ReadOffsets` below a cut.
@@ -42,7 +42,7 @@ class OffsetsUpTo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompleteTo:
-    """The time up to which a position is complete.
+    """The time before which a position is complete.
 
     All earlier rows were read, except rows of `missing` writers and `late` rows.
     """
@@ -60,7 +60,7 @@ class CompleteTo:
 def make_performer(
     ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer]
 ) -> Callable[[Any], Answer]:
-    """Return a function that sends questions to a controller and passes cuts to `offsets`."""
+    """Return a function that sends questions to a controller, and passes cuts to `offsets`."""
     return lambda step: offsets(step.cut) if isinstance(step, OffsetsUpTo) else ask(step)
 
 
@@ -73,10 +73,10 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     token: str | None = None,
     timeout_s: float = 10.0,
 ) -> CompleteTo:
-    """Return up to which time a reader of a stream's log is complete.
+    """Return the time before which a reader of a stream's log has read everything.
 
     `position` has exclusive offsets by partition, or is the result of `committed_position`. Raises
-    `Conflict` if nothing is known about any time yet, `Rejected` for offsets that cannot belong to
+    `Conflict` if no time is known to be complete yet, `Rejected` for offsets that cannot belong to
     the stream's log, and `Unreachable`.
     """
     read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
@@ -114,7 +114,7 @@ def find_last_rounded(
 def find_last_reached(
     stream: str, domain: str | None, rounded: Callable[[int], int] = lambda time: time
 ) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
-    """Return the time up to which offsets are complete, its first mark, and the offsets.
+    """Return the time before which offsets are complete, its first mark, and the offsets.
 
     The time is rounded down. Raises `NothingKnown`.
     """
@@ -137,7 +137,7 @@ def find_last_reached(
 def find_required_mark(
     stream: str, time: int, domain: str | None, required: Mapping[str, object], *, read: object
 ) -> Generator[Any, Any, Json]:
-    """Return the first mark for a time at which all required writers vouch.
+    """Return the first mark for a time that has the required writers.
 
     Unless `read` is `None`, raises `NotYet` if the offsets do not reach the mark.
     """
@@ -166,7 +166,7 @@ def check_reached(
 def _find_window(
     stream: str, mark: Json, domain: str | None
 ) -> Generator[Any, Any, tuple[ReadOffsets, Json]]:
-    """Return the offsets and their time window. Raises as `complete_to`."""
+    """Return the offsets and their time window; raises as `complete_to`."""
     cut = position_from_wire(mark["cut"])
     read: ReadOffsets = yield OffsetsUpTo(cut)
     AnotherLog.check(stream, mark["logs"], read.log)
