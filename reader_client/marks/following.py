@@ -25,7 +25,7 @@ from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 logger = logging.getLogger("noted_time.reader")
 
 AT_ONCE_S = 0.05
-"""A shorter long poll did not wait at the controller."""
+"""A long poll that is answered sooner did not wait."""
 
 SEALED_S = 10.0
 """The pause between questions about a sealed stream."""

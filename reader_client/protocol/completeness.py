@@ -42,10 +42,7 @@ class OffsetsUpTo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompleteTo:
-    """The time before which a position is complete.
-
-    All earlier rows were read, except rows of `missing` writers and `late` rows.
-    """
+    """How far in time a position is complete, apart from `late` rows and `missing` writers."""
 
     time: int
     missing: Missing
@@ -137,7 +134,7 @@ def find_last_reached(
 def find_required_mark(
     stream: str, time: int, domain: str | None, required: Mapping[str, object], *, read: object
 ) -> Generator[Any, Any, Json]:
-    """Return the first mark for a time that has the required writers.
+    """Return the first mark that is complete to a time and has the required writers.
 
     Unless `read` is `None`, raises `NotYet` if the offsets do not reach the mark.
     """

@@ -117,9 +117,7 @@ def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeri
     for entry in entries:
         seq = entry["seq"]
         for writer in entry["returned"]:
-            absences[writer] = [
-                each._replace(last_seq=min(each[1], seq - 1)) for each in absences[writer]
-            ]
+            absences[writer] = [a._replace(last_seq=min(a[1], seq - 1)) for a in absences[writer]]
         for each in entry["writers"]:
             if each["reason"] in get_args(ExclusionReason):
                 absences[each["writer"]].append(AbsencePeriod(seq, MAX_INT64, each["reason"]))
