@@ -1,1 +1,1 @@
-"""What every part needs of Spark: its releases, sessions, processes and jars."""
+"""Spark releases, session settings, pickling and jars, for all other folders."""

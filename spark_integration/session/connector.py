@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: the Maven package that fits a Spark, and whether a session has it."""
+"""Spark's Kafka connector: the Maven package for each Spark, and a check that a session has it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ PACKAGE_VERSIONS = {
     (4, 1): "2.13:4.1.1",
     (4, 2): "2.13:4.2.0",
 }
-"""Scala and version, from which release of Spark on: others need what was not published."""
+"""The first Spark release that uses each Scala and connector version."""
 
 PACKAGE_EXCLUDES = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
-"""What PySpark has already of what the package needs, as `spark.jars.excludes` takes it."""
+"""Dependencies that PySpark already contains, for `spark.jars.excludes`."""
 
 NOT_FOUND = re.compile("Failed to find data source|NoClassDefFoundError")
 CONNECTOR_NAME = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
 
 
 def kafka_package(spark: str = pyspark.__version__) -> str:
-    """Return the Maven coordinate of the connector with which a version of Spark reads Kafka.
+    """Return the Maven coordinate of the Kafka connector for a Spark version.
 
-    By default it is for the PySpark that runs. Spark fetches it, with what it needs, if a session
-    starts with it: ``SparkSession.builder.config("spark.jars.packages", kafka_package())``.
+    The default is the running PySpark. If a session starts with the package, Spark downloads it
+    with its dependencies:
+    ``SparkSession.builder.config("spark.jars.packages", kafka_package())``.
 
     >>> kafka_package("4.3.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
@@ -42,7 +43,7 @@ def kafka_package(spark: str = pyspark.__version__) -> str:
 
 
 def find_unfit_connectors(named: str, spark: str) -> list[str]:
-    """Return the connectors that a text names and that do not fit a version of Spark.
+    """Return the connectors in a text that do not fit a Spark version.
 
     >>> find_unfit_connectors("spark-sql-kafka-0-10_2.13-4.1.1.jar,my.jar", "4.2.0")
     ['spark-sql-kafka-0-10_2.13-4.1.1.jar']
@@ -53,15 +54,15 @@ def find_unfit_connectors(named: str, spark: str) -> list[str]:
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raise `Rejected`, with the remedy, if this session finds no Kafka source.
+    """Raise `Rejected` if the session cannot load a Kafka source.
 
-    A connector of another Spark may load, and fail only once a query runs: so its version is
-    checked, if it is among the session's settings. What else Spark fails with is raised as it is.
+    A connector for another Spark may load, but fails once a query runs. So the version is checked,
+    too, if it is in the session's settings. Other errors of Spark are raised unchanged.
     """
     remedy = (
         f"start it with `spark.jars.packages` = `{kafka_package(spark.version)}`, which "
         "`kafka_package()` returns, or, without internet, with four jars in `spark.jars`: page "
-        "'Which Spark'"
+        "'Versions'"
     )
     settings = [read_setting(spark, f"spark.jars{which}", "") for which in ("", ".packages")]
     for unfit in find_unfit_connectors(f"{settings}", spark.version):
@@ -69,7 +70,7 @@ def check_connector(spark: SparkSession) -> None:
     reader = spark.read.format("kafka").option("subscribe", "any")
     try:
         reader.option("kafka.bootstrap.servers", "127.0.0.1:1").load().schema  # noqa: B018 - asks
-    except (PySparkException, Py4JError) as error:  # the latter if `kafka-clients` is missing
+    except (PySparkException, Py4JError) as error:  # Py4JError if `kafka-clients` is missing
         if not NOT_FOUND.search(str(error)):
             raise
         raise Rejected(f"this Spark session cannot load a Kafka source: {remedy}") from error

@@ -1,8 +1,8 @@
-"""How our objects reach the Pythons that Spark starts, and the error where one cannot load them.
+"""Pickle our objects for the Python processes that Spark starts.
 
-A class is pickled by its name, which a Python without the package cannot load: the error then names
-a module and no remedy. So a function is sent that loads them, and a function within another one
-is pickled by value.
+A class is pickled by its name. A Python without this package cannot load it, and its error names a
+module but no remedy. So an object is sent with a function that loads it and raises an error with a
+remedy. That function is nested in another one, because nested functions are pickled by value.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pyspark.sql.datasource import DataSource
 
 
 class Picklable:
-    """An object that Spark pickles, by `cloudpickle`: its class and what `__getstate__` returns."""
+    """Base class of objects that Spark pickles. `__getstate__` selects the state to send."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """Return a function that restores it, or raises an `ImportError` that names the remedy."""
+        """Return a function that restores the object, or raises `ImportError` with a remedy."""
         return _make_unpickler(), (_pickle(type(self), self.__getstate__()),)
 
 
 def make_source_class(source: type[DataSource], source_name: str) -> type[DataSource]:
-    """Return a class for Spark to register under a name, whose instances are those of `source`."""
-    unpacked, packed = _make_unpickler(), _pickle(source, {})
+    """Return a class that Spark can register under a name, and that creates `source` objects."""
+    unpack, packed = _make_unpickler(), _pickle(source, {})
 
     class Source(DataSource):
         def __new__(cls, options: MutableMapping[str, str]) -> DataSource:  # type: ignore[misc]
-            made: DataSource = type(unpacked(packed))(options)
-            return made
+            created: DataSource = type(unpack(packed))(options)
+            return created
 
         @classmethod
         def name(cls) -> str:
@@ -45,10 +45,10 @@ def _pickle(kind: type, state: object) -> bytes:
 
 
 def _make_unpickler() -> Callable[[bytes], Any]:
-    """Return a function that needs nothing but Python."""
+    """Return a function that needs only the standard library."""
     driver = sys.executable
 
-    def unpacked(packed: bytes) -> Any:  # noqa: ANN401 - whatever was packed
+    def unpack(packed: bytes) -> Any:  # noqa: ANN401 - any object
         import pickle  # noqa: PLC0415
         import socket  # noqa: PLC0415
 
@@ -59,15 +59,15 @@ def _make_unpickler() -> Callable[[bytes], Any]:
                 raise
             raise ImportError(
                 f"{sys.executable} on {socket.gethostname()} has no module {error.name!r}, which "
-                "each Python that Spark starts needs, beside the driver as on the workers, and "
-                f"which {driver} of the driver has: set PYSPARK_PYTHON to such a Python, install "
+                "every Python that Spark starts needs, next to the driver and on the workers. The "
+                f"driver's {driver} has it: set PYSPARK_PYTHON to such a Python, install "
                 "noted-time with its extra spark there, or ship it by spark.archives or by "
                 "spark.executorEnv.PYTHONPATH (and PYTHONPATH in the environment of a Connect "
                 "server); pyFiles, addPyFile and addArtifacts do not reach the processes that plan "
                 "a stream"
             ) from error
-        made = object.__new__(kind)
-        made.__dict__.update(state)
-        return made
+        restored = object.__new__(kind)
+        restored.__dict__.update(state)
+        return restored
 
-    return unpacked
+    return unpack

@@ -1,4 +1,4 @@
-"""Which release of Spark each part of this package needs."""
+"""The Spark release that each part of this package needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Release = tuple[int, int]
 OLDEST: Release = (3, 5)
 NEWEST: Release = (4, 3)
 PYTHON_SOURCES: Release = (4, 2)
-"""The first release in which a Python source says how much of a stream a micro-batch reads."""
+"""The first release in which a Python source can limit what a micro-batch reads."""
 
 NEEDED_RELEASES = dict.fromkeys(
     (
@@ -32,24 +32,25 @@ NEEDED_RELEASES = dict.fromkeys(
     ),
     PYTHON_SOURCES,
 )
-"""What needs a newer release than `OLDEST`, by the name that a user writes."""
+"""Parts that need a newer release than `OLDEST`, by the names that users write."""
 
 ALTERNATIVE_CALLS = {
     "NotedLogSink": "Spark's own sinks write the rows, without noting their times",
     "read_complete": "read_complete_kafka reads complete windows of Kafka topics",
 }
 UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact watermarks'
-"""What works with older releases: by name, and in place of all else."""
+"""Replacements that work with older releases: by name, and for all others."""
 
 
 class SparkTooOld(Rejected, ImportError):
-    """The Spark that runs lacks what was asked for. An `ImportError` too, as imports raise it."""
+    """The running Spark is too old for a part. Also an `ImportError`, because imports raise it."""
 
 
 def require(asked: str, running: str = "") -> None:
-    """Raise `SparkTooOld` if a Spark lacks what is asked for; warn once of one newer than `NEWEST`.
+    """Raise `SparkTooOld` if a Spark version is too old for a part.
 
-    By default it is the PySpark of this process.
+    The default version is the PySpark of this process. Warns once about a version newer than
+    `NEWEST`.
 
     >>> require("PositionListener", "3.5.9")
     >>> require("read_noted_log", "4.1.4")
@@ -77,7 +78,7 @@ def _warn_of_newer(running: str) -> None:
 
 
 def parse_release(version: str) -> Release:
-    """Return major and minor, whatever a vendor adds.
+    """Return the major and minor version, without suffixes of vendors.
 
     >>> parse_release("3.5.2+amzn-1"), parse_release("4.3.0.dev0")
     ((3, 5), (4, 3))
