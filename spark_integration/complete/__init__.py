@@ -1,1 +1,1 @@
-"""Batch jobs that read a window of time once it is complete: of the file log, or of a topic."""
+"""Batch reads of complete windows and of late rows, from the file log or from Kafka."""

@@ -1,4 +1,4 @@
-"""How a batch job reads a window of time from a Kafka topic, by offsets, once it is complete."""
+"""Read a complete window of time from a Kafka topic, by offsets."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from noted_time.kafka.topic import TopicLook
 
 EARLIEST_OFFSET = -2
-"""Spark's word for the first offset that a partition of a topic still has."""
+"""Spark's code for the first offset that a partition still has."""
 
 READABLE_TIMEOUT_S = 5.0
-"""How long what a writer noted may take to be readable: a broker's ends lag a little behind."""
+"""How long to wait for noted records to become readable, because a broker's ends lag behind."""
 
 ENDS_EVERY_S = 0.05
-"""Pause between two looks at a topic's ends."""
+"""Interval at which the topic's ends are polled."""
 
 RANGE_OPTIONS = (
     "startingOffsets",
@@ -49,18 +49,18 @@ RANGE_OPTIONS = (
     "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp",
 )
-"""The options of Spark's Kafka source that say which records to read."""
+"""Options of Spark's Kafka source that select records."""
 
 
 class KafkaOffsets(NamedTuple):
-    """The options `startingOffsets` and `endingOffsets` of a batch read of a Kafka topic."""
+    """The options `startingOffsets` and `endingOffsets` of a batch read."""
 
     starting: str
     ending: str
 
 
 class OffsetRange(NamedTuple):
-    """The records of a partition from one offset to another, exclusive."""
+    """The records of a partition from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -77,24 +77,27 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     domain: str | None = None,
     late: OnMissing = "warn",
 ) -> DataFrame:
-    """Return the events with `start` <= time < `end` of a Kafka topic, once it is complete.
+    """Return the events of a Kafka topic with `start` <= time < `end`, once they are complete.
 
-    They are those that lie below the cut of the first mark with a lower at or above `end`, so reads
-    of consecutive windows return each event once. Spark's own batch source reads the `records`, of
-    one topic. The stream is the one of its name, or that of `noted`. `event_time` is as in
-    `read_noted_kafka`, and the other arguments are those of `read_complete`.
+    Returns the events below the cut of the first mark with a lower at or above `end`. So reads of
+    consecutive windows return each event once. Spark's batch source reads the `records` of one
+    topic. The stream is `noted.stream`, or by default the stream with the topic's name.
+    `event_time` is as in `read_noted_kafka`, and the other arguments are as in `read_complete`.
 
-    The read begins at the start cut with `own_segments`, if that cut is known; with
-    ``event_time="timestamp"`` and no `parse` at the first record with a timestamp at or above
-    `start`, because the producers note the times that they give to Kafka; otherwise at the first
-    records that Kafka still has, which is logged.
+    The read starts
 
-    Raises what `read_complete` raises; `AnotherLog` if the topic is not the one that the writers
-    noted of, by its id; `Recreated` if it is not by its offsets: a partition is not there, or ends
-    below the window's cut; `Rejected` if records were deleted that may have been in the window,
-    unless that is accepted; `Unreachable` if a partition has no leader, or if a transaction is
-    still open that holds readers of committed records below the cut, when the read's timeout is
-    over.
+    - at the start cut, if `own_segments` is set and the cut is known,
+    - at the first record with a timestamp at or above `start`, if ``event_time="timestamp"``
+      without `parse`, because producers note the timestamps that they give to Kafka,
+    - otherwise at the first records that Kafka still has. This is logged.
+
+    Raises the errors of `read_complete`, and
+
+    - `AnotherLog` if the topic's id is not that of the topic that the writers noted.
+    - `Recreated` if a partition is missing, or ends below the window's cut.
+    - `Rejected` if deleted records may have been in the window, unless the read accepts this.
+    - `Unreachable` if a partition has no leader, or an open transaction still holds committed
+      records below the cut after the read's timeout.
     """
     read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
     if read.cores is not None:
@@ -134,7 +137,7 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 def open_topic(
     spark: SparkSession, records: KafkaRecords, reader: str
 ) -> tuple[Topic, dict[str, Any]]:
-    """Return the one topic that a reader reads, and the options with which Spark does."""
+    """Return the topic that a reader reads, and the options for Spark."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     if not isinstance(records.topic, str):
@@ -149,11 +152,11 @@ def open_topic(
 def kafka_offsets(
     window: CompleteWindow, topic: str | Topic, *, own_segments: bool = False
 ) -> KafkaOffsets:
-    """Return the offsets between which a batch read of a Kafka topic has all rows of a window.
+    """Return the offsets for a batch read of a Kafka topic that contains all rows of a window.
 
-    Its partitions are the segments. Filter what is read by the event time, as rows of other windows
-    lie there too. The read begins at the first offsets there are, or with `own_segments` (no two
-    producers ever write to one partition) at the start cut, if that is known.
+    Partitions are segments. Filter the rows by event time, because the range contains rows of
+    other windows, too. The range starts at the first existing offsets. With `own_segments` (no two
+    producers ever write to one partition) it starts at the start cut, if that is known.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
@@ -161,10 +164,10 @@ def kafka_offsets(
     >>> starting, ending
     ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
 
-    These are the partitions that the window's cut names: read them with the option `assign`. Of a
-    `noted_time.kafka.Topic` the broker is asked, and all partitions are there, as `subscribe`
-    wants: the others have no rows of the window. Then this raises as `read_complete_kafka`, if rows
-    were deleted or the topic is another one.
+    With a topic's name, the offsets contain the partitions of the window's cut: read them with the
+    option `assign`. With a `noted_time.kafka.Topic`, the broker is queried and the offsets contain
+    all partitions, as the option `subscribe` requires. This then raises `Rejected` for deleted
+    rows and `Recreated` for another topic, as `read_complete_kafka` does.
     """
     if not isinstance(topic, str):
         wait_until_readable(topic, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
@@ -182,10 +185,10 @@ def kafka_offsets(
 def find_needed_ranges(
     window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
-    """Return what to read of each partition: from `firsts` up to the window's end cut.
+    """Return the range to read of each partition: from `firsts` up to the window's end cut.
 
-    `begins` has the first offset that each of them still has. A partition that the cut does not
-    name has no record of the window.
+    `begins` contains the first existing offset of each partition. A partition that the cut does not
+    contain has no record of the window.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -202,11 +205,12 @@ def find_needed_ranges(
 def find_deleted_ranges(
     window: CompleteWindow, begins: Mapping[int, int], since: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
-    """Return the records that were deleted and may have been in a window.
+    """Return the deleted records that may have been in a window.
 
-    If its start cut is known, these are the deleted ones above it. If it is not, they are all that
-    were deleted of a partition, unless a record is left that is older than the window, by its
-    timestamp: Kafka deletes the oldest first. `since` has the first offsets with younger ones.
+    If the start cut is known, these are the deleted records above it. Otherwise they are all
+    deleted records of a partition, unless the partition still has a record with a timestamp before
+    the window, because Kafka deletes the oldest records first. `since` contains the first offset in
+    each partition with a timestamp at or after the window's start.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -224,7 +228,7 @@ def find_deleted_ranges(
 
 
 def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
-    """Return the offsets below which none of the window's records lies, empty if not known."""
+    """Return the first offsets that may contain the window's records, or empty if unknown."""
     if not (own_segments and window.exact):
         return {}
     return {each: window.from_cut.offsets.get(each, 0) for each in window.to_cut.offsets}
@@ -233,11 +237,11 @@ def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mappin
 def _find_begins(
     topic: Topic, window: CompleteWindow, deleted: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Return where partitions begin, and where records with timestamps from the start on do.
+    """Return the partitions' first offsets, and the first with timestamps from the start on.
 
-    The latter first: what is deleted in between is noticed.
+    Raises `Rejected` if deleted records may have been in the window, unless `deleted` accepts it.
     """
-    since = topic.offsets_at(max(0, window.start))
+    since = topic.offsets_at(max(0, window.start))  # first, so that deletions meanwhile are noticed
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
     if lost := find_deleted_ranges(window, begins, since):
@@ -248,7 +252,7 @@ def _find_begins(
         )
         if deleted == "fail":
             remedy = "read it sooner, or keep records for longer (retention.ms)"
-            raise Rejected(f'{message}; {remedy}. With deleted="accept" the rest is read')
+            raise Rejected(f'{message}; {remedy}. deleted="accept" reads the rest')
         log.warning("%s", message)
     return begins, since
 
@@ -256,7 +260,10 @@ def _find_begins(
 def wait_until_readable(
     topic: Topic, cut: Mapping[int, int], *, timeout_s: float, committed: bool = False
 ) -> TopicLook:
-    """Wait until all below the end cut can be read, and return the look; raises why it cannot."""
+    """Wait until all records below the end cut are readable, and return the topic's ends.
+
+    Raises `Recreated`, or `Unreachable` if an open transaction holds the records.
+    """
     deadline = clocks.monotonic() + timeout_s
     while True:
         look = topic.look(committed=committed)
@@ -283,7 +290,7 @@ def wait_until_readable(
 def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
-    """Return the records; Spark fails the read if some are deleted before it comes to them."""
+    """Return the records. Spark fails the read if records are deleted before it reads them."""
     offsets = _format_offsets(topic, ranges)
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))
@@ -301,9 +308,9 @@ def _log_read_ranges(topic: str, ranges: Mapping[int, OffsetRange]) -> None:
     if not number:
         return
     log.warning(
-        "topic %r: all %d offsets below the window's end cut are read, since it is not known where "
-        "the window begins in the partitions: own_segments=True tells that no two producers write "
-        "to one partition, and event_time='timestamp' that its records' timestamps are the times",
+        "topic %r: all %d offsets below the window's end cut are read, because it is not known "
+        "where the window begins. Set own_segments=True if no two producers write to one "
+        "partition, or event_time='timestamp' if the records' timestamps are the event times",
         topic,
         number,
     )

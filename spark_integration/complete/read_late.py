@@ -1,4 +1,4 @@
-"""How a batch job reads the late rows of a Kafka topic: those that no watermark waited for."""
+"""Read the late rows of a Kafka topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from noted_time.analysis import NotedMarks
 
 PLACE_COLUMNS = ("partition", "offset")
-"""The columns that say where a record lies."""
+"""The columns with the position of a record."""
 
 SEQ_COLUMN, LOWER_COLUMN, WRITER_COLUMN = "_seq", "_lower", "_writer"
 IS_RECORD = "_is_record"
@@ -51,23 +51,28 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
     domain: str | None = None,
     writer: str | None = None,
 ) -> DataFrame:
-    """Return the late rows of a Kafka topic: those at or beyond the cut of a mark above their time.
+    """Return the rows of a Kafka topic that were written below the watermark.
 
-    A row is late if its time is below the lower of the last mark whose cut does not cover it: the
-    largest that a query can have had before it read the row. `_seq` and `_lower` are those of that
-    mark, and `_map_writers` is whose row it is, null if that is not known: by the column `writer`,
-    if it has the name of one that notes, without that column by the partitions that one writer
-    alone has noted. Rows are read that no mark written before `since` covers, a moment of the
-    controller's clock, by default all. They are read up to the ends that the topic has now, and
-    judged by the marks that there are now: a row that no mark covers yet may have a later mark in a
-    later call.
+    A row is late if its time is below the lower of the last mark whose cut does not cover the row.
+    That lower is the largest that a query can have applied before it read the row. Three columns
+    are added:
 
-    `parse` of the records has to keep the columns `partition` and `offset`. The other arguments are
-    those of `read_complete_kafka`. What was deleted, and what lies below the first mark that is
-    kept, is logged: late rows may have been among it.
+    - `_seq` and `_lower`: the seq and the lower of that mark.
+    - `_writer`: the writer of the row, or null if it is unknown. It is the value of the column
+      `writer`, if that is the name of a writer that notes. Without the argument `writer`, it is the
+      writer that alone has noted the partition.
 
-    Raises `Rejected`, `AnotherLog`, `Recreated` and `Unreachable` as `read_complete_kafka` does for
-    the cut of the last mark, and the controller's refusals.
+    `since` is a moment on the controller's clock: rows that are covered by a mark written before it
+    are not read. The default reads all rows. Rows are read up to the topic's present ends and
+    compared with the present marks. A row that no mark covers yet may get a later mark in a later
+    call.
+
+    `parse` of the records must keep the columns `partition` and `offset`. The other arguments are
+    as in `read_complete_kafka`. Deleted rows, and rows below the oldest mark that the controller
+    keeps, are not read. Both are logged, because late rows may be among them.
+
+    Raises the controller's refusals, and `Rejected`, `AnotherLog`, `Recreated` and `Unreachable` as
+    `read_complete_kafka` does for the cut of the last mark.
     """
     there, chosen = open_topic(spark, records, "read_late_kafka")
     topic = there.name
@@ -94,14 +99,14 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
 
 
 def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, int]:
-    """Return the cut of the last mark written before a moment, or of the first that is kept."""
+    """Return the cut of the last mark written before `since`, or of the oldest mark."""
     written_from = MIN_INT64 if since is None else unix_ms_of(since)
     later = (number for number, at in enumerate(marks.written) if at >= written_from)
     number = next(later, len(marks)) - 1
     if number < 0 and marks.first_seq > 1:
         log.warning(
-            "topic %r: rows below the cut of mark %d are not judged, since it is the first that is "
-            "kept, written at %s",
+            "topic %r: late rows below the cut of mark %d, written at %s, cannot be found, because "
+            "the controller keeps no older mark",
             *(topic, marks.first_seq, format_time(marks.written[0])),
         )
     return marks.cut(max(0, number))
@@ -110,13 +115,13 @@ def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, 
 def _find_ranges(
     topic: str, start: Mapping[int, int], begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[tuple[int, OffsetRange]]:
-    """Yield what to read of each partition; what was deleted of it is logged."""
+    """Yield the range to read of each partition, and log deleted records."""
     for partition, end in sorted(ends.items()):
         first, begin = start.get(partition, 0), begins.get(partition, 0)
         if begin > first:
             log.warning(
-                "topic %r, partition %d: the records from %d to %d were deleted, and late rows may "
-                "have been among them",
+                "topic %r, partition %d: the records from %d to %d were deleted and may have been "
+                "late",
                 *(topic, partition, first, begin),
             )
         yield partition, OffsetRange(min(max(first, begin), end), end)
@@ -126,19 +131,19 @@ def _check_columns(columns: list[str]) -> None:
     for name in PLACE_COLUMNS:
         if name not in columns:
             raise Rejected(
-                f"the events have no column {name}, which says where a row is: have parse= keep it"
+                f"the events have no column {name}, which locates a row: keep it in parse="
             )
     for name in ADDED_COLUMNS:
         if name in columns:
-            raise Rejected(f"the events have a column {name} of their own: have parse= rename it")
+            raise Rejected(f"the events already have a column {name}: rename it in parse=")
 
 
 def _join_marks(
     spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
 ) -> DataFrame:
-    """Return the events with the last mark beyond whose cut each lies, by `NotedMarks.steps`.
+    """Return the events with the last mark whose cut does not cover them, by `NotedMarks.steps`.
 
-    Spark has no join with the row before: events and steps are sorted together by offset.
+    Spark has no as-of join, so events and steps are sorted together by offset.
     """
     steps = [
         (partition, offset, marks.first_seq + number, _limit_lower(marks.lowers[number]))
@@ -159,12 +164,12 @@ def _join_marks(
 
 
 def _limit_lower(lower: int) -> int:
-    """Return a lower, or the end of Spark's time that it is beyond."""
+    """Return a lower within the range of Spark's timestamps."""
     return max(FIRST_MS, min(lower, LAST_MS))
 
 
 def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple[int, int]]:
-    """Yield from which offsets on rows lie beyond more marks, as far as it concerns a read."""
+    """Yield the offsets from `start` on at which the number of marks below a row rises."""
     offsets, numbers = (each.tolist() for each in marks.steps(partition))
     first = bisect_right(offsets, start) - 1
     for offset, number in zip(offsets[first:], numbers[first:], strict=True):

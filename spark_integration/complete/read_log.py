@@ -1,4 +1,4 @@
-"""How a batch job reads a window of time exactly once it is complete."""
+"""Read a complete window of time from the file log."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     domain: str | None = None,
     late: OnMissing = "warn",
 ) -> DataFrame:
-    """Return the events with `start` <= time < `end` of a stream's file log, once it is complete.
+    """Return the events of a file log with `start` <= time < `end`, once they are complete.
 
-    They are those that lie below the cut of the first mark with a lower at or above `end`. So reads
-    of consecutive windows return each event once; an event that was written later is in none.
+    Returns the events below the cut of the first mark with a lower at or above `end`. So reads of
+    consecutive windows return each event once, and no read returns an event that was written later.
     `start` and `end` are Unix ms or aware `datetime`s.
 
-    Only files whose statistics allow for such times are read. Rows of the window that were written
-    below the watermark are not read: ``late="warn"`` logs those that their writers reported, and
-    ``"fail"`` raises `RowsLate`.
+    Only files whose statistics allow such times are read. Late rows of the window are not read:
+    ``late="warn"`` logs the late rows that writers reported, and ``"fail"`` raises `RowsLate`.
 
-    Options follow the end as values, each kind once: a `BatchRead`, and the `Columns`; `event_time`
-    is read whatever these are. The other arguments are those of `read_noted_log`.
+    Pass options as objects after `end`, at most one of each class: `BatchRead`, and `Columns`.
+    `event_time` is always read. The other arguments are as in `read_noted_log`.
 
-    The controller is asked before this returns, by the process that calls: raises `NotCompleteYet`
-    if the window is not complete within its timeout, `UnknownStream`, `UnknownDomain`,
-    `NotAllowed`, `Unreachable`, and `Rejected` for a window that is empty or that Spark cannot
-    express. The read itself fails with `Rejected` if rows of the window were deleted, and with
+    This process asks the controller before the call returns. Raises
+
+    - `NotCompleteYet` if the window is not complete within the read's timeout.
+    - `UnknownStream`, `UnknownDomain`, `NotAllowed`, `Unreachable`.
+    - `Rejected` for a window that is empty or outside Spark's range of time.
+
+    The read itself fails with `Rejected` if rows of the window were deleted, and with
     `UnreadableFile`.
     """
     chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})

@@ -1,4 +1,4 @@
-"""The rows of one complete window of the file log, as a batch source of Spark."""
+"""Spark's batch source for one complete window of the file log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class WindowQuery:
     """A window of a log and its cuts.
 
-    Rows below `from_cut` need not be read if each writer has its `own_segments`.
+    If no two writers share a segment (`own_segments`), rows below `from_cut` are not read.
     """
 
     root: str
@@ -42,29 +42,28 @@ class WindowQuery:
 
     @property
     def between(self) -> CutRange:
-        """The cuts between which the window lies, if its start cut is known."""
+        """The start cut, if known, and the end cut of the window."""
         return CutRange(self.from_cut, self.to_cut, self.event_time)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowTask(InputPartition):
-    """What one task reads."""
+    """The slices of files that one task reads."""
 
     work: tuple[Slice, ...]
 
 
 class CompleteSource(QuerySource):
-    """Spark's entry: one `WindowQuery` per read."""
+    """The data source that Spark registers, with one `WindowQuery` for each read."""
 
     query: WindowQuery
 
     @classmethod
     def name(cls) -> str:
-        """Return the name under which Spark knows the source."""
         return "noted_complete"
 
     def schema(self) -> StructType:
-        """Return the schema of the first file of the window, or of the log if it has none."""
+        """Return the schema of the window's first file, or of the log if the window has no file."""
         query, root = self.query, Path(self.query.root)
         there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
         for file in chain.from_iterable(there.refresh().values()):
@@ -72,26 +71,25 @@ class CompleteSource(QuerySource):
         return read_log_schema(root, query.stream, query.event_time, query.columns)
 
     def reader(self, schema: StructType) -> WindowReader:
-        """Return what reads the window."""
         return WindowReader(self.query, RowShape(schema, self.query.event_time))
 
 
 class WindowReader(Picklable, DataSourceReader):
-    """Plans the read beside the driver, and reads its parts on the workers."""
+    """Plans a read next to the driver, and reads its tasks on the workers."""
 
     def __init__(self, query: WindowQuery, shape: RowShape) -> None:
         self._query = query
         self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks; raises `Rejected` if rows of the window were deleted."""
+        """Return the tasks. Raises `Rejected` if rows of the window were deleted."""
         dealt = divide_into_tasks(list(self._find_work()), self._query.cores) or [
             []
         ]  # Spark reads `None` else
         return [WindowTask(tuple(task)) for task in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task that lie in the window; raises `UnreadableFile`."""
+        """Yield the rows of one task that are in the window. Raises `UnreadableFile`."""
         task: Any = partition
         query = self._query
         asked = TimeRange(query.start, query.end)
@@ -112,7 +110,7 @@ class WindowReader(Picklable, DataSourceReader):
             yield from chain.from_iterable(self._find_slices(file, first, end) for file in run)
 
     def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
-        """Yield the rows of a file between two offsets that may lie in the window."""
+        """Yield slices of a file between two offsets that may contain rows of the window."""
         least, most = max(first - file.start, 0), min(end - file.start, file.end - file.start)
         begun: int | None = None
         ended = 0

@@ -1,4 +1,4 @@
-"""Which window a batch job reads: the controller is asked for it, and waited for."""
+"""Ask the controller for a window, and wait until it is complete."""
 
 from __future__ import annotations
 
@@ -21,26 +21,24 @@ from spark_integration.marks.arguments import Noted, check_one_of, check_promise
 log = logging.getLogger("noted_time.spark")
 
 OnMissing = Literal["warn", "fail", "accept"]
-"""What to do if writers are missing from a window, or rows of it were written too late."""
+"""What to do if writers are missing from a window, or rows of it are late."""
 OnDeleted = Literal["fail", "accept"]
-"""What to do if records were deleted that may have been in a window."""
+"""What to do if deleted records may have been in a window."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRead:
-    """How a batch job waits for a window, what it accepts, and how it is read.
+    """How a batch job waits for a window, what it accepts, and how it reads.
 
-    `timeout` is how many seconds to wait until the window is complete. The watermark may have
-    passed it without a writer that timed out, returned late or was removed, so rows of it may be
-    missing: ``missing="warn"`` logs its name, and ``"fail"`` raises `WritersMissing`.
-
-    `own_segments` says that no two writers ever append to one segment: then nothing below the start
-    cut is read, if that cut is known, as it is if all writers declare their largest event times,
-    which our clients do.
-
-    Of a file log, `cores` is the number of tasks, by default the number of cores of the cluster. Of
-    a Kafka topic, ``deleted="accept"`` reads the rest if records were deleted that may have been in
-    the window; rows deleted from a file log always fail the read.
+    - `timeout`: how many seconds to wait until the window is complete.
+    - `missing`: what to do if a writer is missing from the window because it timed out, returned
+      late or was removed. ``"warn"`` logs its name, ``"fail"`` raises `WritersMissing`.
+    - `own_segments`: set it if no two writers ever append to one segment. Then rows below the start
+      cut are not read, if the cut is known. It is known if all writers declare their largest event
+      times, as our clients do.
+    - `cores`: the number of tasks for a file log; the default is the cluster's number of cores.
+    - `deleted`: for a Kafka topic, ``"accept"`` reads the rest if deleted records may have been in
+      the window. Rows deleted from a file log always fail the read.
     """
 
     timeout: float = 0.0
@@ -65,17 +63,19 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     late: OnMissing,
     log_id: str | None = None,
 ) -> CompleteWindow:
-    """Return the window with its cuts, once it is complete; `log_id` is that of the log.
+    """Return the window with its cuts, once it is complete. `log_id` is the id of the log.
 
-    Raises `NotCompleteYet` if that takes longer than the read waits, and `Rejected` for a window
-    that is empty or that Spark cannot express. Raises the controller's refusals, `AnotherLog` and
-    `Unreachable`. Raises `WritersMissing` if writers are missing and that is to fail, and likewise
-    `RowsLate`; otherwise it is logged.
+    Missing writers and late rows are logged, unless `read.missing` or `late` says to fail. Raises
+
+    - `NotCompleteYet` after the read's timeout.
+    - `Rejected` for a window that is empty or outside Spark's range of time.
+    - `WritersMissing` and `RowsLate`, as chosen.
+    - the controller's refusals, `AnotherLog` and `Unreachable`.
     """
     times = convert_time(start), convert_time(end)
     if times[0] >= times[1]:
         first, last = map(format_time, times)
-        raise Rejected(f"no window: its start {first} is not below its end {last}")
+        raise Rejected(f"the window is empty: its start {first} is not before its end {last}")
     stream = noted.name
     check_one_of("late", late, OnMissing)
     check_promised(domain, event_time)
@@ -103,8 +103,6 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 
 
 class _WantedWindow(NamedTuple):
-    """The window that a job reads."""
-
     stream: str
     start: int
     end: int
@@ -112,7 +110,7 @@ class _WantedWindow(NamedTuple):
     event_time: str
 
     def look(self, wait_ms: int) -> Generator[Question, Json, WindowsAnswer]:
-        """Ask for it; raises `NotCompleteYet`, or `Rejected` if it is after a stream's end."""
+        """Ask for the window. Raises `NotCompleteYet`, or `Rejected` after a stream's end."""
         stream, start, end, domain, event_time = self
         if domain is None:
             domain = choose_domain(decode_stream((yield ask_stream(stream))).domains)
