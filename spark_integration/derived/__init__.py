@@ -1,1 +1,1 @@
-"""Output of a query that is a stream of its own."""
+"""Derived streams: a query's output as a stream for other queries."""

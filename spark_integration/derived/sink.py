@@ -1,13 +1,11 @@
-"""How the output of a query becomes a stream of its own, with times that other queries trust.
+"""Write the output of a query as a derived stream, and note its watermark.
 
-In micro-batch N an operator emits what the watermark W of the batch has passed, and drops later
-rows below it. So once the output of N is in the log, no later one emits a window that ends at or
-below W. So the sink appends the rows first, then notes W. A batch that is run again finds its rows
-in the log, by the name of the batch in the file, and only notes.
+After a micro-batch with the watermark W, no later batch emits a window that ends at or below W. So
+the sink appends the rows first, then notes W. The file of the rows contains the batch's id. If the
+batch runs again, the sink finds the file and only notes W.
 
-At the end of a sealed source the watermark goes to the end of Spark's time, which is not the time
-of any row. The rows of that batch are the last ones: what is noted is the end of them, and the
-writer is done.
+When a sealed source ends, Spark's watermark rises to its maximum, and the last batch follows. The
+sink then notes the end of the last rows, not the watermark, and finishes the writer.
 """
 
 from __future__ import annotations
@@ -44,51 +42,52 @@ NO_WAIT_S = 0.0
 log = logging.getLogger("noted_time.spark")
 
 AHEAD_WARNING = (
-    "stream %s: its last rows end further ahead than its max_time_ahead_ms allows to note (%s); "
-    "readers get past them when it is sealed"
+    "stream %s: the end of its last rows is not noted, because it exceeds max_time_ahead_ms (%s). "
+    "Readers' watermarks pass these rows once the stream is sealed"
 )
 
 
-class CannotTravel(Rejected, PickleError):
-    """A sink cannot be sent to a Connect server. Spark passes on a `PickleError` as it is."""
+class CannotPickle(Rejected, PickleError):
+    """A sink cannot be sent to a Connect server. Spark does not wrap a `PickleError`."""
 
 
 class NotedLogSink(Picklable):
     """Appends the output of a query to a file log and notes its watermark, for `foreachBatch`.
 
-    The query has the output mode `append`. Batch N is appended once, however often it is run; then,
-    even if it has no rows, the watermark is noted that it ran under. The rows travel through the
-    driver's memory, as one file a batch.
+    The query must have the output mode `append`. Each batch is appended once, even if it runs
+    again, as one file through the driver's memory. Then the batch's watermark is noted, even if
+    the batch has no rows.
 
-    `client` is the writer of the derived stream, and no other program notes under its name: a
-    `WriterClient`, or a function that returns one, ``partial(WriterClient, url, stream, writer)``.
-    With Spark Connect it is such a function, and without a token: the sink travels to the server,
-    and calls it in the process that runs the batches, whose environment has NOTED_TIME_TOKEN. That
-    process ends with the query, and sends before what was noted. In a driver, the client that the
-    function returned serves each run of the query until `close()` or the end of the process. All
-    of these leave the writer a member.
+    `client` is the writer of the derived stream. No other program may note under its name. Pass a
+    `WriterClient`, or a function that returns one: ``partial(WriterClient, url, stream, writer)``.
 
-    The writer joins with the first batch, which waits for the controller and fails with
-    `Unreachable` after ten seconds. After that no batch waits for the controller: while it is
-    unreachable the query continues, and the last note is sent when it is back. What the controller
-    refuses fails the next batch.
+    - With Spark Connect, pass a function without a token. The server calls it in the process that
+      runs the batches. Set NOTED_TIME_TOKEN in the server's environment. That process ends with
+      the query, after it has sent the last note.
+    - In a driver, all runs of the query share the function's client until `close()` or the end of
+      the process.
 
-    `time_of` is the event time of what is appended. A field of a struct, as in `window.end`,
-    becomes a column with an underscore in the dot's place (`window_end`), beside the others.
+    In both cases the writer stays a member of the stream.
 
-    What the query emits after the watermark W has a time above or at it: true of the ends of
-    windows and of rows that an operator lets through, not of the starts of windows, which are
-    refused. A join with a time interval may emit rows as much as its interval below W: `delay_ms`
-    is then subtracted. Rows below a noted time are counted and reported as late, as by any writer.
+    The first batch joins the writer to the stream. If the controller does not answer within ten
+    seconds, the batch fails with `Unreachable`. Later batches do not wait: the last note is sent
+    when the controller is reachable again. If the controller refuses a note, the next batch fails.
 
-    Once the query has read all of a sealed stream, it gives out its last windows in a last batch.
-    The sink notes the end of these rows and finishes its writer, and with `seal` it seals the
-    derived stream too, unless that has other writers: so its readers close their last windows as
-    well. This batch waits for the controller, and fails with `Unreachable`; started again, the
-    query does it again, whatever was done before.
+    `time_of` is the event time of the appended rows. A field of a struct, such as `window.end`, is
+    copied into a new column with an underscore for the dot (`window_end`).
+
+    After a watermark W, the query must emit only rows with a time at or above W. The ends of
+    windows satisfy this, and the times of rows that an operator passes on. The start of a window
+    may be below W, so it is refused. A join with a time interval may emit rows below W by up to
+    the interval: pass the interval as `delay_ms`. Rows below a noted time are reported as late.
+
+    When the query has read all of a sealed stream, the sink notes the end of the last rows and
+    finishes its writer. With `seal`, it also seals the derived stream, unless the stream has other
+    writers. This last batch fails with `Unreachable` without a controller. Start the query again
+    to repeat it; steps that were completed before do no harm.
     """
 
-    def __init__(  # noqa: PLR0913 - one keyword for each thing there is to choose
+    def __init__(  # noqa: PLR0913 - one keyword for each option
         self,
         root: str | Path,
         stream: str,
@@ -101,35 +100,36 @@ class NotedLogSink(Picklable):
         delay_ms: int = 0,
         seal: bool = False,
     ) -> None:
-        """Append to `segment` of the log of `stream` under `root`; creates nothing yet.
+        """Append to `segment` of the log of `stream` under `root`. Nothing is created yet.
 
-        `checkpoint_location` is the `checkpointLocation` with which the query is started, a path or
-        a URI: it knows the query's id and the watermark of each batch. `domain` is the time domain
-        of `time_of`, if the stream has several. `seal` needs a client with the right to
-        administer. Raises `InvalidName`, or `Rejected` for a negative delay and for a client of
-        another stream; that of a function is checked with the first batch.
+        `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. The sink reads
+        the query's id and the watermark of each batch from it. `domain` is the time domain of
+        `time_of`, if the stream has several. `seal` needs a client with an `admin` token.
+
+        Raises `InvalidName`, or `Rejected` for a negative delay and for a client of another
+        stream. The first batch checks the client that a function returns.
         """
         check_least("delay_ms", delay_ms, 0)
         self._root = root
         self._stream = validate_name("stream", stream)
-        self._given = client if callable(client) else _check_client(client, stream)
+        self._client_or_factory = client if callable(client) else _check_client(client, stream)
         self._time_of = time_of
         self._column = time_of.replace(".", "_")
-        self._planned = QueryProgress(checkpoint_location)
+        self._progress = QueryProgress(checkpoint_location)
         self._segment = segment
         self._domain = domain
         self._delay_ms = delay_ms
-        self._seals = seal
+        self._is_sealing = seal
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Append the batch and note its watermark.
 
-        Raises `Rejected` if `checkpoint_location` is not the query's, if the rows have no
-        such time or are of another schema than the log's, and what the controller refused;
-        `InvalidNote` if the watermark is below what the writer noted before: a query with a new
+        Raises `Rejected` if `checkpoint_location` is another query's, if the rows have no column
+        `time_of`, if their schema is not the log's, or if the controller refused a note. Raises
+        `InvalidNote` if the watermark is below the writer's last note: a query with a new
         checkpoint needs a new stream.
         """
-        watermark = self._planned.read_watermark(batch_id)
+        watermark = self._progress.read_watermark(batch_id)
         rows, named = self._convert_rows(batch), Batch(self._query_id, batch_id)
         if watermark == LAST_MS:
             self._end(rows, named)
@@ -137,50 +137,48 @@ class NotedLogSink(Picklable):
         self._log.append_once(rows, named, self._segment)
         if watermark is not None:
             self._log.note_time(watermark - self._delay_ms, domain=self._domain)
-        with suppress(Unreachable):  # the note is kept, and sent when the controller is back
+        with suppress(Unreachable):  # the client sends the note later
             self._client.flush(NO_WAIT_S)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what the sink was given, and not what it made of that."""
-        given, writer = self._given, 'partial(WriterClient, "http://…", "{}", "…")'
+        given, example = self._client_or_factory, 'partial(WriterClient, "http://…", "{}", "…")'
         if isinstance(given, WriterClient):
-            raise CannotTravel(
+            raise CannotPickle(
                 "a Connect server cannot use the client of this process: give NotedLogSink a "
-                f"function that returns one, {writer.format(self._stream)}"
+                f"function that returns one, {example.format(self._stream)}"
             )
         if isinstance(given, partial) and given.keywords.get("token") is not None:
-            raise CannotTravel(
+            raise CannotPickle(
                 "the token would be part of the query: leave it out, and set NOTED_TIME_TOKEN in "
                 "the environment of the Connect server"
             )
-        return {name: kept for name, kept in vars(self).items() if not hasattr(type(self), name)}
+        return {name: each for name, each in vars(self).items() if not hasattr(type(self), name)}
 
     def close(self) -> None:
-        """End the client that the sink made, if it did; a later batch makes another one.
+        """Close the client that the sink created, if any. A later batch creates another one.
 
-        The writer stays a member, as `WriterClient.close` says, and it raises what that raises.
+        The writer stays a member of the stream. Raises the errors of `WriterClient.close`.
         """
-        made = vars(self).pop("_client", None)
+        created = vars(self).pop("_client", None)
         vars(self).pop("_log", None)
-        if made is not None and made is not self._given:
-            made.close()
+        if created is not None and created is not self._client_or_factory:
+            created.close()
 
     @cached_property
     def _client(self) -> WriterClient:
-        if isinstance(self._given, WriterClient):
-            return self._given
-        made = _check_client(self._given(), self._stream)
-        _end_at_sigterm(made)
-        return made
+        if isinstance(self._client_or_factory, WriterClient):
+            return self._client_or_factory
+        created = _check_client(self._client_or_factory(), self._stream)
+        _end_at_sigterm(created)
+        return created
 
     @cached_property
     def _query_id(self) -> str:
-        return self._planned.read_query_id()
+        return self._progress.read_query_id()
 
     @cached_property
     def _log(self) -> SegmentLogWriter:
-        """The writer, which is a member of the stream before it appends for the first time."""
-        self._client.join()
+        self._client.join()  # so that marks wait for the writer before its first rows
         self._client.flush(JOIN_S)
         return self._open_log(self._client)
 
@@ -195,17 +193,16 @@ class NotedLogSink(Picklable):
         )
 
     def _end(self, rows: pa.Table, batch: Batch) -> None:
-        """Append the last rows, note their end, and leave; an earlier run may have sealed."""
         try:
             self._log.append_once(rows, batch, self._segment)
             self._finish()
         except InvalidNote as refused:
-            is_there = not rows.num_rows or self._open_log(None).holds(batch)
-            if refused.status == "sealed" and is_there:
+            is_appended = not rows.num_rows or self._open_log(None).holds(batch)
+            if refused.status == "sealed" and is_appended:  # by an earlier run
                 return
             raise
-        if self._seals and not self._client.seal():
-            log.warning("stream %s has other writers, and is not sealed", self._stream)
+        if self._is_sealing and not self._client.seal():
+            log.warning("stream %s is not sealed, because it has other writers", self._stream)
 
     def _finish(self) -> None:
         largest, noted = self._log.max_time(self._domain), self._client.late_below(self._domain)
@@ -214,10 +211,10 @@ class NotedLogSink(Picklable):
         try:
             self._client.finish(timeout=JOIN_S)
         except InvalidNote as refused:
-            self._pass_over(refused)
+            self._finish_without_time(refused)
 
-    def _pass_over(self, refused: InvalidNote) -> None:
-        """Finish without a time if windows end in the future, as those of the current day do."""
+    def _finish_without_time(self, refused: InvalidNote) -> None:
+        """Finish without a time if the last windows end in the future, such as the current day."""
         while refused.status == "too_far_ahead":
             log.warning(AHEAD_WARNING, self._stream, refused)
             try:
@@ -229,7 +226,7 @@ class NotedLogSink(Picklable):
         raise refused
 
     def _convert_rows(self, batch: DataFrame) -> pa.Table:
-        """Return the rows with their event time in a column; timestamps are in UTC."""
+        """Return the rows with their event time as a column and timestamps in UTC."""
         struct, _, field = self._time_of.rpartition(".")
         if struct:
             self._check(batch, struct, field)
@@ -238,28 +235,27 @@ class NotedLogSink(Picklable):
 
     def _check(self, batch: DataFrame, struct: str, field: str) -> None:
         if self._column in batch.columns:
-            raise Rejected(f"column {self._column} is taken: rename it, and name the time by it")
+            raise Rejected(f"column {self._column} is taken: rename it, or pass it as time_of")
         kind = batch.select(struct).schema[0].dataType
         if field == "start" and isinstance(kind, StructType) and kind.names == ["start", "end"]:
             raise Rejected(
-                f"{self._time_of} is the start of a window: one that ends above the watermark may "
-                f"still start below it; use {struct}.end, or window_time({struct})"
+                f"time_of={self._time_of!r} is the start of a window, which may be below the "
+                f"watermark: use {struct}.end, or window_time({struct})"
             )
 
 
 def _check_client(client: object, stream: str) -> WriterClient:
     if not isinstance(client, WriterClient):
-        raise Rejected(f"client is a WriterClient or a function that returns one, not {client!r}")
+        raise Rejected(f"client must be a WriterClient, or a function that returns one: {client!r}")
     if client.stream != stream:
-        raise Rejected(f"the client writes {client.stream!r}, and the log is that of {stream!r}")
+        raise Rejected(f"the client writes to stream {client.stream!r}, not {stream!r} of the sink")
     return client
 
 
 def _end_at_sigterm(client: WriterClient) -> None:
-    """Have a client send what was noted before a process ends that runs batches for Connect.
+    """Send the client's last notes when SIGTERM ends the process, as Spark Connect does.
 
-    Spark closes its connection and sends SIGTERM, whichever comes first. The signal then ends the
-    process as before: gRPC may hang if Python exits in the middle of a call.
+    The handler raises the signal again, because gRPC may hang if Python exits during a call.
     """
 
     def end(number: int, _: object) -> None:
@@ -267,6 +263,6 @@ def _end_at_sigterm(client: WriterClient) -> None:
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
-    is_main = threading.current_thread() is threading.main_thread()  # in a driver it is another
+    is_main = threading.current_thread() is threading.main_thread()  # not in a driver
     if is_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, end)

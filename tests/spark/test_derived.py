@@ -266,7 +266,7 @@ def test_what_a_sink_cannot_promise_is_refused(sinks: Sinks) -> None:
         sinks("at")(batch, 0)
     with pytest.raises(Rejected, match="delay_ms must be 0 or more"):
         sinks(delay_ms=-1)
-    with pytest.raises(Rejected, match="the client writes 'counts', and the log is that of 'sums'"):
+    with pytest.raises(Rejected, match="the client writes to stream 'counts', not 'sums'"):
         NotedLogSink("/log", "sums", sinks.client, checkpoint_location="/checkpoint")
 
 
