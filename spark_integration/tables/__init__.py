@@ -1,1 +1,1 @@
-"""Claims in the commits of tables that a query writes."""
+"""Delta and Iceberg tables whose commits contain a query's claims."""

@@ -1,4 +1,4 @@
-"""What a micro-batch may claim of the table that it is written to."""
+"""Claims of micro-batches that a table has all rows of a query below a time."""
 
 from __future__ import annotations
 
@@ -44,78 +44,83 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 SNAPSHOT_PROPERTY = "snapshot-property."
 SESSION_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
-NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch could prove this one"
+NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch can check this one"
 LEAST_DAYS = 7
 SHORT_RETENTION = (
-    "%s keeps its commits for %g days: a query that is down or quiet for longer finds none of its "
-    "own and claims nothing more until `noted-time claim accept`. Have the table keep %d days"
+    "%s keeps its commits for %g days: a query that commits nothing for longer claims nothing more "
+    "until you run `noted-time claim accept`. Let the table keep its commits for at least %d days"
 )
 NOT_COVERED = (
-    "{} of the query's sources have no marks, so nobody vouches for their rows: read them with "
-    "noted-time, or, if their rows never change what is complete (a table that is looked up), say "
-    "so with static_sources={}"
+    "{} of the query's sources have no marks, so it is unknown when their rows are complete: read "
+    "them with noted-time. If they are only looked up (such as a table), pass static_sources={}"
 )
 
 
 @dataclass
 class TableClaims:
-    """The claims of a query whose checkpoint is at `checkpoint_location`, under a `name`.
+    """The claims of a query about the tables that it writes, under a name.
 
-    `time_of` is the column of the table that the claims are about: the event time, or the end of a
-    window; not its start, since the rows of a window come when it ends. `delay_ms` is how long
-    after the watermark rows of a time may still come, as of operators with timers and of interval
-    joins. `static_sources` is the number of sources without marks whose rows change nothing.
-
-    With a `controller_url` each claim names the missing writers, if the controller answers within a
-    second. With `start_over` the query takes the name over from another one, once. `strict` says
-    that the watermark is 1 ms below the time of the marks, where the offset log does not: for marks
-    as a topic. It counts for queries without state only.
-
-    Raises `InvalidName` for a name and `Rejected` for a checkpoint that cannot be read, and for the
-    start of a window.
+    Raises `InvalidName` for a name, and `Rejected` for an unreadable checkpoint or for the start of
+    a window as `time_of`.
     """
 
     checkpoint_location: str
+    """The query's `checkpointLocation`."""
+
     name: str
+    """The name of the claims. Each query of a table needs another name."""
+
     time_of: str
+    """The column of the event time, or of a window's end."""
+
     delay_ms: int = 0
+    """How far below the watermark timers or interval joins may still emit rows."""
+
     controller_url: str | None = None
+    """The controller that names the missing writers, if it answers within a second."""
+
     token: str | None = field(default=None, repr=False)
+
     static_sources: int = 0
+    """The number of sources without marks whose rows do not affect completeness."""
+
     start_over: bool = False
+    """Whether the query may take over the name from another query, once."""
+
     strict: bool = False
+    """Whether the query is strict. Only needed without state and with ``marks="topic"``."""
 
     def __post_init__(self) -> None:
         validate_name("table claim", self.name)
         if self.name in RESERVED_NAMES:
-            raise Rejected(f"no table claim may be named {self.name!r}: choose another name")
+            raise Rejected(f"the name {self.name!r} is reserved: choose another name for the claim")
         if self.time_of.endswith("window.start"):
             raise Rejected(
-                f"time_of={self.time_of!r} is the start of a window, whose rows come when it ends: "
-                "a claim would be ahead of them; name the column of its end"
+                f"time_of={self.time_of!r} is the start of a window, but its rows are written "
+                "when it ends: use the column of its end"
             )
         check_least("delay_ms", self.delay_ms, 0)
         self._progress = QueryProgress(self.checkpoint_location)
         self.tables: dict[str, OpenTable] = {}
 
     def of(self, batch_id: int) -> BatchClaim:
-        """Return the claim of a micro-batch, the same whenever the batch runs again.
+        """Return the claim of a micro-batch. A batch that runs again has the same claim.
 
-        Raises `Rejected` if the query has sources without marks, takes the greatest of several
-        watermarks, or is not that of the checkpoint.
+        Raises `Rejected` if the query has sources without marks, uses the greatest of several
+        watermarks, or does not use the checkpoint.
         """
         planned = self._progress.read_batch(batch_id)
         running = find_running_query()
         if running.id not in {"", planned.query_id}:
             raise Rejected(
-                f"checkpoint_location={self.checkpoint_location!r} is that of query "
-                f"{planned.query_id}, and this is query {running.id}: give TableClaims the "
-                "checkpointLocation of the query that calls it"
+                f"checkpoint_location={self.checkpoint_location!r} belongs to query "
+                f"{planned.query_id}, but this is query {running.id}: give TableClaims the "
+                "checkpointLocation of this query"
             )
         if planned.watermark_policy != "min":
             raise Rejected(
-                "spark.sql.streaming.multipleWatermarkPolicy=max: rows of the slower source come "
-                "below the watermark, so nothing can be claimed; leave it at min"
+                "spark.sql.streaming.multipleWatermarkPolicy=max: rows of slower sources may be "
+                "below the watermark, so nothing can be claimed. Set it to min"
             )
         uncovered = sum(not each for each in check_covered(planned.offsets))
         if uncovered > self.static_sources:
@@ -128,10 +133,10 @@ class TableClaims:
         return BatchClaim(self, self._add_writers(claim), running.run)
 
     def _find_complete_to(self, planned: PlannedBatch) -> int | None:
-        """Return to what a batch completes the table: the lower itself, if that is known.
+        """Return the claimed time of a batch (exclusive), or `None` if it is unknown.
 
-        Spark emits a window once the watermark has reached its end, so with state it is the
-        watermark. Without, all rows below the lower are there, and nothing waits for it.
+        With state it is the watermark, because Spark emits a window when the watermark reaches the
+        window's end. Without state it is the lower, because all rows below it have been written.
         """
         watermark = planned.watermark_ms
         if watermark is None:
@@ -142,11 +147,11 @@ class TableClaims:
         return watermark - self.delay_ms
 
     def memory(self, table: str) -> Memory:
-        """Return what the query keeps of the batches that it writes to a table."""
+        """Return the query's records of the batches that it writes to a table."""
         return open_memory(self.checkpoint_location, self.name, table)
 
     def is_last(self, batch_id: int) -> bool:
-        """Whether a batch was planned for the claim alone: nothing was read, and no mark is new."""
+        """Return whether a batch has neither new rows nor a new mark, only a claim."""
         if not batch_id:
             return False
         with suppress(Rejected):
@@ -155,7 +160,7 @@ class TableClaims:
         return False
 
     def _add_writers(self, claim: Claim) -> Claim:
-        """Return a claim with who vouches and who is missing, if a controller can be asked."""
+        """Return a claim with the vouching and missing writers, if a controller is set."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
             return claim
         from noted_time.client import missing_from_wire  # noqa: PLC0415 - HTTP is slow to import
@@ -167,7 +172,7 @@ class TableClaims:
         try:
             found = transport.ask(question)
         except NotedTimeError as error:
-            log.warning("the claim of batch %d names no missing writers: %s", claim.batch, error)
+            log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
             return claim
         finally:
             transport.close()
@@ -182,33 +187,36 @@ class TableClaims:
 
 @dataclass(frozen=True)
 class BatchClaim:
-    """The claim of one micro-batch, for the writes of that batch.
+    """The claim of one micro-batch.
 
-    The methods name a table by its URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. The claim
-    is withheld, with a warning, if the last one of the name has ended, or if the table does not
-    show all earlier batches of the query. Raises `Rejected` if the table has a later batch of the
-    query, or this one with other content, and if one run writes a part of a batch twice.
+    `table` is a URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. If the last claim of the name
+    has ended, or earlier batches may be missing from the table, nothing is claimed. This is logged.
+
+    Raises `Rejected`
+
+    - if the table contains a later batch of the query, or this batch with other content,
+    - if one run writes a part of a batch twice.
     """
 
     claims: TableClaims
     claim: Claim
     run: str = ""
-    _looked: dict[str, TableHistory] = field(default_factory=dict, init=False, repr=False)
+    _histories: dict[str, TableHistory] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def complete_to(self) -> int | None:
-        """Below which time (Unix ms) all rows are in the table, `None` without a watermark."""
+        """The claimed time (Unix ms, exclusive), or `None` without a watermark."""
         return self.claim.complete_to
 
     def delta_options(
         self, table: str | None = None, *, part: str = "", last: bool = True, metadata: str = "{}"
     ) -> dict[str, str]:
-        """Return the options of a write to Delta: the claim, and a transaction of its own.
+        """Return the options of a write to Delta: the claim, and a transaction.
 
-        If a batch writes to a table several times, each write names its `part`, and the claim goes
-        with the `last` one. Without the table there is no claim. What takes options has to be
-        written: the next batch finds out, and the claim ends. `metadata` is the user's own, a JSON
-        object.
+        Always write with the returned options. Otherwise the next batch ends the claim. If a batch
+        writes to a table several times, give each write a `part`, and set ``last=False`` for all
+        but the last write, which contains the claim. If `table` is `None`, nothing is claimed.
+        `metadata` is a JSON object with your own metadata of the commit.
         """
         claim = self.claim
         transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
@@ -224,46 +232,46 @@ class BatchClaim:
     ) -> dict[str, str]:
         """Return the options of a write to Iceberg: the claim as properties of the snapshot.
 
-        Iceberg has no transactions of applications: ask `is_committed` before a write.
+        Call `is_committed` before a write, because Iceberg does not skip repeated batches.
         """
         records = self._build_properties(table, part, last=last)
         return {f"{SNAPSHOT_PROPERTY}{key}": value for key, value in records.items()}
 
     def options(self, table: str, *, part: str = "") -> dict[str, str]:
-        """Return the options of a write to a table, by what it is one of."""
+        """Return the options of a write to a Delta or Iceberg table."""
         kind, _ = split_url(table)
         options = self.delta_options if kind == "delta" else self.iceberg_options
         return options(table, part=part)
 
     def begin(self, table: str) -> None:
-        """Keep that this batch has yet to be written, before anything about it may fail.
+        """Record that this batch must be written. Call this before anything that may fail.
 
-        If it never is, and was not withdrawn either, the next batch finds that out.
+        If the batch is neither written nor withdrawn, the next batch ends the claim.
         """
         kept = self.claims.memory(table).batches(self.run)
         if all(each.batch != self.claim.batch for each in kept):
             self._keep(table, replace(self.claim, id=token_hex(8)), run="")
 
     def withdraw(self, table: str) -> None:
-        """Keep no longer that this batch has yet to be written: it has no rows."""
+        """Delete the record of `begin`, because this batch has no rows."""
         self.claims.memory(table).withdraw(self.claim.batch)
 
     def is_committed(self, table: str, *, part: str = "") -> bool:
-        """Whether this part of the batch is in the table already, by an earlier run."""
-        self._looked[table] = history = self.open(table).history()
+        """Return whether an earlier run committed this part of the batch."""
+        self._histories[table] = history = self.open(table).history()
         return self._find_committed(table, history, replace(self.claim, part=part)) is not None
 
     def commit(self, table: str) -> None:
-        """Commit the claim without rows, after writes of this batch that do not carry it.
+        """Commit the claim without rows, after writes of this batch that do not contain it.
 
-        Wrap changes of rows, such as MERGE, in `writing`; otherwise they end the claim.
+        Wrap changes of rows, such as MERGE, in `writing`. Otherwise they end the claim.
         """
         if not self.is_committed(table, part="commit"):
             self.open(table).commit(self.options(table, part="commit"))
 
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
-        """Mark what the session writes meanwhile as this batch's, without a claim: for MERGE."""
+        """Mark the session's writes as this batch's, without a claim. Use this for MERGE."""
         opened = self.open(table)
         claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
         history, memory = opened.history(), self.claims.memory(table)
@@ -282,14 +290,14 @@ class BatchClaim:
         finally:
             for key, former in before.items():
                 spark.conf.unset(key) if former is None else spark.conf.set(key, former)
-        # a MERGE that changes no row need not commit, so it is kept only if it has
+        # only if the MERGE committed, because it need not if it changes no row
         if any(
             record.id == each.id for c in opened.history().commits for each in c.claims.values()
         ):
             self._keep(table, record)
 
     def open(self, table: str) -> OpenTable:
-        """Return the table, opened once for all batches."""
+        """Return the table, which is opened once for all batches."""
         tables = self.claims.tables
         if table not in tables:
             tables[table] = open_table(table)
@@ -299,7 +307,7 @@ class BatchClaim:
         return tables[table]
 
     def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
-        """Return the record of this part that an earlier run committed, and keep it."""
+        """Return this part's record if an earlier run committed it, and save it."""
         known = self.claims.memory(table).batches(self.run)
         found = find_committed_part(history, claim, known, run=self.run)
         if found is not None:
@@ -307,11 +315,11 @@ class BatchClaim:
         return found
 
     def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
-        """Return the record, which is kept before it is written, and the history it follows."""
+        """Save and return the record of a part, and return the table's history before it."""
         claim = replace(self.claim, part=part, id=token_hex(8))
         if not last:
             claim = replace(claim, complete_to=None)
-        history = self._looked.pop(table, None) or self.open(table).history()
+        history = self._histories.pop(table, None) or self.open(table).history()
         found = self._find_committed(table, history, claim)
         if found is not None:
             return found, history
@@ -321,14 +329,14 @@ class BatchClaim:
             found = replace(found, complete_to=None, ended=unkept)
         if found.ended:
             log.warning(
-                "%s: the rows of batch %d are written without a claim under %r: %s. Look at what "
-                "happened; if the table is right, run `noted-time claim accept %s --name %s`",
+                "%s: the rows of batch %d are written without a claim under %r: %s. Check the "
+                "table. If its rows are right, run `noted-time claim accept %s --name %s`",
                 *(table, claim.batch, claim.name, found.ended, table, claim.name),
             )
         return found, history
 
     def _keep(self, table: str, record: Claim, *, run: str | None = None) -> str:
-        """Keep a record beside the checkpoint; returns why that is not possible, `""` if it is."""
+        """Save a record in the checkpoint. Returns why this failed, or `""`."""
         try:
             self.claims.memory(table).keep(record, self.run if run is None else run)
         except (OSError, NotedTimeError) as error:
@@ -336,9 +344,9 @@ class BatchClaim:
         return ""
 
     def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        """Return what the commit is to carry: the record, and what Iceberg's own sink writes.
+        """Return the record, and `valid-through-ts` if all expected names have a claim.
 
-        The latter only if the claims of all expected names hold, as for other readers.
+        The sink of Kafka Connect for Iceberg writes the same property.
         """
         if table is None:
             return {}
@@ -355,14 +363,14 @@ class BatchClaim:
 
 
 class RunningQuery(NamedTuple):
-    """The query in whose `foreachBatch` this is called, and its run; empty outside of one."""
+    """The query whose `foreachBatch` calls this, and its run, or empty strings outside of one."""
 
     id: str = ""
     run: str = ""
 
 
 def find_running_query() -> RunningQuery:
-    """Return the query that calls, by Spark's local properties, which Connect has not."""
+    """Return the calling query, from Spark's local properties. Spark Connect has none."""
     spark = SparkSession.getActiveSession()
     context = getattr(spark, "sparkContext", None) if spark is not None else None
     if context is None:
@@ -372,7 +380,7 @@ def find_running_query() -> RunningQuery:
 
 
 def format_plan(planned: PlannedBatch) -> str:
-    """Return what names the content of a batch: its ends, without the count of starts.
+    """Return a hash of a batch's end offsets and watermark, without the numbers of runs.
 
     >>> first = PlannedBatch("q", 7, 50, "min", ({"0": 5},))
     >>> format_plan(first) == format_plan(first), len(format_plan(first))
@@ -384,7 +392,7 @@ def format_plan(planned: PlannedBatch) -> str:
 
 
 def find_lower(offsets: Sequence[Any]) -> int | None:
-    """Return the lower that the sources of ours let in, the least; `None` if one tells none.
+    """Return the least lower of a query's sources, `None` if a source has none.
 
     >>> find_lower([{"noted_marks": "a", "streams": {"a": {"mark": {"lower": 50}}}},
     ...     {"a": {"0": 5}}])
@@ -393,21 +401,21 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     True
     """
     lowers: list[int | None] = []
-    follows = False
+    is_behind_marks = False
     for each in offsets:
         if is_of_log(each):
             lowers += [mark["lower"] for name, mark in each["marks"].items() if "/" not in name]
         elif is_of_marks(each):
             lowers += [admitted["mark"]["lower"] for admitted in each["streams"].values()]
-        elif not follows and each is not None:
+        elif not is_behind_marks and each is not None:
             return None
-        follows = is_of_marks(each)
+        is_behind_marks = is_of_marks(each)
     known = [lower for lower in lowers if lower is not None]
     return min(known) if known and known == lowers else None
 
 
 def find_whole_from(offsets: Sequence[Any]) -> WholeFrom:
-    """Return from when on the sources of a query lack no row.
+    """Return since when the sources of a query have all rows.
 
     >>> find_whole_from([{"noted_marks": "a", "streams": {"a": {"whole": {"time": 50}}}},
     ...     {"a": {}}]).time
@@ -417,13 +425,12 @@ def find_whole_from(offsets: Sequence[Any]) -> WholeFrom:
     return combine_whole(whole_from_json(each) for streams in ours for each in streams)
 
 
-def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Return what an offset says apart from the count of its starts."""
+def _strip_run(offset: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {**offset, "run": 0} if is_of_log(offset) or is_of_marks(offset) else offset
 
 
 def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
-    """Yield for each source of a query whether marks cover it.
+    """Yield for each source of a query whether it has marks.
 
     >>> events, noted = {"flights": {"0": 5}}, {"flights.noted": {"0": 2}}
     >>> list(check_covered([noted, events])), list(check_covered([{"noted_marks": "flights"},
@@ -431,12 +438,12 @@ def check_covered(offsets: Sequence[Any]) -> Iterator[bool]:
     ([True, True], [True, True, False])
     """
     topics = {name for each in offsets if isinstance(each, dict) for name in each}
-    follows = False
+    is_behind_marks = False
     for each in offsets:
-        own = is_of_log(each) or is_of_marks(each)
-        noted = isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
-        yield each is None or own or noted or follows
-        follows = is_of_marks(each)
+        is_ours = is_of_log(each) or is_of_marks(each)
+        is_noted = isinstance(each, dict) and bool(each) and all(_is_noted(t, topics) for t in each)
+        yield each is None or is_ours or is_noted or is_behind_marks
+        is_behind_marks = is_of_marks(each)
 
 
 def _is_noted(topic: str, topics: set[str]) -> bool:
@@ -444,21 +451,24 @@ def _is_noted(topic: str, topics: set[str]) -> bool:
 
 
 def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
-    """Return stream, domain and cut of a batch, as far as its offsets say: of one stream only."""
+    """Return the stream, domain and cut of a batch, as far as its offsets contain them.
+
+    The domain and the cut are empty if the query reads several streams.
+    """
     found: dict[str, Any] = {}
-    follows = None
+    marked_stream = None
     for each in planned.offsets:
         if is_of_log(each):
             marks = [name for name in each["marks"] if not name.startswith("_")]
             domain = marks[0] if len(marks) == 1 else ""
             found[each["noted_log"]] = (domain, each["segments"])
-        elif follows is not None:
+        elif marked_stream is not None:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
-            found[follows] = ("", cut if isinstance(cut, dict) else {})
+            found[marked_stream] = ("", cut if isinstance(cut, dict) else {})
         elif isinstance(each, dict) and not is_of_marks(each):
             topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
             found |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}
-        follows = each["noted_marks"] if is_of_marks(each) else None
+        marked_stream = each["noted_marks"] if is_of_marks(each) else None
     streams = ",".join(sorted(found))
     domain, cut = next(iter(found.values())) if len(found) == 1 else ("", {})
     return {"stream": streams, "domain": domain, "cut": cut}

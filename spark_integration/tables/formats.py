@@ -1,6 +1,6 @@
-"""Tables as a query meets them: their history, rows to append, commits without rows.
+"""Read the history of a table, append rows, and commit without rows.
 
-By the connector of the session, if it has one; otherwise Delta by deltalake.
+Uses the session's connector. For Delta without a connector, uses deltalake.
 """
 
 from __future__ import annotations
@@ -28,28 +28,26 @@ if TYPE_CHECKING:
 log = logging.getLogger("noted_time.spark")
 
 WriteOptions = Mapping[str, str]
-"""The options of a write by the connector, which hold the claim."""
+"""Options of a write by the connector. They contain the claim."""
 
 KEPT_VERSIONS = 10_000
-"""The number of versions of Delta that a query keeps in mind."""
+"""Maximum number of Delta versions that a query caches."""
 
 FIRST_VERSIONS = 50
-"""The number of versions that it asks for at first, beyond those that it knows."""
+"""Number of versions that a query lists to find new ones."""
 
 NO_TABLE = ("TABLE_NOT_FOUND", "MISSING_DELTA_TABLE", "PATH_DOES_NOT_EXIST", "TABLE_OR_VIEW")
-STAGED_SNAPSHOTS = (
-    "spark.wap.id stages snapshots, so no claim can follow another: use a branch, spark.wap.branch"
-)
+STAGED_SNAPSHOTS = "spark.wap.id stages snapshots, which cannot have claims: set spark.wap.branch"
 NO_CONNECTOR = (
-    "the Spark session has no connector for Iceberg with the catalog {!r}: start it with "
-    "iceberg-spark-runtime for its release of Spark; there is none for Spark {}"
+    "the Spark session has no Iceberg connector with the catalog {!r}: start the session with "
+    "iceberg-spark-runtime for Spark {}, if that exists, and configure the catalog"
 )
 
 
 def open_table(url: str) -> OpenTable:
-    """Return the table at a URL, which need not exist yet.
+    """Return the table at a URL. The table need not exist yet.
 
-    Raises `Rejected` for a URL of another form, and if the session has no connector for Iceberg.
+    Raises `Rejected` for another form of URL, and for Iceberg without a connector.
     """
     kind, location = split_url(url)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
@@ -63,23 +61,23 @@ def open_table(url: str) -> OpenTable:
 
 
 class OpenTable(ABC):
-    """One table of a query."""
+    """A table that a query writes to."""
 
     @abstractmethod
     def history(self) -> TableHistory:
-        """Return the table's commits and properties as they are now, none without a table."""
+        """Return the table's present commits and properties, or none if it does not exist."""
 
     @abstractmethod
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
-        """Append rows in one commit; the options are those of `BatchClaim.options`."""
+        """Append rows in one commit, with the options that `BatchClaim.options` returns."""
 
     @abstractmethod
     def commit(self, options: WriteOptions) -> None:
-        """Commit what the options say, without rows."""
+        """Commit without rows, with the options that `BatchClaim.options` returns."""
 
 
 class DeltaTable(OpenTable):
-    """A table of Delta, by the session's connector."""
+    """A Delta table that the session's connector writes."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         self._spark, self._location = spark, location
@@ -91,15 +89,15 @@ class DeltaTable(OpenTable):
         return f"delta.`{self._location.replace('`', '``')}`"
 
     def history(self) -> TableHistory:
-        """Return the versions that are kept, by deltalake if it can, which is 20 times as fast."""
+        """Return the versions that the table keeps. deltalake is used if possible: 20x faster."""
         if find_spec("deltalake") and "://" not in self._location:
             return self._log.history() if self._log.exists() else TableHistory(())
         return self._list_versions()
 
     def _list_versions(self) -> TableHistory:
-        """Return the versions that the connector lists: at first all, then those that are new.
+        """Return the versions by the connector. The first call lists all, later calls new ones.
 
-        A version that is not as it was before is of another state: then all are asked for again.
+        If a known version has changed, the table was restored or replaced: all are listed again.
         """
         newest = max(self._known, default=None)
         rows = self._rows(FIRST_VERSIONS if self._known else None)
@@ -122,11 +120,11 @@ class DeltaTable(OpenTable):
         return TableHistory(commits, detail["properties"], detail["id"], is_numbered=True)
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
-        """Append rows; a batch that is in the table already makes no commit."""
+        """Append rows. Delta ignores a batch that the table already contains."""
         rows.write.format("delta").mode("append").options(**options).save(self._location)
 
     def commit(self, options: WriteOptions) -> None:
-        """Append no rows: a transaction makes a commit of it."""
+        """Append no rows. Delta commits because of the transaction."""
         self.append(self._spark.read.format("delta").load(self._location).limit(0), options)
 
     def _rows(self, limit: int | None) -> list[Mapping[str, Any]]:
@@ -141,14 +139,13 @@ class DeltaTable(OpenTable):
 
 
 class DeltaLibrary(OpenTable):
-    """A table of Delta by deltalake, through which the rows pass as batches of Arrow."""
+    """A Delta table that deltalake writes in the driver, in Arrow batches."""
 
     def __init__(self, location: str) -> None:
         self._location = location
         self._log = DeltaLog(location)
 
     def history(self) -> TableHistory:
-        """Return all versions that are kept."""
         return self._log.history() if self._log.exists() else TableHistory(())
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
@@ -157,13 +154,12 @@ class DeltaLibrary(OpenTable):
         self._write(pa.RecordBatchReader.from_batches(schema, collect_batches(rows)), options)
 
     def commit(self, options: WriteOptions) -> None:
-        """Append no rows."""
         import deltalake  # noqa: PLC0415 - an extra
 
         schema = pa.schema(deltalake.DeltaTable(self._location).schema())
         self._write(schema.empty_table(), options)
 
-    def _write(self, rows: Any, options: WriteOptions) -> None:  # noqa: ANN401 - Arrow's
+    def _write(self, rows: Any, options: WriteOptions) -> None:  # noqa: ANN401 - an Arrow reader or table
         import deltalake  # noqa: PLC0415 - an extra
 
         transaction = deltalake.Transaction(options["txnAppId"], int(options["txnVersion"]))
@@ -179,7 +175,7 @@ class DeltaLibrary(OpenTable):
 
 
 class IcebergTable(OpenTable):
-    """A table of Iceberg, by the session's connector."""
+    """An Iceberg table that the session's connector writes."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._spark, self._name = spark, name
@@ -187,16 +183,16 @@ class IcebergTable(OpenTable):
         self._table, self._branch = (table, branch) if table else (name, "")
 
     def history(self) -> TableHistory:
-        """Return the snapshots that are kept of the branch that is written to.
+        """Return the snapshots of the branch that the session writes to.
 
-        Raises `Rejected` if snapshots are staged, which are of no branch.
+        Raises `Rejected` if the session stages snapshots, because these have no branch.
         """
         try:
-            self._spark.catalog.refreshTable(self._table)  # each session keeps a table for a while
+            self._spark.catalog.refreshTable(self._table)  # sessions cache tables
             snapshots = self._spark.table(f"{self._table}.snapshots")
             refs = self._spark.table(f"{self._table}.refs").selectExpr("name AS ref", "snapshot_id")
             rows = snapshots.join(refs, "snapshot_id", "left").collect()
-            given = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
+            properties = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
         except (PySparkException, Py4JError) as error:
             if any(each in str(error) for each in NO_TABLE):
                 return TableHistory(())
@@ -206,20 +202,20 @@ class IcebergTable(OpenTable):
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
         found = [row.asDict() for row in rows]
         at = branch if any(row["ref"] == branch for row in found) else None
-        return history_of(found, {row["key"]: row["value"] for row in given}, at=at)
+        return history_of(found, {row["key"]: row["value"] for row in properties}, at=at)
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
-        """Append rows to the table, which is created with the first ones."""
+        """Append rows. The first rows create the table."""
         writer = rows.writeTo(self._name).options(**options)
         writer.append() if self._spark.catalog.tableExists(self._table) else writer.create()
 
     def commit(self, options: WriteOptions) -> None:
-        """Append no rows, which makes a snapshot all the same."""
+        """Append no rows. Iceberg creates a snapshot anyway."""
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()
 
 
 def collect_batches(rows: DataFrame) -> Iterator[pa.RecordBatch]:
-    """Yield the rows as batches of Arrow, of one partition after the other."""
+    """Yield the rows as Arrow batches, one partition after the other."""
 
     def pack_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""What a query keeps beside its checkpoint of the batches that it is about to commit to a table."""
+"""Records, in a query's checkpoint, of the batches that the query commits to a table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spark_integration.checkpoint.files import open_checkpoint
 
 MEMORY_DIRECTORY = "noted-time"
 BATCHES_KEPT = 2
-"""Batches: the one that is written, and the one before, which the table must have then."""
+"""The present batch, and the one before, which the table must contain by then."""
 
 
 class Memory:
-    """The batches of one query under a name that were to be written to a table, the last two.
+    """The last two batches that a query planned to write to a table under a name.
 
-    They are files of the checkpoint's own file system. A run of the query reads them once, so what
-    it keeps itself counts whatever becomes of the files.
+    Each batch is a file in the checkpoint. A run of the query reads the files once, so later
+    damage to the files does not affect the run.
     """
 
     def __init__(self, checkpoint: str, name: str, table: str) -> None:
@@ -32,15 +32,15 @@ class Memory:
         self._known: dict[int, RememberedBatch] = {}
 
     def batches(self, run: str) -> tuple[RememberedBatch, ...]:
-        """Return the batches that are kept, to a run of the query; what cannot be read is not."""
+        """Return the recorded batches, read once for each `run`. Unreadable files are skipped."""
         if run != self._run or not run:
             self._run, self._known = run, {each.batch: each for each in self._read()}
         return tuple(self._known.values())
 
     def keep(self, record: Claim, run: str) -> None:
-        """Keep the record of a part of a batch, before it is written.
+        """Save the record of a part of a batch, before the part is written.
 
-        Raises `OSError` or a `NotedTimeError` if that is not possible.
+        Raises `OSError` or a `NotedTimeError` if the file cannot be written.
         """
         before = self._known.get(record.batch, RememberedBatch(record.batch, {}))
         records = {**before.records, record.part: record}
@@ -54,7 +54,7 @@ class Memory:
             self._files.delete(self._name(batch))
 
     def withdraw(self, batch: int) -> None:
-        """Keep a batch no longer; raises as `keep`."""
+        """Delete the records of a batch. Raises the errors of `keep`."""
         if self._known.pop(batch, None) is not None:
             self._files.delete(self._name(batch))
 
@@ -82,5 +82,5 @@ def _parse_batch(found: Mapping[str, object]) -> RememberedBatch:
 
 @cache
 def open_memory(checkpoint: str, name: str, table: str) -> Memory:
-    """Return the memory of a query's name and table, one for all that this process writes there."""
+    """Return the memory of a query's name and table, which is shared within the process."""
     return Memory(checkpoint, name, table)

@@ -1,4 +1,4 @@
-"""A table that each micro-batch is appended to once, with its claim in the commit."""
+"""Append each micro-batch to a table once, with its claim in the commit."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ log = logging.getLogger("noted_time.spark")
 class NotedTable:
     """A function for `foreachBatch` that appends each micro-batch to a table, with its claim.
 
-    `table` is ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``; the first rows create it. They are
-    written by the session's connector. Without one, Delta takes them through the driver, a batch of
-    Arrow at a time, by deltalake. A batch that runs again is not appended again. A batch without
-    rows is committed if its claim has risen, at most once in `claim_every` (such as ``"10s"``). The
-    first one always is, and so is the last before the stream falls quiet.
+    `table` is ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. The first rows create the table. The
+    session's connector writes the rows. For Delta without a connector, deltalake writes them in the
+    driver, one Arrow batch at a time.
 
-    Raises `Rejected` for a table of another form, and for Iceberg without its connector. A batch
-    fails with `Rejected` if the rows have no column `time_of`.
+    A batch that runs again is not appended again. A batch without rows is committed if its claim
+    has risen, at most once in `claim_every` (such as ``"10s"``). The first batch and the last batch
+    before the stream falls quiet are always committed.
+
+    Raises `Rejected` for another form of `table`, for Iceberg without a connector, and over Spark
+    Connect. A batch fails with `Rejected` if its rows have no column `time_of`.
     """
 
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
-        """Append to `table`, which is opened with the first batch."""
+        """Append to `table`. The first batch opens the table."""
         self._table, self._claims = table, claims
         self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
@@ -42,16 +44,16 @@ class NotedTable:
         self._last: int | None = None
         if is_remote():
             raise Rejected(
-                "NotedTable needs a classic session: over Spark Connect a query cannot be asked "
-                "which checkpoint is its own"
+                "NotedTable cannot check the query's checkpoint over Spark Connect: use a classic "
+                "session"
             )
         open_table(table)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Append the rows of a micro-batch.
 
-        If the caller goes on after an error of a batch, or without having called this for one, the
-        claim of the next batch is withheld.
+        If the caller ignores an error of a batch, or skips a batch, the next batch is committed
+        without a claim.
         """
         claim = self._claims.of(batch_id)
         if self._last is not None and batch_id > self._last + 1:
@@ -60,7 +62,7 @@ class NotedTable:
         self._last = batch_id
         check_column(rows, self._claims.time_of)
         if claim.is_committed(self._table):
-            log.info("%s has batch %d already", self._table, batch_id)
+            log.info("%s already contains batch %d", self._table, batch_id)
         elif rows.isEmpty() and not self._is_due(claim, batch_id):
             claim.withdraw(self._table)
             return
@@ -69,8 +71,8 @@ class NotedTable:
         self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
 
     def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:
-        """Whether a batch without rows is committed; the first shows that none came before it."""
-        if not batch_id:
+        """Return whether to commit a batch without rows."""
+        if not batch_id:  # shows that no batch came before
             return True
         if claim.complete_to is None or claim.complete_to == self._complete_to:
             return False
@@ -79,11 +81,11 @@ class NotedTable:
 
 
 def check_column(rows: DataFrame, name: str) -> None:
-    """Raise `Rejected` unless the rows have that column, whose fields are named with dots."""
+    """Raise `Rejected` unless the rows have a column, or a field such as `window.end`."""
     found: Any = rows.schema
     for part in name.split("."):
         names: Sequence[str] = getattr(found, "names", ())
         if part not in names:
             known = ", ".join(rows.columns)
-            raise Rejected(f"time_of={name!r} is not a column of the rows, which have {known}")
+            raise Rejected(f"time_of={name!r} is not a column of the rows: use one of {known}")
         found = found[part].dataType

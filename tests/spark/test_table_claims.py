@@ -333,7 +333,7 @@ def test_the_checkpoint_of_another_query_is_refused(table: Table, tmp_path: Path
     table.run()
     table.output.checkpoint = tmp_path / "another"
 
-    with pytest.raises(Exception, match="is that of query"):
+    with pytest.raises(Exception, match="belongs to query"):
         table.run()
 
 
