@@ -83,8 +83,7 @@ class NotedLogSink(Picklable):
 
     When the query has read all of a sealed stream, the sink notes the end of the last rows and
     finishes its writer. With `seal`, it also seals the derived stream, unless the stream has other
-    writers. This last batch fails with `Unreachable` without a controller. Start the query again
-    to repeat it; steps that were completed before do no harm.
+    writers. Without a controller, this batch fails with `Unreachable`: start the query again.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each option
@@ -226,7 +225,6 @@ class NotedLogSink(Picklable):
         raise refused
 
     def _convert_rows(self, batch: DataFrame) -> pa.Table:
-        """Return the rows with their event time as a column and timestamps in UTC."""
         struct, _, field = self._time_of.rpartition(".")
         if struct:
             self._check(batch, struct, field)

@@ -297,7 +297,7 @@ class BatchClaim:
             self._keep(table, record)
 
     def open(self, table: str) -> OpenTable:
-        """Return the table, which is opened once for all batches."""
+        """Return the table, opened once for all batches."""
         tables = self.claims.tables
         if table not in tables:
             tables[table] = open_table(table)
@@ -307,7 +307,6 @@ class BatchClaim:
         return tables[table]
 
     def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
-        """Return this part's record if an earlier run committed it, and save it."""
         known = self.claims.memory(table).batches(self.run)
         found = find_committed_part(history, claim, known, run=self.run)
         if found is not None:

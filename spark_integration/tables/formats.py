@@ -69,11 +69,11 @@ class OpenTable(ABC):
 
     @abstractmethod
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
-        """Append rows in one commit, with the options that `BatchClaim.options` returns."""
+        """Append rows in one commit, with the options of a `BatchClaim`."""
 
     @abstractmethod
     def commit(self, options: WriteOptions) -> None:
-        """Commit without rows, with the options that `BatchClaim.options` returns."""
+        """Commit without rows, with the options of a `BatchClaim`."""
 
 
 class DeltaTable(OpenTable):
