@@ -342,9 +342,13 @@ class Domain:
 
     def restore_vouching(self, track: Track, record: MemberRecord) -> None:
         track.vouching_periods = record.vouching.get(self.name, FROM_FIRST_MARK)
-        is_new = self.last is not None and track.vouching_periods == self._next_period
-        if not is_new or record.joined_at is None:
+        if not self._joined_since_last_mark(track, record.joined_at):
             self.newcomers.pop(record.writer, None)
+
+    def _joined_since_last_mark(self, track: Track, joined_at: int | None) -> bool:
+        if self.last is None or joined_at is None or joined_at < self.last.written_at:
+            return False
+        return all(each.from_seq > self.last.seq for each in track.vouching_periods)
 
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.

@@ -122,9 +122,7 @@ class Domains:
         track = member.other_tracks[number - 1] if number else member.first_track
         last = track.time
         if note.late is None and (last < domain.lower or (gained and member.other_tracks)):
-            joins = is_returning and note.time is None and track.noted is None
-            wrote = any(gained.values()) and not joins
-            self._find_latecomers(member, number, note, wrote=wrote)
+            self._find_latecomers(member, number, note, has_rows=any(gained.values()))
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
@@ -137,16 +135,18 @@ class Domains:
             domain.update_role(track, self.settings.writer_timeout_ms, now)
         return track
 
-    def _find_latecomers(self, member: Member, number: int, note: Note, *, wrote: bool) -> None:
+    def _find_latecomers(self, member: Member, number: int, note: Note, *, has_rows: bool) -> None:
         """Append the domains where the note may have left late rows unreported.
 
         The member is below the lower, and the note adds rows or advances its time without declaring
-        event times. An expected writer is not late with its first note.
+        event times. An expected writer is not late with its first note. Neither is a writer that
+        joins without a time, if marks name it as missing.
         """
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = other == number
-            adds_rows = wrote or (is_own and note.time is not None and note.time > track.time)
-            if not (adds_rows and _is_below_lower(domain, track)):
+            advances = is_own and note.time is not None and note.time > track.time
+            adds_rows = has_rows and not (note.time is None and _is_named_missing(domain, track))
+            if not ((advances or adds_rows) and _is_below_lower(domain, track)):
                 continue
             if _declares_max_time(note, domain, is_own=is_own) or _is_expected_first(domain, track):
                 continue
@@ -210,7 +210,6 @@ class Domains:
         member.state = state
         member.excluded = None
         if excluded == "removed":
-            member.joined_at = None
             member.terms = replace(member.terms, removed_by=None)
             for number in range(len(self.by_number)):
                 self._reset_track(member, number, max_time=None)
@@ -397,6 +396,12 @@ def _is_below_lower(domain: Domain, track: Track) -> bool:
 
 def _declares_max_time(note: Note, domain: Domain, *, is_own: bool) -> bool:
     return domain.name in (note.max_times or {}) or (is_own and note.max_time is not None)
+
+
+def _is_named_missing(domain: Domain, track: Track) -> bool:
+    writer = track.member.writer
+    is_missing = writer in domain.newcomers or writer in domain.absences.missing
+    return is_missing and track.noted is None
 
 
 def _is_expected_first(domain: Domain, track: Track) -> bool:

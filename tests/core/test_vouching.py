@@ -267,6 +267,14 @@ def test_a_note_below_the_lower_is_a_report_of_late_rows(
     assert unreported(behind(), note) == found
 
 
+def test_a_removed_writer_that_returns_with_rows_reports_them() -> None:
+    """It was counted before, so no mark says that it joined later."""
+    stream = behind()
+    stream.remove("lima", now=0)
+
+    assert unreported(stream, Note("lima", None, {0: 4})) == [("lima", None, 99, True)]
+
+
 def test_an_expected_writer_is_judged_by_the_marks_that_counted_it() -> None:
     """One that is expected since the last mark was in no mark's word."""
     stream = behind()
