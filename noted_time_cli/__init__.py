@@ -1,1 +1,1 @@
-"""The command line: what runs a controller here, calls one over HTTP, observes or relays."""
+"""The command line: run or call a controller, observe a log, relay marks."""

@@ -1,7 +1,7 @@
 """The command `noted-time`, and `python -m noted_time_cli`.
 
-It is installed with the clients, which do not need the command line's dependencies; if these are
-missing it says what to install.
+The clients install this command without its dependencies. If a dependency is missing, the command
+prints how to install it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ OWN_PACKAGES = {
     "writer_client",
 }
 CLIENT_LIBRARIES = {"typer", "rich"}
-"""What commands that call a controller need; those that run one need more."""
+"""Dependencies of the commands that call a controller."""
 
 
 def main() -> None:
-    """Run the command line, or end with status 2 and what to install."""
-    sys.path.sort(key=_is_of_others)  # so that what is imported lies beside this package
+    """Run the command line. If a dependency is missing, exit with 2 and print how to install it."""
+    sys.path.sort(key=_has_other_copy)  # import the copies of our packages next to this one
     try:
         from noted_time_cli.app import app
 
@@ -41,8 +41,8 @@ def main() -> None:
         raise SystemExit(2) from error
 
 
-def _is_of_others(entry: str) -> bool:
-    """Return whether a directory of the path has packages with our names, and is not ours."""
+def _has_other_copy(entry: str) -> bool:
+    """Return whether another directory than ours has packages with our names."""
     is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
     return not is_ours and any(Path(entry, name).is_dir() for name in OWN_PACKAGES)
 
@@ -50,7 +50,7 @@ def _is_of_others(entry: str) -> bool:
 def _find_root_package(error: ImportError) -> str:
     """Return the top-level package that could not be imported.
 
-    >>> _find_root_package(ImportError(name="rich.table")), _find_root_package(ImportError())
+     _find_root_package(ImportError(name="rich.table")), _find_root_package(ImportError())
     ('rich', '')
     """
     return (error.name or "").partition(".")[0]

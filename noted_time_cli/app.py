@@ -1,4 +1,4 @@
-"""All commands of `noted-time`, put together."""
+"""The app `noted-time` with all its commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 observe = typer.Typer(
-    name="observe", no_args_is_help=True, help="Note time for a log whose writers do not."
+    name="observe", no_args_is_help=True, help="Note time for a log whose writers do not note."
 )
 observe.add_typer(kafka.app)
 observe.add_typer(log.app)

@@ -1,7 +1,7 @@
-"""`noted-time demo-stream` plays a small live stream; `noted-time demo` runs the demo.
+"""`noted-time demo-stream` writes a small live stream; `noted-time demo` runs the demo.
 
-A fleet of writers notes every second, a second behind the clock. Once a minute one of them stalls:
-it holds the watermark until it has timed out, and comes back.
+The writers of the stream note once a second, one second behind the clock. Once a minute one writer
+stalls. It holds the watermark until it times out, and later it returns.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from noted_time_cli.terminal.output import report_errors, say
 from writer_client import WriterClient
 
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
-"""How many rows each writer appends in a second, to a segment of its own."""
+"""Rows per second of each writer. Each writer has its own segment."""
 
 STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
 SILENT_S, BACK_S = 5, 50
-"""From and up to which second of a round the writer that stalls does not note."""
+"""The seconds of a round at which the stalled writer stops noting and notes again."""
 
 STALL_MESSAGES = {
     SILENT_S: f"{STALLED_WRITER} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
@@ -38,7 +38,7 @@ BEHIND_MS = 1000
 
 
 def list_noting_writers(second: int) -> list[str]:
-    """Return the writers that note in a second of the play.
+    """Return the writers that note in the given second.
 
     >>> list_noting_writers(4), list_noting_writers(5)
     (['berlin', 'nairobi', 'osaka', 'lima'], ['berlin', 'nairobi', 'osaka'])
@@ -47,25 +47,23 @@ def list_noting_writers(second: int) -> list[str]:
     return [each for each in WRITER_RATES if each != STALLED_WRITER or not is_silent]
 
 
-app = typer.Typer(
-    name="demo", help="Examples on real data that run here and now.", no_args_is_help=True
-)
+app = typer.Typer(name="demo", help="Run examples on real data.", no_args_is_help=True)
 
 
 @command
 def demo_stream(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call the stream.")] = "demo",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The stream's name.")] = "demo",
     *,
     lasting: Annotated[
-        int | None, duration("For example 60s; by default until Ctrl-C.", "--for")
+        int | None, duration("How long to write, such as 60s. Default: until Ctrl-C.", "--for")
     ] = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Play a small live stream on a controller: something to look at within ten seconds.
+    """Write a small live stream, to have something to look at within ten seconds.
 
-    Four writers note every second. Once a minute one of them stalls: the watermark waits for it
-    until it has timed out, and it comes back.
+    Four writers note every second. Once a minute one writer stalls. The watermark waits for this
+    writer until it times out. Later the writer returns.
 
     Try it:  noted-time demo-stream --for 60s
     """
@@ -87,7 +85,7 @@ def demo_stream(
 
 
 def _create(transport: Transport, name: str) -> None:
-    """Create the stream; raises `Rejected` for one whose expected writers are not the fleet."""
+    """Create the stream. Raises `Rejected` if the stream exists with other expected writers."""
     try:
         found = transport.ask(Question("GET", stream_path(name)))
     except UnknownStream:
@@ -105,7 +103,7 @@ def _create(transport: Transport, name: str) -> None:
 
 
 def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
-    """Note second by second, on from the position that each writer has at the controller."""
+    """Note once a second. Each writer continues from its position at the controller."""
     for client in fleet.values():
         client.join()
         client.flush()
@@ -127,7 +125,10 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def flights(context: typer.Context) -> None:
-    """Replay a month of real flights: rows lost and latency, noted time against guessed delays."""
+    """Replay a month of real flights, and compare noted time with guessed delays.
+
+    The comparison shows the rows lost and the latency.
+    """
     with report_errors():
         try:
             from demo.cli import app as command

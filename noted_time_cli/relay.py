@@ -1,4 +1,4 @@
-"""`noted-time relay`: copy the marks of a stream to where its readers find them."""
+"""`noted-time relay`: copy the marks of a stream to a topic for its readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url
 from noted_time_cli.terminal.output import echo
 from noted_time_cli.terminal.running import Lasting, run_for
 
-app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a topic of their own.")
+app = typer.Typer(name="relay", no_args_is_help=True, help="Copy marks to a separate topic.")
 
 
 @group_command(app)
@@ -29,17 +29,22 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     *,
     stream: StreamOfTopic = None,
     domain: Annotated[
-        list[str] | None, typer.Option(help="Relay this domain only; may be given several times.")
+        list[str] | None, typer.Option(help="Relay only this domain. Repeatable.")
     ] = None,
     config: Config = None,
     lasting: Lasting = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Write each mark of a stream to TOPIC.noted, once all that its cut names is readable.
+    """Write each mark of a stream to TOPIC.noted.
 
-    Ends with status 0 on Ctrl-C, after `--for` or the final mark of a sealed stream, and with 1 if
-    it is refused. Several may run, and do no harm.
+    A mark is written once all records below its cut are readable. It is safe to run several relays
+    of one topic.
+
+    Exit statuses:
+
+    - 0: stopped by Ctrl-C or `--for`, or the final mark of a sealed stream is written.
+    - 1: the controller or the broker refused.
 
     Try it:  noted-time relay kafka 127.0.0.1:9092 flights
     """

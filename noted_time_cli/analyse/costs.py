@@ -172,7 +172,7 @@ def print_costs(costs: Costs, observe: str) -> None:
         f"{format_window(costs.window_ms)}."
     )
     if costs.without_time:
-        say(f"{pluralize(costs.without_time, 'row')} without {costs.event_time} passed over.")
+        say(f"{pluralize(costs.without_time, 'row')} without {costs.event_time} skipped.")
     print_table(_build_columns(costs), _list_figures(costs))
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     ahead = [] if costs.assumed else costs.owed_to

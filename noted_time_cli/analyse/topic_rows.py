@@ -194,7 +194,7 @@ class _Reading:
             clock = "their brokers'" if is_appended else "their producers', by their clocks"
             said = [f"Records came in at their timestamps, which are {clock}.", *said]
         if self._without_value:
-            said.append(f"{pluralize(self._without_value, 'record')} without a value passed over.")
+            said.append(f"{pluralize(self._without_value, 'record')} without a value skipped.")
         if self._refused is not None:
             said.append(f"The first record without {event_time}: {self._refused}.")
         whose = np.array(list(self._names))[np.asarray(self._whose)] if self._names else None

@@ -1,1 +1,1 @@
-"""The commands of `noted-time observe`: note time for a log whose writers do not."""
+"""`noted-time observe`: note time for a log whose writers do not note."""

@@ -1,4 +1,4 @@
-"""`noted-time observe kafka`: note time for a topic whose producers do not."""
+"""`noted-time observe kafka`: note time for a topic whose producers do not note."""
 
 from __future__ import annotations
 
@@ -41,24 +41,28 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="kafka",
     no_args_is_help=True,
-    help="""Watch a Kafka topic and note what can be concluded from it.
+    help="""Watch a Kafka topic and note time for it.
 
-    Ends with status 0 on Ctrl-C or after `--for`, and with 1 if it is refused (unknown topic or
-    stream, missing right, a topic that was recreated). The observer stays a member of the stream:
-    time waits for it until its timeout.
+    Exit statuses:
+
+    - 0: stopped by Ctrl-C or `--for`.
+    - 1: refused. The topic or stream does not exist, a right is missing, or the topic was
+      recreated.
+
+    The observer remains a member of the stream, so the watermark waits for it until it times out.
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m""",
-    short_help="Watch a Kafka topic: when records came in, or the times that they have.",
+    short_help="Note the arrival or event times of a Kafka topic.",
 )
 
 
 Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
-"""Returns what looks at a topic: by the configuration of a client, the topic, and who notes."""
+"""Returns the function that polls a topic, for a client's configuration, a topic and a writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedTopic:
-    """A topic, and who observes it."""
+    """A topic, its brokers and its stream."""
 
     bootstrap: Bootstrap
     topic: TopicArgument
@@ -66,13 +70,13 @@ class ObservedTopic:
     config: Config = None
 
     def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
-        """Note what is seen of the topic."""
+        """Observe the topic. If no broker answers, warn and continue to try."""
         config = build_kafka_config(self.bootstrap, self.config)
         from noted_time.kafka import Topic as KafkaTopic
 
         try:
             KafkaTopic(config, self.topic).look()
-        except Unreachable as error:  # said first: it may be the wrong one
+        except Unreachable as error:  # warn at once, because the address may be wrong
             say(f"noted-time: {error}; trying again")
         noting.observe(
             self.stream or self.topic, lambda client: look(config, self.topic, client), noter
@@ -80,25 +84,25 @@ class ObservedTopic:
 
 
 StartOption = Annotated[
-    Literal["earliest", "latest"], typer.Option("--from", help="Where to begin to read.")
+    Literal["earliest", "latest"], typer.Option("--from", help="Where to start reading.")
 ]
 AHEAD_MS = 300_000
 AheadOption = Annotated[
     int | None,
     duration(
-        "Pass over records whose time is further ahead of this clock.", "--ahead", default="5m"
+        "Skip records whose time is more than this ahead of the clock.", "--ahead", default="5m"
     ),
 ]
 
 
 @group_command(app)
 def ingestion(
-    of: ObservedTopic, noting: NotingIngestion, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS
+    of: ObservedTopic, *, skew: Skew = 0, max_lag: MaxLag = MAX_LAG_MS, noting: NotingIngestion
 ) -> None:
     """Note when records became visible, by this machine's clock.
 
-    Whatever was visible at a moment lies below the ends read after it. An open transaction holds
-    the end of its partition.
+    All records visible at a moment lie below the partition ends that are read later. An open
+    transaction holds the end of its partition.
 
     Try it:  noted-time observe kafka ingestion 127.0.0.1:9092 flights
     """
@@ -112,21 +116,19 @@ def ingestion(
 @group_command(app)
 def timestamp(
     of: ObservedTopic,
-    noting: Noting,
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
     partition: Annotated[
         list[int] | None,
-        typer.Option(
-            help="Observe this partition only; may be given several times.", show_default=False
-        ),
+        typer.Option(help="Observe only this partition. Repeatable.", show_default=False),
     ] = None,
+    noting: Noting,
 ) -> None:
-    """Note the newest timestamp of each partition less the delay; the slowest partition counts.
+    """Note the newest timestamp of the slowest partition, minus the delay.
 
-    No record is read. If they are written in transactions that may come in later than the delay,
-    use `read-timestamp`: the markers of transactions have timestamps, too.
+    No records are read. If transactions may stay open for longer than the delay, use
+    `read-timestamp` instead, because transaction markers have timestamps, too.
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
     """
@@ -142,14 +144,14 @@ def timestamp(
 @group_command(app)
 def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
     of: ObservedTopic,
-    noting: Noting,
     *,
     delay: Delay,
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
+    noting: Noting,
 ) -> None:
-    """Note the same as `timestamp`, read from the records: right for transactions, too.
+    """Note the same as `timestamp`, but read all records. Works with transactions.
 
     Try it:  noted-time observe kafka read-timestamp 127.0.0.1:9092 flights --delay 5m
     """
@@ -162,23 +164,25 @@ def read_timestamp(  # noqa: PLR0913 - one parameter for each flag
 @group_command(app)
 def field(  # noqa: PLR0913 - one parameter for each flag
     of: ObservedTopic,
-    noting: Noting,
     *,
     field: Annotated[
         str, option("FIELD", "The JSON field of the event time, or `module:function`.", "--field")
     ],
     delay: Delay,
-    described: SchemaOptions,
-    written: WrittenTimes,
     idle: Idle = IDLE_MS,
     start: StartOption = "latest",
     ahead: AheadOption = AHEAD_MS,
+    described: SchemaOptions,
+    written: WrittenTimes,
+    noting: Noting,
 ) -> None:
-    """Note the newest time in the records of each partition less the delay; all are read.
+    """Note the newest event time in the records of the slowest partition, minus the delay.
 
-    The time is a field of a JSON object, or a dotted path for one within another, also in arrays: a
-    number, or ISO 8601. Or it is what a function of the confluent_kafka.Message returns. With
-    --schema-registry the values are Avro, JSON Schema or Protobuf.
+    All records are read. The event time is a number or ISO 8601. It is found by either:
+
+    - a field of a JSON object. Use a dotted path for a nested field, also inside arrays. With
+      --schema-registry the values are Avro, JSON Schema or Protobuf.
+    - a function, which is called with the confluent_kafka.Message.
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
     """
@@ -194,22 +198,25 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 @group_command(app)
 def broker_time(
     of: ObservedTopic,
-    noting: Noting,
     *,
     skew: Annotated[
-        int, duration("How far the clocks of brokers may be apart.", "--skew", default="1s")
+        int, duration("Maximum difference of the brokers' clocks.", "--skew", default="1s")
     ] = 1000,
     lag: Annotated[
         int | None,
         duration(
-            "How old what cannot be seen may be. By default as replication allows: 50s.", "--lag"
+            "Maximum age of records that consumers cannot see yet. Default: the limit of "
+            "replication, 50s.",
+            "--lag",
         ),
     ] = None,
+    noting: Noting,
 ) -> None:
-    """Note the brokers' stamps that readers have passed, of a topic with LogAppendTime.
+    """Note the brokers' timestamps of a topic with LogAppendTime.
 
-    It is the newest stamp of each partition less the skew, or the clock less the lag where nothing
-    is new and no transaction is open. No record is read, and no partition is ever idle.
+    For a partition with new records, the time is its newest timestamp minus the skew. For a
+    partition without new records or open transactions, it is the clock minus the lag. No records
+    are read, and every partition counts.
 
     Try it:  noted-time observe kafka broker-time 127.0.0.1:9092 flights
     """
@@ -223,8 +230,8 @@ def broker_time(
 
 
 @group_command(app)
-def resolved(of: ObservedTopic, noting: Noting, *, ahead: AheadOption = AHEAD_MS) -> None:
-    """Note what a changefeed of CockroachDB has resolved, exactly. All records are read.
+def resolved(of: ObservedTopic, *, ahead: AheadOption = AHEAD_MS, noting: Noting) -> None:
+    """Note the resolved timestamps of a CockroachDB changefeed. All records are read.
 
     Try it:  noted-time observe kafka resolved 127.0.0.1:9092 accounts
     """
@@ -243,7 +250,7 @@ def _make_look(
     ahead_ms: int | None,
     form: Callable[[writer_client.WriterClient], TimeForm],
 ) -> Look:
-    """Return what makes a look that reads a field of the records, or their timestamps."""
+    """Return a `Look` that reads all records, for a field or the timestamp."""
 
     def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:
         return writer_client.KafkaFields(

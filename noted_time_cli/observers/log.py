@@ -1,4 +1,4 @@
-"""`noted-time observe log`: note time for a file log whose writers do not."""
+"""`noted-time observe log`: note time for a file log whose writers do not note."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the 
 app = typer.Typer(
     name="log",
     no_args_is_help=True,
-    help="""Watch a file log and note what can be concluded from it.
+    help="""Watch a file log and note time for it.
 
-    Ends with status 0 on Ctrl-C or after `--for`, and with 1 if it is refused (unknown stream,
-    missing right, a log that was recreated). The observer stays a member of the stream: time waits
-    for it until its timeout.
+    Exit statuses:
+
+    - 0: stopped by Ctrl-C or `--for`.
+    - 1: refused. The stream does not exist, a right is missing, or the log was recreated.
+
+    The observer remains a member of the stream, so the watermark waits for it until it times out.
 
     Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m""",
-    short_help="Watch a file log: when rows came in, or the times that they have.",
+    short_help="Note the arrival or event times of a file log.",
 )
 
 
@@ -40,14 +43,14 @@ app = typer.Typer(
 def ingestion(
     root: Root,
     stream: Stream,
-    noting: NotingIngestion,
     *,
     skew: Skew = 0,
     max_lag: MaxLag = MAX_LAG_MS,
+    noting: NotingIngestion,
 ) -> None:
     """Note when rows became visible, by this machine's clock.
 
-    Whatever was visible at a moment lies below the ends of the segments read after it.
+    All rows visible at a moment lie below the segment ends that are read later.
 
     Try it:  noted-time observe log ingestion /data/log flights
     """
@@ -62,14 +65,14 @@ def ingestion(
 def event_time(  # noqa: PLR0913 - one parameter for each flag
     root: Root,
     stream: Stream,
-    noting: Noting,
     *,
     field: Annotated[str, option("COLUMN", "The column of the event time.", "--field")],
     delay: Delay,
-    written: WrittenTimes,
     idle: Idle = IDLE_MS,
+    written: WrittenTimes,
+    noting: Noting,
 ) -> None:
-    """Note the newest time of each segment less the delay; the slowest segment counts.
+    """Note the newest event time of the slowest segment, minus the delay.
 
     Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m
     """

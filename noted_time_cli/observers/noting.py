@@ -1,4 +1,4 @@
-"""What observers of every kind of log have: where they note, how often they look, their noters."""
+"""The common part of observers: their flags, and the loop that polls a log and notes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,25 @@ FIRST_ANSWER_S = 5.0
 IDLE_MS, MAX_LAG_MS = 60_000, 10_000
 
 Looks = Callable[[], Seen]
-"""What looks at a whole log, such as a `LogEnds`."""
+"""Polls a whole log, such as `LogEnds`."""
 
 Noter = Callable[[WriterClient, Looks], Observer]
-"""Returns what notes through a client what is seen."""
+"""Returns an observer that notes through the client."""
 
-Delay = Annotated[int, duration("How far rows of one segment come out of order.", "--delay")]
+Delay = Annotated[
+    int, duration("Maximum delay of a row within its segment or partition.", "--delay")
+]
 Idle = Annotated[
     int,
     duration(
-        "Stop waiting for a segment without rows for this long; 0s: never.", "--idle", default="1m"
+        "Stop waiting for a segment that gets no rows for this long. 0s waits without end.",
+        "--idle",
+        default="1m",
     ),
 ]
-Skew = Annotated[int, duration("How far this clock may be ahead.", "--skew", default="0s")]
+Skew = Annotated[
+    int, duration("How far this machine's clock may be ahead.", "--skew", default="0s")
+]
 MaxLag = Annotated[
     int, duration("Maximum lag of the time on a quiet stream.", "--max-lag", default="10s")
 ]
@@ -43,20 +49,20 @@ MaxLag = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noting:
-    """Where and under which name an observer notes, and how often and how long it looks."""
+    """The stream's domain, the observer's name, and how often and how long it polls."""
 
     domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = "default"
     writer: Annotated[str, option("WRITER", "The name to note under.", default=True)] = "observer"
-    poll: Annotated[int, duration("Time between two looks.", "--poll", default="1s")] = 1000
+    poll: Annotated[int, duration("Time between two polls.", "--poll", default="1s")] = 1000
     timeout: Annotated[
-        int, duration("How long time waits for a silent observer.", "--timeout", default="1m")
+        int, duration("The observer's writer timeout.", "--timeout", default="1m")
     ] = 60_000
     lasting: Lasting = None
     url: Url = DEFAULT_URL
     token: Token = None
 
     def observe(self, stream: str, look: Callable[[WriterClient], Looks], noter: Noter) -> None:
-        """Note what is seen of a whole log; an unreachable controller is tried again later."""
+        """Observe a log. If no controller answers, continue to try."""
         with WriterClient(
             self.url,
             stream,
@@ -73,11 +79,11 @@ class Noting:
             run_for(observer, self.lasting)
         without = getattr(looks, "without_value", 0)
         if without:
-            say(f"{pluralize(without, 'record')} without a value passed over.")
+            say(f"{pluralize(without, 'record')} without a value skipped.")
         _check_passed_over(looks)
 
     def _begin(self, client: WriterClient) -> None:
-        """Go on if the controller does not answer; say how to declare a domain that is not."""
+        """Send the first note. If the domain is unknown, print how to declare it and exit."""
         try:
             client.flush(FIRST_ANSWER_S)
         except Unreachable as error:
@@ -86,13 +92,13 @@ class Noting:
             if error.status != "unknown_domain" or not isinstance(error.last, tuple):
                 raise
             domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
-            remedy = f"note one that it declares with --domain, or declare {self.domain}, too:"
+            remedy = f"use one of these with --domain, or declare {self.domain}:"
             say(f"noted-time: {error}; {remedy}")
             say(f"  noted-time stream create {client.stream} {domains}")
             raise typer.Exit(1) from error
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
-        """Return how times are written; those of a stream with another clock are not doubted."""
+        """Return the format of times. The unit is not inferred if the stream has another clock."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
             if given.unit is None and settings["max_time_ahead_ms"] is None:
@@ -100,7 +106,6 @@ class Noting:
         return given
 
     def make_clock_noter(self, skew_ms: int, max_lag_ms: int) -> Noter:
-        """Return what notes the clock."""
         return lambda client, ends: IngestionNoter(
             client,
             ends,
@@ -111,7 +116,7 @@ class Noting:
         )
 
     def make_times_noter(self, delay_ms: int = 0, idle_ms: int = 0) -> Noter:
-        """Return what notes the newest times; as they are, and waiting for all, unless given."""
+        """Return a noter of the newest times. By default there is no delay and no idle timeout."""
         return lambda client, times: EventTimeNoter(
             client,
             times,
@@ -123,18 +128,18 @@ class Noting:
 
 
 def _check_passed_over(look: object) -> None:
-    """Raise if records were passed over: nothing that was noted covers their times."""
+    """Raise `Rejected` if records were skipped, because the noted time may be wrong for them."""
     count = count_unusable(look)
     if count:
         records = "1 record was" if count == 1 else f"{count:,} records were"
         raise Rejected(
-            f"{records} passed over: the time could not be read, or was too far ahead; the "
-            "warnings above name some"
+            f"{records} skipped: the time could not be read or was too far ahead; see the "
+            "warnings above"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotingIngestion(Noting):
-    """The same, in the domain of ingestion."""
+    """`Noting` with the domain of ingestion as default."""
 
     domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = INGESTION_NAME

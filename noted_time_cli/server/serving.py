@@ -1,6 +1,6 @@
-"""`noted-time serve` and `migrate`: what runs a controller in this process.
+"""`noted-time serve` and `migrate`.
 
-The server and the database are imported when a command needs them, which takes a second.
+Commands import the server and the database when they run, because the import takes a second.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ OPEN_RIGHTS = "read, note, seal and remove every stream"
 
 
 def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option that an environment variable may set, too."""
+    """Return an option that an environment variable can also set."""
     name = f"--{variable.lower().replace('_', '-')}"
     return typer.Option(name, envvar=f"NOTED_TIME_{variable}", help=text, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class ServeLimits:
-    """How much one controller takes on: what it has of `Limits`."""
+    """The `Limits` of one controller, as flags."""
 
-    max_streams: Annotated[int, _option("MAX_STREAMS", "More are refused.", metavar="N", min=1)] = (
-        DEFAULT_LIMITS.streams
-    )
+    max_streams: Annotated[
+        int, _option("MAX_STREAMS", "Maximum number of streams.", metavar="N", min=1)
+    ] = DEFAULT_LIMITS.streams
     max_writers: Annotated[
-        int, _option("MAX_WRITERS", "Of one stream; notes of more are refused.", metavar="N", min=1)
+        int, _option("MAX_WRITERS", "Maximum number of writers of a stream.", metavar="N", min=1)
     ] = DEFAULT_LIMITS.writers
     max_waiting_notes: Annotated[
         int,
         _option(
             "MAX_WAITING_NOTES",
-            "Waiting for their commit; beyond that writers are refused (503) and retry.",
+            "Maximum number of notes waiting for their commit. More are refused (503) and retried.",
             metavar="N",
             min=1000,
         ),
@@ -66,7 +66,7 @@ class ServeLimits:
         int,
         _option(
             "MAX_LONG_POLLS",
-            "Readers waiting for marks; more are refused (503) and retry.",
+            "Maximum number of readers waiting for marks. More are refused (503) and retry.",
             metavar="N",
             min=0,
         ),
@@ -74,7 +74,6 @@ class ServeLimits:
 
     @property
     def limits(self) -> Limits:
-        """What the controller is given."""
         return Limits(
             streams=self.max_streams,
             writers=self.max_writers,
@@ -95,8 +94,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         str | None,
         _option(
             "ADVERTISE",
-            "URL by which other controllers on the database reach this one; by default where it "
-            "listens, with the machine's name if that is every address.",
+            "URL at which other controllers of the database reach this one. Default: the address "
+            "to bind to, or the machine's name if --host is a wildcard address.",
             metavar="URL",
         ),
     ] = None,
@@ -108,13 +107,13 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
         bool, _option("REQUIRE_TOKEN", "Require tokens even before the first one is created.")
     ] = False,
     insecure: Annotated[
-        bool, _option("INSECURE", "Let everyone who can reach the address note, read and remove.")
+        bool, _option("INSECURE", "Accept calls without a token from the network.")
     ] = False,
     host_name: Annotated[
         str,
         _option(
             "HOST_NAME",
-            "By which names --insecure is called, beside addresses and that of --advertise.",
+            "Additional host names that --insecure accepts in requests.",
             metavar="NAME,…",
         ),
     ] = "",
@@ -136,10 +135,10 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run the controller.
 
-    A database that does not exist yet is created; one of an older version is left alone until
-    `noted-time migrate`. For a trial that keeps nothing, name a file in /tmp or /dev/shm.
+    If the database does not exist, it is created. If it is of an older version, run `noted-time
+    migrate` first. For a trial, use a file in /tmp or /dev/shm.
 
-    Once a token exists, every call needs one; before, only this machine may call.
+    Once a token exists, every call needs a token. Before that, only this machine may call.
 
     Try it:  noted-time serve --database sqlite:///noted-time.db
 
@@ -175,10 +174,10 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
 @command
 def migrate(database: Database = DEFAULT_DATABASE) -> None:
-    """Bring the database to this version's tables, or create it.
+    """Upgrade the database to the tables of this version, or create it.
 
-    Controllers of the version before continue to serve a PostgreSQL database meanwhile and after
-    it. A database of a later version is left as it is.
+    Controllers of the previous version keep serving a PostgreSQL database during and after the
+    upgrade. A database of a later version is not changed.
 
     Try it:  noted-time migrate --database sqlite:///noted-time.db
     """
@@ -194,7 +193,7 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
 
 
 def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
-    """Return the names by which others call an open controller; raises `Rejected`."""
+    """Return the host names of a controller without tokens. Raises `Rejected` for a bad URL."""
     from controller.api.sockets.server import normalize_url
 
     own = urlsplit(normalize_url(advertise)).hostname if advertise else getfqdn()
@@ -205,7 +204,7 @@ def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> 
 def _check_address(
     gate: Gate, place: ListenAddress, database: str, names: Sequence[str] | None = None
 ) -> None:
-    """Raise `Rejected` if anyone on the network could move the watermark of every stream."""
+    """Raise `Rejected` if the network can reach the controller and it requires no token."""
     import structlog
 
     from controller.api.gate.access import is_loopback

@@ -1,6 +1,6 @@
-"""`noted-time token`: who may note, read and administer.
+"""`noted-time token`: create, list and revoke tokens.
 
-What opens the database is imported when a command needs it, which takes half a second.
+Commands import the database when they run, because the import takes half a second.
 """
 
 from __future__ import annotations
@@ -32,31 +32,33 @@ Database = Annotated[
     str,
     typer.Option(
         envvar="NOTED_TIME_DATABASE",
-        help="Where notes and marks are kept: sqlite:///FILE (four slashes for an absolute path) "
-        "or postgresql://USER@HOST/NAME.",
+        help="The database: sqlite:///FILE (four slashes for an absolute path) or "
+        "postgresql://USER@HOST/NAME.",
     ),
 ]
 
-app = typer.Typer(name="token", help="Who may note, read and administer.", no_args_is_help=True)
+app = typer.Typer(name="token", help="Create, list and revoke tokens.", no_args_is_help=True)
 
 
 @group_command(app)
 def create(  # noqa: PLR0913 - one parameter for each flag
     *,
-    scope: Annotated[list[str], typer.Option(help="admin, write or read; several may be given.")],
+    scope: Annotated[list[str], typer.Option(help="admin, write or read. Repeatable.")],
     stream: Annotated[
-        list[str], typer.Option(help="Stream to write or read; * stands for anything. All if none.")
+        list[str], typer.Option(help="Stream to write or read, with * as wildcard. Default: all.")
     ] = NO_VALUES,
     writer: Annotated[
-        list[str], typer.Option(help="Writer it may note for; * stands for anything. All if none.")
+        list[str], typer.Option(help="Writer to note for, with * as wildcard. Default: all.")
     ] = NO_VALUES,
     expires_in: Annotated[
-        str | None, typer.Option(help="90d, 12h, 30m or 45s; by default the token never expires.")
+        str | None, typer.Option(help="Lifetime, such as 90d, 12h or 30m. Default: unlimited.")
     ] = None,
-    label: Annotated[str, typer.Option(help="What it is for, to be known by in the list.")] = "",
+    label: Annotated[str, typer.Option(help="The token's purpose, shown in the list.")] = "",
     database: Database = DEFAULT_DATABASE,
 ) -> None:
-    """Create a token and show it only now; running controllers accept it within seconds.
+    """Create a token and print it. It cannot be shown again.
+
+    Running controllers accept the token within seconds.
 
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
@@ -77,7 +79,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
 
 @group_command(app, "list")
 def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = False) -> None:
-    """List the tokens: what each lets its holder do, never the token itself.
+    """List the tokens and their rights, but not their secrets.
 
     Try it:  noted-time token list
     """
@@ -93,11 +95,11 @@ def list_tokens(*, database: Database = DEFAULT_DATABASE, as_json: AsJson = Fals
 @group_command(app)
 def revoke(
     token_id: Annotated[
-        str, typer.Argument(metavar="ID", help="As `noted-time token list` shows it.")
+        str, typer.Argument(metavar="ID", help="The id, as in `noted-time token list`.")
     ],
     database: Database = DEFAULT_DATABASE,
 ) -> None:
-    """Revoke a token for good; every controller on the database refuses it within seconds.
+    """Revoke a token for good. Running controllers refuse it within seconds.
 
     Try it:  noted-time token revoke 5b1f0c2d9e7a
     """
@@ -114,7 +116,7 @@ def revoke(
 
 @contextmanager
 def open_tokens(database: str) -> Iterator[Tokens]:
-    """Open the tokens of a database, which must exist."""
+    """Open the tokens of an existing database."""
     from controller.store.open import open_tokens
 
     with closing(open_tokens(database)) as kept:
@@ -122,7 +124,6 @@ def open_tokens(database: str) -> Iterator[Tokens]:
 
 
 def _build_row(record: TokenRecord, now_ms: int) -> dict[str, str]:
-    """Return a token's row in the list."""
     return {
         "id": record.id,
         "state": _describe_state(record, now_ms),
@@ -146,7 +147,7 @@ def _read_clock() -> int:
 
 
 def describe_database(url: str) -> str:
-    """Return the URL of a database without its password, and a file by its absolute path.
+    """Return the URL of a database without its password. The path of a file is absolute.
 
     >>> describe_database("sqlite:////tmp/../a.db"), describe_database("postgresql://u:secret@h/db")
     ('sqlite:////a.db', 'postgresql://***@h/db')
@@ -156,7 +157,7 @@ def describe_database(url: str) -> str:
 
 
 def add_database_option(command: str, url: str) -> str:
-    """Return a command to type that uses this database.
+    """Return a command with the option for this database.
 
     >>> add_database_option("noted-time token list", "sqlite:///a.db")
     '`noted-time token list --database sqlite:///a.db`'
@@ -165,7 +166,7 @@ def add_database_option(command: str, url: str) -> str:
 
 
 def hide_password(url: str) -> str:
-    """Return the URL of a database as it may be shown.
+    """Return the URL of a database without user and password.
 
     >>> hide_password("postgresql://u:secret@h/db"), hide_password("sqlite:///a.db")
     ('postgresql://***@h/db', 'sqlite:///a.db')

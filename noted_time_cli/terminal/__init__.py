@@ -1,1 +1,1 @@
-"""What commands read from a terminal and print to it."""
+"""The options of commands, and their output."""

@@ -1,4 +1,4 @@
-"""The arguments and flags of commands that connect to Kafka."""
+"""Arguments and flags of commands that connect to Kafka."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Bootstrap = Annotated[
 ]
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 StreamOfTopic = Annotated[
-    str | None, option("STREAM", "The stream's name, if it is not the topic's.", "--stream")
+    str | None, option("STREAM", "The stream's name. Default: the topic's name.", "--stream")
 ]
 Config = Annotated[
     str | None,
     option(
         "FILE",
-        "Properties of librdkafka, one `name=value` a line: security. Or `module:function`, which "
-        "is called and returns them, `oauth_cb` included.",
+        "Properties of librdkafka, such as its security settings: a file with a line `name=value` "
+        "for each, or a function `module:function` that returns them.",
         "--config",
         "--kafka-settings",
     ),
@@ -37,13 +37,13 @@ Config = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaOptions:
-    """Where values are described that are not plain JSON."""
+    """The schema of values that are not plain JSON."""
 
     schema_registry: Annotated[
         str | None,
         option(
             "URL",
-            "The schema registry of values in Avro, JSON Schema or Protobuf; or a file with the "
+            "The schema registry, for values in Avro, JSON Schema or Protobuf. Or a file with the "
             "properties of its client: url=…, basic.auth.user.info=….",
         ),
     ] = None
@@ -52,10 +52,10 @@ class SchemaOptions:
     ] = None
 
     def resolve_field(self, field: str) -> str | TimeOf:
-        """Return what `KafkaFields` takes for a field; raises `Rejected`."""
+        """Return a field as `KafkaFields` takes it. Raises `Rejected`."""
         if self.schema_registry is None:
             if self.message is not None:
-                raise Rejected("--message is of use with --schema-registry alone")
+                raise Rejected("--message needs --schema-registry: add it, or leave --message out")
             return field
         try:
             from writer_client.kafka.registry import registered_time
@@ -67,9 +67,9 @@ class SchemaOptions:
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """Return what a file has as `name=value`, a line each, with comments that begin with #.
+    """Return the properties in a file of lines `name=value` and comments that begin with #.
 
-    Raises `Rejected` naming the line that is neither.
+    Raises `Rejected` if the file cannot be read or has any other line.
     """
     found: dict[str, str] = {}
     try:
@@ -87,10 +87,10 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def build_kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
-    """Return the configuration of a client of librdkafka, with the properties that are `given`.
+    """Return the configuration of a librdkafka client, with the value of `--config`.
 
-    They are `properties` of a file, or what a function returns, `module:function`. Raises
-    `Rejected` for a function that cannot be called, and for what librdkafka refuses.
+    `given` is the name of a file of properties, or `module:function`. Raises `Rejected` if the
+    function cannot be called or librdkafka refuses a property.
     """
     if given is None:
         return {"bootstrap.servers": bootstrap}

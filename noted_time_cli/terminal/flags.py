@@ -1,4 +1,4 @@
-"""Flags as values: what several commands have is a dataclass, whose fields are flags."""
+"""Flags shared by several commands: the fields of a dataclass become flags."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Command = Callable[..., None]
 
 
 def command(run: Command) -> Command:
-    """Make a function a command: its own flags, then the fields of each dataclass that it takes.
+    """Make a function a command that prints an error as a sentence.
 
-    An error is printed as a sentence.
+    Each parameter is a flag. A dataclass as parameter stands for one flag per field.
     """
-    flags, gathered = unfold_flags(run)
+    flags, gather = unfold_flags(run)
 
     def run_command(**given: Any) -> None:  # noqa: ANN401 - as the command's
         with report_errors():
-            run(**gathered(given))
+            run(**gather(given))
 
     return set_flags(run_command, flags, run)
 
@@ -33,37 +33,38 @@ def command(run: Command) -> Command:
 def unfold_flags(
     run: Callable[..., object], *hidden: str
 ) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
-    """Return the flags of a function, with the fields of each dataclass that it takes.
+    """Return the flags of a function, and a function that makes its arguments of their values.
 
-    And what makes its arguments of their values. `hidden` parameters are no flags.
+    The flags are in the order of the parameters. The fields of a dataclass take the place of its
+    parameter. `hidden` parameters get no flags.
     """
     own = {name: each for name, each in list_flags(run).items() if name not in hidden}
     values: dict[str, Any] = {
         name: each.annotation for name, each in own.items() if is_dataclass(each.annotation)
     }
     fields = {name: list_flags(of) for name, of in values.items()}
-    plain = {name: each for name, each in own.items() if name not in values}
+    flags = (fields[name].values() if name in fields else (each,) for name, each in own.items())
 
     def gather_arguments(given: dict[str, Any]) -> dict[str, Any]:
         for name, of in values.items():
             given[name] = of(**{field: given.pop(field) for field in fields[name]})
         return given
 
-    return list(chain(*(each.values() for each in (plain, *fields.values())))), gather_arguments
+    return list(chain.from_iterable(flags)), gather_arguments
 
 
 def group_command(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
-    """Make a function a command of a group, as `command` does."""
+    """Make a function a command of a group, like `command`."""
     return lambda run: group.command(name=name)(command(run))
 
 
 def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
-    """Return the parameters of a function or class, with the types that they have."""
+    """Return the parameters of a function or class, with evaluated annotations."""
     return dict(signature(run, eval_str=True).parameters)
 
 
 def set_flags(called: Command, flags: Iterable[Parameter], run: Command) -> Command:
-    """Return what is called, with these parameters, and the name and help of what it runs."""
+    """Give `called` these parameters, and the name and help of `run`, and return it."""
     update_wrapper(called, run)
     parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flags]
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

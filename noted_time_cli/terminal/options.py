@@ -1,4 +1,4 @@
-"""The arguments and flags that several commands have, and how their values are read."""
+"""Arguments and flags of several commands, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ NO_VALUES: list[str] = []
 
 
 def option(metavar: str, text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option with a value; `default` is what help shows, if not that of the parameter."""
+    """Return an option with a value. Help shows `default` if it is a text."""
     return typer.Option(*names, metavar=metavar, show_default=default, help=text)
 
 
 def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option whose value is a duration, in ms."""
+    """Return an option whose value is a duration in ms."""
     return typer.Option(
         *names, metavar="DURATION", parser=_parse_duration, show_default=default, help=text
     )
 
 
 def _parse_duration(given: str | int) -> int:
-    """Return the ms of what was typed, or of a default."""
+    """Return a duration in ms. A default is in ms already."""
     try:
         return given if isinstance(given, int) else parse_duration(given)
     except Unreadable as error:
@@ -41,7 +41,7 @@ def _parse_duration(given: str | int) -> int:
 
 
 def parse_zone(name: str | tzinfo) -> tzinfo:
-    """Return a zone of the time zone database, `UTC` itself for UTC."""
+    """Return a zone of the time zone database. Raises `BadParameter` if it does not exist."""
     if isinstance(name, tzinfo):
         return name
     try:
@@ -57,18 +57,17 @@ def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTimes:
-    """How event times are written."""
+    """The format of event times."""
 
     unit: Annotated[
-        Unit | None, typer.Option(help="That of numbers: ms, unless the first look like another.")
+        Unit | None, typer.Option(help="The unit of numbers. Default: inferred from the first.")
     ] = None
     zone: Annotated[
-        tzinfo | None, zone_option("That of text without one, for example Europe/Berlin.")
+        tzinfo | None, zone_option("The zone of times without one, for example Europe/Berlin.")
     ] = None
 
     @property
     def form(self) -> TimeForm:
-        """What reads them."""
         return TimeForm(self.unit, self.zone)
 
 
@@ -76,7 +75,7 @@ Url = Annotated[
     str,
     typer.Option(
         envvar="NOTED_TIME_URL",
-        help="The controller to call, or several of one database, separated by commas.",
+        help="The controller's URL. Separate several controllers of one database by commas.",
     ),
 ]
 Token = Annotated[
@@ -84,12 +83,12 @@ Token = Annotated[
     typer.Option(
         envvar=TOKEN_VARIABLE,
         show_default=False,
-        help="Required once a token exists: see `noted-time token`.",
+        help="The token. Required once a token exists: see `noted-time token`.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-CommentOption = Annotated[str | None, option("TEXT", "The reason, kept with the change.")]
+CommentOption = Annotated[str | None, option("TEXT", "The reason, stored with the change.")]
 LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
@@ -100,7 +99,7 @@ WriterArgument = Annotated[str, typer.Argument(metavar="WRITER", help="The write
 DomainOption = Annotated[
     str | None,
     option(
-        "DOMAIN", "The time domain; optional if the stream has only one, or one named `default`."
+        "DOMAIN", "The time domain. Optional if the stream has only one, or one named `default`."
     ),
 ]
 
@@ -108,7 +107,7 @@ DomainOption = Annotated[
 def parse_pairs(
     given: list[str], form: str, is_legal: Callable[[str], bool] = bool
 ) -> list[tuple[str, str]]:
-    """Return (name, value) of each, written like `form`; `is_legal` judges the value."""
+    """Return (name, value) of each text of the given form. `is_legal` checks the value."""
     separator = form.strip(ascii_uppercase)
     found_pairs = []
     for each in given:
@@ -120,7 +119,7 @@ def parse_pairs(
 
 
 def parse_offsets(given: list[str]) -> dict[str, int]:
-    """Return a position given by its segments, as positions are printed or with `=`.
+    """Return a position from texts `SEGMENT:OFFSET` or `SEGMENT=OFFSET`.
 
     >>> parse_offsets(["0:20", "3=7"])
     {'0': 20, '3': 7}

@@ -1,4 +1,4 @@
-"""What the commands print: tables, questions, and errors as sentences."""
+"""The output of commands: lines, tables, questions and errors."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 
 @contextmanager
 def report_errors() -> Iterator[None]:
-    """Print an error as a sentence and exit with status 1.
+    """Print an error as a sentence, and exit.
 
-    The status is 2 if a time cannot be read or an extra is missing.
+    The status is 2 if a time cannot be parsed or an extra is missing, and otherwise 1.
     """
     try:
         yield
     except (StoreUnavailable, NotedTimeError, ImportError) as error:
-        if isinstance(error, ModuleNotFoundError):  # without an extra's name: `main` has the remedy
+        if isinstance(error, ModuleNotFoundError):  # `main` prints how to install it
             raise
         fail(str(error), status=2 if isinstance(error, Unreadable | ImportError) else 1)
 
 
 def fail(sentence: str, *, status: int) -> NoReturn:
-    """Print the reason and exit with the status."""
     say(f"noted-time: {sentence}")
     raise typer.Exit(status)
 
@@ -49,9 +48,10 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    r"""Return a text with its control characters as escapes, also those that turn its direction.
+    r"""Escape the control characters of a text, including bidirectional ones.
 
-    Texts of commits and controllers would move the cursor, or forge lines. What is JSON stays so.
+    Otherwise a text from a commit or a controller could move the cursor or forge lines. JSON stays
+    valid.
 
     >>> print(escape_controls("late\n\x1b[2Jok"))
     late\n\u001b[2Jok
@@ -65,17 +65,17 @@ _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    """Print one line, to standard error if `err`; all output passes here or through a table."""
+    """Print one line with escaped control characters, to standard error if `err`."""
     typer.echo(escape_controls(line), err=err)
 
 
 def say(sentence: str) -> None:
-    """Print a sentence for the person at the terminal, to standard error."""
+    """Print a sentence to standard error."""
     echo(sentence, err=True)
 
 
 def print_table(columns: Columns, rows: Iterable[Json]) -> None:
-    """Print a table on a terminal; elsewhere lines with tabs between, the first with the names."""
+    """Print a table on a terminal, and tab-separated lines with a header elsewhere."""
     if sys.stdout.isatty():
         create_console().print(build_table(columns, rows))
         return
@@ -85,9 +85,10 @@ def print_table(columns: Columns, rows: Iterable[Json]) -> None:
 
 
 def build_table(columns: Columns, rows: Iterable[Json]) -> Table:
-    """Return a table for a terminal; if that is too narrow, times break between date and clock.
+    """Return a table that fits a terminal.
 
-    If it is narrower even than the longest words, each cell has a line of its own.
+    On a narrow terminal, times are broken after the date. If a word is still too long, each cell is
+    printed on a separate line.
     """
     found, screen = [[*format_cells(columns, row)] for row in rows], create_console()
     wide = screen.options.update(max_width=MAX_WIDTH)
@@ -113,11 +114,10 @@ def _build_cells_table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> T
 
 MAX_WIDTH = 10_000
 _DATE_SEPARATOR = re.compile(r"(?<=\d\d-\d\d)T(?=\d\d:)")
-"""What stands between the date and the clock of a time."""
 
 
 def format_cells(columns: Columns, row: Json) -> Iterator[str]:
-    """Yield the cells of a row: a column is a key of it, or a function of it.
+    """Yield the cells of a row. A column is a key of the row, or a function of it.
 
     >>> list(format_cells({"writer": "name", "at": lambda row: row["x"] + 1, "by": "by"},
     ...            {"name": "UA", "x": 4, "by": None}))
@@ -129,12 +129,12 @@ def format_cells(columns: Columns, row: Json) -> Iterator[str]:
 
 
 def create_console() -> Console:
-    """Return a console that parses no markup in what it prints."""
+    """Return a console that prints markup literally."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
 def format_position(position: Mapping[str, int] | None) -> str:
-    """Return a position or a cut by its segments.
+    """Return a position or a cut as text.
 
     >>> format_position({"3": 7, "0": 120}), format_position({})
     ('0:120 3:7', '-')
@@ -144,7 +144,7 @@ def format_position(position: Mapping[str, int] | None) -> str:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, and end if the answer is no; elsewhere `--yes` is needed."""
+    """Ask for confirmation, and exit if the answer is no. Without a terminal, require `--yes`."""
     if yes:
         return
     if not sys.stdin.isatty():

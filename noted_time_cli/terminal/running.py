@@ -10,13 +10,12 @@ from noted_time.client.polling import PollingLoop
 from noted_time_cli.terminal.options import duration
 
 Lasting = Annotated[
-    int | None,
-    duration("Stop after this long; 0s looks once. By default it runs until Ctrl-C.", "--for"),
+    int | None, duration("How long to run; 0s polls once. Default: until Ctrl-C.", "--for")
 ]
 
 
 def run_for(rounds: PollingLoop, lasting_ms: int | None) -> None:
-    """Look once, for so long, or until a signal."""
+    """Poll until a signal, or for `lasting_ms`. If `lasting_ms` is 0, poll once."""
     if lasting_ms == 0:
         rounds.look()
         return

@@ -247,7 +247,7 @@ def test_rows_without_a_time_are_counted(analyse: Analyse) -> None:
     words = ("files", "f.parquet", "--time", "at")
     said, last = analyse(*words), analyse(*words, "--records", "1")
 
-    assert (said.status, "1 row without at passed over." in said.err) == (0, True)
+    assert (said.status, "1 row without at skipped." in said.err) == (0, True)
     assert "The last 1 of 2 rows are judged; --records takes more." in last.err
 
 

@@ -162,7 +162,7 @@ def test_records_without_the_field_are_counted_or_named(broker: Broker, analyse:
     broker.send(topic, [(1, "no JSON", TEN)])
     some, all_ = analyse("--field", "of.at"), analyse("--field", "of.departure")
 
-    assert (some.status, "1 row without at passed over." in some.err) == (0, True)
+    assert (some.status, "1 row without at skipped." in some.err) == (0, True)
     assert (all_.status, all_.out) == (1, "")
     assert all_.err.endswith("none of 5 records has a time: there is no 'departure' among at\n")
 
@@ -177,7 +177,7 @@ def test_records_without_a_value_are_counted_by_themselves(
     found = analyse("--field", "of.at", "--json").json
 
     assert (found["rows"], found["without_time"]) == (4, 1)
-    assert found["said"][1] == "2 records without a value passed over."
+    assert found["said"][1] == "2 records without a value skipped."
 
 
 def test_text_without_a_zone_needs_one(broker: Broker, analyse: Analyse) -> None:

@@ -73,7 +73,7 @@ def test_records_without_a_value_are_counted_and_no_reason_to_fail(
     broker.send(topic, [(1, None, LATE), (1, None, LATE)], key="k")
     said = observe("field --field at --delay 50ms --from earliest")
 
-    assert (said.status, said.err) == (0, "2 records without a value passed over.\n")
+    assert (said.status, said.err) == (0, "2 records without a value skipped.\n")
     assert [mark["cut"] for mark in served.all_marks(topic)] == [{"0": 2, "1": 3}]
 
 
@@ -189,8 +189,8 @@ def test_records_that_were_passed_over_are_counted_at_the_end(
 
     assert said.status == 1
     assert said.err.endswith(
-        "noted-time: 2 records were passed over: the time could not be read, or was too far ahead; "
-        "the warnings above name some\n"
+        "noted-time: 2 records were skipped: the time could not be read or was too far ahead; "
+        "see the warnings above\n"
     )
 
 
