@@ -1,1 +1,1 @@
-"""Commands that call a controller over HTTP, and what they share."""
+"""Commands that call a controller over HTTP."""

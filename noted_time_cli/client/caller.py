@@ -1,4 +1,4 @@
-"""What the commands that call a controller share: their options, the call itself, and lists."""
+"""The base of commands that call a controller: options, requests and paged lists."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ MOST_ROWS = 1000
 """Maximum number of rows of a page."""
 
 SIMILARITY_CUTOFF = 0.75
-"""How much of two names has to agree, for one to be meant by the other."""
+"""Minimum similarity of a name that is suggested for a mistyped name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One run of a command: the controllers that it calls, and whether it prints JSON.
+    """The controllers that a command calls, and whether it prints JSON.
 
-    Questions raise `Unreachable` if there was no answer, `Rejected` or `Conflict` if it was a
-    refusal.
+    A call raises `Unreachable` if no controller answers, and `Rejected` or `Conflict` if the
+    controller refuses.
     """
 
     transport: Transport
     as_json: bool = False
 
     def ask(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `answer`'s
-        """Return the answer's body; the arguments are those of `answer`."""
+        """Return the body of the answer. The arguments are passed to `answer`."""
         return self.answer(method, path, **given)[1]
 
     def answer(
@@ -53,9 +53,10 @@ class Caller:
         body: object = None,
         wait_ms: int = 0,
     ) -> tuple[int, Json]:
-        """Return status and body of the answer; what is `None` in a query is left out.
+        """Return the status and the body of the answer.
 
-        `wait_ms` is how long the controller is asked to wait.
+        Values of the query that are `None` or empty are not sent. `wait_ms` is the time that the
+        controller may wait before it answers.
         """
         given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
         question = Question(method, path, given, body, wait_ms)
@@ -82,7 +83,7 @@ class Caller:
             raise UnknownWriter(unknown.writer, alike) from None
 
     def _find_similar(self, mistyped: str, path: str, field: str) -> list[str]:
-        """Return the names of a list that are nearly the same, as far as the caller may read it."""
+        """Return the similar names in a list, or none if the list cannot be read."""
         question = Question("GET", path, {"limit": MOST_ROWS})
         with suppress(NotedTimeError):
             page = self.transport.ask(question)
@@ -93,12 +94,12 @@ class Caller:
         return []
 
     def print_json(self, found: object) -> bool:
-        """Print the answer in one line if `--json` asks for it; returns whether it does."""
+        """Print an answer in one line if `--json` is given. Return whether it is."""
         if self.as_json:
             echo(json.dumps(found, ensure_ascii=False))
         return self.as_json
 
-    def print_list(  # noqa: PLR0913 - what lists differ in
+    def print_list(  # noqa: PLR0913 - the differences of lists
         self,
         path: str,
         name: str,
@@ -111,12 +112,11 @@ class Caller:
         option: str | None = None,
         also: tuple[str, Columns] | None = None,
     ) -> Json:
-        """Print up to `limit` items of a paged list, and whether there are more.
+        """Print up to `limit` items of a paged list, and return the last page.
 
-        Returns the last page.
-
-        `rows` gives the rows of an item, and `option` continues the list at the `cursor`. `also`
-        names another list of the page, which is printed after it.
+        If the list has more items, a notice is printed. `rows` returns the rows of an item.
+        `option` is the flag that continues the list at the `cursor`. `also` names a second list of
+        the page, which is printed after the first.
         """
         items: list[Json] = []
         asked = dict(query or {})
@@ -124,28 +124,28 @@ class Caller:
             asked["limit"] = min(limit - len(items), MOST_ROWS)
             page = self.ask("GET", path, query=asked)
             items += page[name]
-            asked[cursor] = further = page["next"] if page.get("has_more", True) else None
-            if further is None or len(items) >= limit:
+            asked[cursor] = next_item = page["next"] if page.get("has_more", True) else None
+            if next_item is None or len(items) >= limit:
                 break
-        beside = {} if also is None else {also[0]: page[also[0]]}
-        if self.print_json({name: items, "next": further} | beside):
+        second = {} if also is None else {also[0]: page[also[0]]}
+        if self.print_json({name: items, "next": next_item} | second):
             return page
         print_table(columns, chain.from_iterable(map(rows, items)))
-        if further is not None:
-            continued = f" or {option} {further}" if option else ""
+        if next_item is not None:
+            continued = f" or {option} {next_item}" if option else ""
             say(f"There are more than these {limit}: use --limit{continued}.")
-        if also is not None and beside[also[0]]:
-            print_table(also[1], beside[also[0]])
+        if also is not None and second[also[0]]:
+            print_table(also[1], second[also[0]])
         return page
 
 
 def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
     """Make a function whose first parameter is the `Caller` a command.
 
-    It has `--url`, `--token` and, if it `print_json` an answer, `--json`; an error is printed as a
-    sentence.
+    The flags `--url` and `--token` are added, and `--json` if the command `prints` JSON. An error
+    is printed as a sentence.
     """
-    own, gathered = unfold_flags(run, "call")
+    own, gather = unfold_flags(run, "call")
 
     def run_command(
         *,
@@ -155,7 +155,7 @@ def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable
         **given: Any,  # noqa: ANN401 - as the command's
     ) -> None:
         with report_errors(), closing(Transport(url, token=token)) as transport:
-            run(Caller(transport, as_json), **gathered(given))
+            run(Caller(transport, as_json), **gather(given))
 
     hidden = {"given"} if prints else {"given", "as_json"}
     flags = ({each.name: each for each in own} | list_flags(run_command)).values()
@@ -163,5 +163,5 @@ def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable
 
 
 def writer_path(stream: str, writer: str, *below: str) -> str:
-    """Return the path of a writer of a stream; raises `InvalidName`."""
+    """Return the path of a writer. Raises `InvalidName`."""
     return stream_path(stream, "writers", validate_name("writer", writer), *below)

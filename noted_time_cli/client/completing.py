@@ -1,4 +1,4 @@
-"""`noted-time complete-to` and `changed-since`: what a schedule may read, and has to repair."""
+"""`noted-time complete-to` and `changed-since`: the time to read to, and the windows to repair."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 CUT_SHORT = 3
-"""The exit status if there are more windows than were asked for."""
+"""The exit status if there are more windows than `--limit`."""
 
 
 @client_command
@@ -73,13 +73,12 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     name: Names = NO_VALUES,
     read_by: ReadBy,
     floor: Annotated[
-        int, duration("Round down to a multiple of it, for example 1h or 1d.", default="1ms")
+        int, duration("Round the time down to a multiple, such as 1h or 1d.", default="1ms")
     ] = 1,
     zone: Annotated[
         tzinfo,
         zone_option(
-            "On whose clock, for example Europe/Berlin; the time is shown with its offset.",
-            default="UTC",
+            "The zone for --floor and for the output, for example Europe/Berlin.", default="UTC"
         ),
     ] = UTC,
     require: Require = NO_VALUES,
@@ -87,15 +86,23 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     require_known: RequireKnown = False,
     domain: DomainOption = None,
 ) -> None:
-    """Print the time to which a stream or a table is complete: everything before it was written.
+    """Print the time to which a stream or a table is complete.
 
-    Or to which it was read by whatever has offsets: everything before was written and read.
+    All events before this time are written. With --offsets, --kafka or --checkpoint, all events
+    before this time are written and read.
 
-    Prints nothing else to standard output, and nothing at all if the status is not 0: it is 1 if
-    there is no mark yet or the question is refused, and 69 if no controller answered. Standard
-    error says by whom it is complete, and which writers are missing. --require, --require-all and
-    --require-known end with 3 as those of `noted-time wait` do. A table is judged by its claims,
-    and where these do not say who vouches, by the controller.
+    The time is the only line on standard output, and it is printed only if the status is 0. A
+    sentence on standard error names the writers that vouch and the writers that are missing.
+
+    Exit statuses:
+
+    - 0: the time is printed.
+    - 1: there is no mark yet, or the controller refused.
+    - 3: a writer of --require, --require-all or --require-known does not vouch.
+    - 69: no controller answered.
+
+    A table is judged by the claims in its commits. If the claims do not name the writers that
+    vouch, the controller is asked.
 
     Try it:  noted-time complete-to flights --floor 1h
     """
@@ -149,7 +156,7 @@ CHANGED_COLUMNS: Columns = {
 def changed_since(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     time: Annotated[
-        str, typer.Argument(metavar="TIME", help="A moment: ISO 8601 with its zone, or Unix ms.")
+        str, typer.Argument(metavar="TIME", help="The time: ISO 8601 with a zone, or Unix ms.")
     ],
     stream: Stream,
     *,
@@ -157,16 +164,17 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     domain: DomainOption = None,
     limit: LimitOption = 1000,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every window, whatever --limit.")
+        bool, typer.Option("--all", help="List all windows. Ignores --limit.")
     ] = False,
 ) -> None:
-    """List the complete windows into which rows came late since a moment, to be repaired.
+    """List the complete windows that got late rows since TIME and need a repair.
 
-    If there are more than --limit, it ends with 3: a repair of these alone is not all.
+    TIME is a time of the controller's clock, for example the time of the last repair. It is
+    compared with the time at which late rows were reported. Rows that a writer reported within one
+    hour count together.
 
-    TIME is a moment of the controller's clock, at which the late rows were reported: that of the
-    last repair. Rows that one writer reported within an hour count together. A sentence on standard
-    error says if the reports that are kept do not reach back so far.
+    A sentence on standard error warns if the stored reports do not reach back to TIME. The exit
+    status is 3 if there are more windows than --limit.
 
     Try it:  noted-time changed-since 2013-01-01T10:00Z flights --size 1h
     """
@@ -190,7 +198,7 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     zone: tzinfo,
     judged: Callable[[TableClaim, int], list[str]],
 ) -> None:
-    """Print the time to which a table is complete, or end with what it lacks."""
+    """Print the time to which a table is complete, or exit with `MISSING_STATUS`."""
     found = read_claim(table, names)
     time = floor_time(found.complete_to, floor, zone)
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)

@@ -1,4 +1,4 @@
-"""`noted-time explain` and `watch`: why the watermark is not advancing, once or as it changes."""
+"""`noted-time explain` and `watch`: why the watermark is not advancing, once or live."""
 
 from __future__ import annotations
 
@@ -63,23 +63,29 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     *,
     domain: DomainOption = None,
     exclude: Annotated[
-        list[str],
-        option("WRITER", "What if it were excluded? Changes nothing; several may be given."),
+        list[str], option("WRITER", "Explain as if this writer were excluded. Repeatable.")
     ] = NO_VALUES,
     writer_timeout: Annotated[
-        str | None, option("DURATION", "What if this were the writers' timeout? Changes nothing.")
+        str | None, option("DURATION", "Explain as if this were the writer timeout.")
     ] = None,
     position: Annotated[
         list[str],
-        option("SEGMENT:OFFSET", "What holds a reader that has read so far? Several may be given."),
+        option("SEGMENT:OFFSET", "Explain for a reader that has read to here. Repeatable."),
     ] = NO_VALUES,
 ) -> None:
-    """Explain why the watermark is not advancing: who holds it, since when, and what without it.
+    """Explain why the watermark is not advancing.
 
-    In sentences first: who holds it, why the others do not, when it advances by itself, where it
-    would be without the holders, and who is excluded. Then the holders as a table.
+    Sentences say:
 
-    Of a reader at a position it says which segments hold it back, if it waits for no writer.
+    - which writers hold the watermark, and why the others do not.
+    - when the watermark advances without an action.
+    - where the watermark would be without the holders.
+    - which writers are excluded.
+
+    A table of the holders follows. With --position, the sentences also say which segments hold the
+    reader.
+
+    Nothing is changed, also not with --exclude and --writer-timeout.
 
     Try it:  noted-time explain flights --exclude UA
     """
@@ -98,14 +104,14 @@ def watch(
     *,
     domain: DomainOption = None,
     every: Annotated[
-        str, option("DURATION", "How often to ask, at least 100ms.", default=True)
+        str, option("DURATION", "Time between two updates, at least 100ms.", default=True)
     ] = "1s",
     limit: LimitOption = 20,
 ) -> None:
-    """Watch a stream: what `explain` says, kept up to date.
+    """Show the output of `explain`, and update it until Ctrl-C.
 
-    Runs until Ctrl-C. While no controller answers it says so, shows what was known last, and
-    continues trying. If the output is not a terminal, it prints this once and ends.
+    If no controller answers, the last output stays and the command continues to try. If the output
+    is not a terminal, it is printed once.
 
     Try it:  noted-time watch flights --every 2s
     """
@@ -121,7 +127,6 @@ def watch(
 
 
 def _list_holders(found: Json) -> list[Json]:
-    """Return a row for each holder that is named."""
     without = found["lower_without"]
     return [each | {"lower_without": without.get(each["writer"])} for each in found["waiting_for"]]
 
@@ -136,10 +141,8 @@ def _print(found: Json) -> None:
 
 
 def _show_live(look: Callable[[], Json], every_s: float) -> None:
-    """Show it until Ctrl-C, on a screen of its own; then leave the last state behind."""
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(TERMINATED_STATUS)
-    )  # so that the screen is restored
+    """Update a separate screen until Ctrl-C, and print the last state at the end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED_STATUS))  # restores the screen
     shown: RenderableType = Text("Waiting for an answer.")
     answered_at = clock.monotonic()
     try:
@@ -148,15 +151,18 @@ def _show_live(look: Callable[[], Json], every_s: float) -> None:
                 pause_s = every_s
                 try:
                     found = look()
-                    said = Text("\n".join(map(escape_controls, found["sentences"])))
-                    shown = Group(said, build_table(HOLDER_COLUMNS, _list_holders(found)))
+                    sentences = Text("\n".join(map(escape_controls, found["sentences"])))
+                    shown = Group(sentences, build_table(HOLDER_COLUMNS, _list_holders(found)))
                     answered_at = clock.monotonic()
                     live.update(shown, refresh=True)
                 except (Conflict, Unreachable) as error:
                     pause_s += getattr(error, "retry_after_s", None) or 0.0
                     age = format_seconds(int((clock.monotonic() - answered_at) * 1000))
-                    says = f"No answer for {age}; what is shown is that old. Trying again: {error}"
-                    live.update(Group(shown, Text(escape_controls(says), "bold red")), refresh=True)
+                    notice = (
+                        f"No answer for {age}; what is shown is that old. Trying again: {error}"
+                    )
+                    warning = Text(escape_controls(notice), "bold red")
+                    live.update(Group(shown, warning), refresh=True)
                 clock.sleep(pause_s)
     except KeyboardInterrupt:
         create_console().print(shown)

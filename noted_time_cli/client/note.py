@@ -1,4 +1,4 @@
-"""`noted-time note`: how a shell script notes time."""
+"""`noted-time note`: note time from a shell script."""
 
 from __future__ import annotations
 
@@ -45,48 +45,51 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         typer.Argument(
             metavar="TIME",
             show_default=False,
-            help="All events before it are written: ISO 8601 with its zone, or an integer.",
+            help="The time before which all events are written: ISO 8601 with a zone, or an "
+            "integer.",
         ),
     ] = None,
     *,
     position: Annotated[
-        list[str],
-        option("SEGMENT=OFFSET", "How far it wrote: the next offset; several may be given."),
+        list[str], option("SEGMENT=OFFSET", "The writer's next offset in a segment. Repeatable.")
     ] = NO_VALUES,
     join: Annotated[
-        bool, typer.Option("--join", help="Wait for the writer from now on, if it is new.")
+        bool, typer.Option("--join", help="Add the writer to the stream if it is new.")
     ] = False,
     state: Annotated[
-        State, typer.Option(help="`idle`: it may return; `finished`: it is done for good.")
+        State, typer.Option(help="`idle`: it may note again. `finished`: it notes no more.")
     ] = "live",
     domain: DomainOption = None,
     timeout: Annotated[
-        int, duration("How long it may be silent, such as 90m, from now on.")
+        int, duration("The writer's timeout from now on, such as 90m.")
     ] = UNCHANGED_TIMEOUT,
     late: Annotated[
         int | None,
         typer.Option(
             metavar="ROWS",
             min=1,
-            help="Correct what it noted: how many rows it wrote below the watermark.",
+            help="Report this many rows that the writer wrote below the watermark.",
         ),
     ] = None,
-    least: Annotated[str | None, option("TIME", "The least time of the --late rows.")] = None,
+    least: Annotated[str | None, option("TIME", "The lowest time of the --late rows.")] = None,
     since: Annotated[
-        str | None, option("TIME", "No row of this writer is older: of its first note.")
+        str | None, option("TIME", "The lowest time of the writer's rows, with its first note.")
     ] = None,
 ) -> None:
-    """Note time for a writer, so that a script is one: everything before TIME is written.
+    """Note time for a writer: all its events before TIME are written.
 
-    A new writer needs --join, so that a mistyped name holds nothing back. A script that runs every
-    hour uses it each time, with a --timeout above an hour. Note the time only when the events are
-    written for good.
+    Note a time only after the events are written durably. A new writer needs --join, so that a
+    mistyped name does not hold the watermark. A script that runs every hour uses --join each time,
+    and a --timeout of more than one hour.
 
-    A writer that notes a time below the watermark comes late: the command says so, and readers are
-    told that its rows may be missing. Name such rows with --late ROWS --least TIME.
+    If a writer notes a time below the watermark, the command warns, and readers learn that rows
+    may be missing. To report late rows, use --late ROWS --least TIME.
 
-    Ends with status 0 once the note is durable, with 1 if it is refused, and with 69 if no
-    controller answered: then try again, since a note that comes twice changes nothing.
+    Exit statuses:
+
+    - 0: the note is durable.
+    - 1: the note is refused.
+    - 69: no controller answered. Try again: a repeated note changes nothing.
 
     Try it:  noted-time note flights UA 2013-01-01T10:00Z --position 0=120 --join
     """
@@ -96,7 +99,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         raise typer.BadParameter("--late ROWS and --least TIME go together")
     noted = None if time is None else parse_time(time, up=False)
     reached = {int(segment): offset for segment, offset in parse_offsets(position).items()}
-    said = Note(
+    sent = Note(
         writer,
         noted,
         reached,
@@ -109,7 +112,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     try:
         if not join:
             call.ask("GET", writer_path(stream, writer))
-        body = {"notes": [note_to_wire(said)]}
+        body = {"notes": [note_to_wire(sent)]}
         answer = call.ask("POST", stream_path(stream, "notes"), body=body)
     except UnknownWriter as unknown:
         raise Rejected(f"{unknown}; a new writer needs --join") from None
@@ -121,49 +124,49 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     if not isinstance(result, Accepted):
         raise result.error(writer)
     if not call.print_json(answer["results"][0]):
-        say(_describe_result(stream, said, result))
-    if result.exclusion is None and (warning := _describe_late(stream, said, result.lower)):
+        say(_describe_result(stream, sent, result))
+    if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
         say(warning)
 
 
-def _describe_late(stream: str, said: Note, lower: int | None) -> str:
-    """Return that a note comes late, empty if it does not.
+def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
+    """Return a warning about a late note, or an empty text.
 
     >>> _describe_late("five", Note("lima", 3_600_000), 7_200_000)
     'lima noted 3600000: late by 3600000, five went on without it to 7200000'
     >>> _describe_late("five", Note("lima"), 7_200_000)
     'lima vouches from 7200000 on'
     """
-    if lower is None or said.state != "live" or said.late:
+    if lower is None or sent.state != "live" or sent.late:
         return ""
     at = format_time(lower)
-    if said.time is None:
-        return f"{said.writer} vouches from {at} on"
-    if said.time >= lower:
+    if sent.time is None:
+        return f"{sent.writer} vouches from {at} on"
+    if sent.time >= lower:
         return ""
-    noted = f"{said.writer} noted {format_time(said.time)}"
-    gap = format_gap(said.time, lower)
+    noted = f"{sent.writer} noted {format_time(sent.time)}"
+    gap = format_gap(sent.time, lower)
     return f"{noted}: late by {gap}, {stream} went on without it to {at}"
 
 
-def _describe_result(stream: str, said: Note, result: Accepted) -> str:
-    """Return what was noted, and where the watermark is now.
+def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
+    """Return sentences about the note and the watermark.
 
     >>> _describe_result("orders", Note("berlin", state="idle"), Accepted(None))
     'berlin is idle: orders does not wait for it.'
     """
-    who, lower = said.writer, result.lower
-    if said.state != "live":
-        first = f"{who} is {said.state}: {stream} does not wait for it."
-    elif isinstance(said.late, LateRows):
-        rows, least = pluralize(said.late.rows, "row"), format_time(said.late.least)
+    who, lower = sent.writer, result.lower
+    if sent.state != "live":
+        first = f"{who} is {sent.state}: {stream} does not wait for it."
+    elif isinstance(sent.late, LateRows):
+        rows, least = pluralize(sent.late.rows, "row"), format_time(sent.late.least)
         first = f"{who} reported {rows} from {least} on that came below the watermark."
-    elif said.time is None:
+    elif sent.time is None:
         most = format_duration(result.timeout_ms or 0)
         first = f"{who} joined: {stream} waits for it, for {most} of silence at most."
     else:
-        first = f"{who} noted {format_time(said.time)}."
-    if result.exclusion is None:  # the lower is from before this note, which may be the first
+        first = f"{who} noted {format_time(sent.time)}."
+    if result.exclusion is None:  # before the first note there is no lower
         return first if lower is None else f"{first} {stream} is complete to {format_time(lower)}."
     why, since = REASON_WORDS[result.exclusion.reason], format_time(result.exclusion.since)
     return (

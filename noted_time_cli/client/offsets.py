@@ -1,4 +1,4 @@
-"""The flags of `complete-to` and `wait` that name what has offsets, and how these are read."""
+"""The flags of `complete-to` and `wait` for the offsets of a reader, and how they are read."""
 
 from __future__ import annotations
 
@@ -21,36 +21,41 @@ from reader_client.protocol.completeness import OffsetsUpTo
 STDIN_NAME = "-"
 
 Source = Callable[[Mapping[int, int]], ReadOffsets]
-"""Returns how far was read, exact only below a cut."""
+"""Returns the offsets that were read. They are exact only below the given cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """What has read the stream's log, at most one: a consumer group, a query, a file of offsets."""
+    """The reader of a stream's log: a file of offsets, a consumer group, a Spark query, or none."""
 
     offsets: Annotated[
         str | None,
-        option("FILE", 'For what has read to the offsets in a file: {"0": 25, "1": 12}; or -.'),
+        option("FILE", 'The next offsets to read, such as {"0": 25, "1": 12}. - reads stdin.'),
     ] = None
     inclusive: Annotated[
-        bool, typer.Option("--inclusive", help="These are the offsets of the last records read.")
+        bool, typer.Option("--inclusive", help="The offsets in --offsets are read already.")
     ] = False
 
     kafka: Annotated[
-        str | None, option("BOOTSTRAP", "For what a consumer group has read, of these brokers.")
+        str | None, option("BOOTSTRAP", "The brokers of the consumer group of --group.")
     ] = None
-    group: Annotated[str | None, option("NAME", "The consumer group.")] = None
-    topic: Annotated[str | None, option("TOPIC", "Its name, if not the stream's.")] = None
+    group: Annotated[
+        str | None, option("NAME", "A consumer group that has to read the events, too.")
+    ] = None
+    topic: Annotated[
+        str | None, option("TOPIC", "The topic's name. Default: the stream's name.")
+    ] = None
     kafka_settings: Annotated[
         str | None, option("FILE", "Properties of librdkafka, as --config of `noted-time observe`.")
     ] = None
 
     checkpoint: Annotated[
-        str | None, option("DIR", "For what a Spark query has committed; may be a URI.")
+        str | None,
+        option("DIR", "The checkpoint of a Spark query that has to read the events; may be a URI."),
     ] = None
 
     def check(self, table: str | None) -> None:
-        """Raise `typer.BadParameter` for flags that do not go together."""
+        """Raise `typer.BadParameter` for flags that exclude each other."""
         if self.inclusive and self.offsets is None:
             raise typer.BadParameter("--inclusive is about --offsets: name both")
         if (self.kafka is None) != (self.group is None):
@@ -67,7 +72,7 @@ class ReadBy:
 
     @property
     def is_named(self) -> bool:
-        """Whether anything that has offsets is named."""
+        """Whether a reader is given."""
         return bool(self._list_named)
 
     @property
@@ -76,7 +81,7 @@ class ReadBy:
         return [name for name, given in ways.items() if given is not None]
 
     def create_source(self, stream: str, *, again: bool = False) -> Source:
-        """Return what reads the offsets, `again` and again."""
+        """Return the function that reads the offsets. `again` if it is called more than once."""
         if again and self.offsets == STDIN_NAME:
             raise typer.BadParameter("--offsets - can be read once: name a file, which may change")
         topic = self.topic or stream
@@ -105,9 +110,9 @@ class ReadBy:
 
 
 def make_performer(call: Caller, source: Source | None = None) -> Callable[[Any], Any]:
-    """Return what performs questions to a controller, and those for the offsets of a source."""
+    """Return a function that asks a controller, or a source for its offsets."""
 
-    def perform(step: Any) -> Any:  # noqa: ANN401 - of either
+    def perform(step: Any) -> Any:  # noqa: ANN401 - a question of either kind
         if source is not None and isinstance(step, OffsetsUpTo):
             return source(step.cut)
         return call.ask(step.method, step.path, query=dict(step.query), body=step.body)

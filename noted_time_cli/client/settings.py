@@ -1,7 +1,8 @@
-"""The settings of a stream: an option for each that `StreamSettings` declares, and their text."""
+"""The settings of a stream: one option for each field of `StreamSettings`, and their text."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import Field, dataclass, fields
 from inspect import Parameter, Signature
 from typing import (
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 HINTS = get_type_hints(StreamSettings)
 
 
-def shown_setting(name: str, value: object) -> str:
-    """Return a setting as people read it.
+def format_setting(name: str, value: object) -> str:
+    """Return the value of a setting as text.
 
-    >>> shown_setting("writer_timeout_ms", 5_400_000), shown_setting("domains", ["a", "b"])
+    >>> format_setting("writer_timeout_ms", 5_400_000), format_setting("domains", ["a", "b"])
     ('1h 30m', 'a, b')
     """
     if isinstance(value, list | tuple):
@@ -38,10 +39,10 @@ def shown_setting(name: str, value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _form(name: str) -> str:
-    """Return how help writes the values of a setting.
+def _get_form(name: str) -> str:
+    """Return the form of a setting's values in help.
 
-    >>> [_form(name) for name in ("max_time_ahead_ms", "max_segments", "returning_writer")]
+    >>> [_get_form(name) for name in ("max_time_ahead_ms", "max_segments", "returning_writer")]
     ['DURATION', 'NUMBER', 'hold|exclude']
     """
     kind, parts = get_origin(HINTS[name]), get_args(HINTS[name])
@@ -52,23 +53,32 @@ def _form(name: str) -> str:
     return "NAME" if kind is tuple else "|".join(parts) if kind is Literal else "TEXT"
 
 
-def _flag(each: Field[Any]) -> Parameter:
-    """Return the option of a setting."""
-    form, name, unset = _form(each.name), each.name.removesuffix("_ms"), None
+def _format_default(name: str, value: object) -> str:
+    """Return the default of a setting as help shows it.
+
+    >>> _format_default("max_offset_jump", 10**12), _format_default("max_segments", 4096)
+    ('10^12', '4096')
+    """
+    shown = format_setting(name, value)
+    return re.sub("^10{6,}$", lambda found: f"10^{len(found[0]) - 1}", shown)
+
+
+def _make_flag(each: Field[Any]) -> Parameter:
+    form, name, unset = _get_form(each.name), each.name.removesuffix("_ms"), None
     kind: Any = HINTS[each.name] | None if get_origin(HINTS[each.name]) is Literal else str | None
     text = each.metadata["about"].replace("null", "`none`")
     if form == "NAME":
         name, kind, unset = name.removesuffix("s"), list[str], NO_VALUES
-        text += " Several may be given."
-    default = shown_setting(each.name, each.default) if each.default else False
-    taken = option(form, text, default=default)
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=Annotated[kind, taken])
+        text += " Repeatable."
+    default = _format_default(each.name, each.default) if each.default else False
+    flag = option(form, text, default=default)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=Annotated[kind, flag])
 
 
-def _read(name: str, typed: Any) -> object:  # noqa: ANN401 - text, or a list of names
+def _parse_setting(name: str, typed: Any) -> object:  # noqa: ANN401 - text, or a list of names
     if typed == "none":
         return None
-    form = _form(name)
+    form = _get_form(name)
     if form == "NUMBER" and not typed.isdecimal():
         raise Rejected(f"{typed[:40]!r} is neither a whole number nor none")
     return (
@@ -76,17 +86,17 @@ def _read(name: str, typed: Any) -> object:  # noqa: ANN401 - text, or a list of
     )
 
 
-FLAGS = {each.name: _flag(each) for each in fields(StreamSettings)}
+SETTING_FLAGS = {each.name: _make_flag(each) for each in fields(StreamSettings)}
 
 
 @dataclass(init=False)
 class GivenSettings:
-    """The settings that are given by options, as the API takes them."""
+    """The settings given by options, in the form of the API."""
 
     sent: Json
-    __signature__: ClassVar = Signature([*FLAGS.values()])
+    __signature__: ClassVar = Signature([*SETTING_FLAGS.values()])
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as its signature's
-        """Read the options that are given; raises `Rejected` and `Unreadable`."""
-        typed = ((name, given[flag.name]) for name, flag in FLAGS.items())
-        self.sent = {name: _read(name, value) for name, value in typed if value}
+        """Parse the given options. Raises `Rejected` and `Unreadable`."""
+        typed = ((name, given[flag.name]) for name, flag in SETTING_FLAGS.items())
+        self.sent = {name: _parse_setting(name, value) for name, value in typed if value}

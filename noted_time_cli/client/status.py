@@ -1,4 +1,4 @@
-"""`noted-time status`: the controllers of a database, and the version that each of them runs."""
+"""`noted-time status`: the controllers of a database and their versions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ CONTROLLER_COLUMNS: Columns = {
 
 @client_command
 def status(call: Caller) -> None:
-    """Show the controllers that share the database, and which version each of them runs.
+    """Show the controllers that share the database.
 
-    `schema` is the revision of the tables that its code is for, `since` when it connected, and
-    `buckets` how many parts of the streams it has.
+    The columns are:
+
+    - `version`: the controller's version.
+    - `schema`: the revision of the database tables that this version needs.
+    - `since`: when the controller connected to the database.
+    - `buckets`: how many buckets of streams the controller owns.
 
     Try it:  noted-time status
     """

@@ -1,4 +1,4 @@
-"""`noted-time stream` and `seal`: the streams of a controller, their settings, and their end."""
+"""`noted-time stream` and `seal`: create, change, show, delete and seal streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from noted_time.client import Json, stream_path
 from noted_time.values import Rejected, UnknownStream, format_time, log_id, parse_time, pluralize
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.client.settings import GivenSettings, shown_setting
+from noted_time_cli.client.settings import GivenSettings, format_setting
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     CommentOption,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 OPEN_STREAM = (
-    "{0} expects no writers, so its first one alone makes it complete, and nobody knows who else "
-    "should be there: noted-time stream create {0} --expected-writer NAME …"
+    "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "
+    "not detected: noted-time stream create {0} --expected-writer NAME …"
 )
 
 MARK_COLUMNS: Columns = {
@@ -50,7 +50,9 @@ app = typer.Typer(name="stream", help="Create, show and remove streams.", no_arg
 @app.command(name="list")
 @client_command
 def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
-    """List the streams that the token may read, with the last mark of each domain.
+    """List the streams and the last mark of each domain.
+
+    With a token, only the streams that the token may read are listed.
 
     Try it:  noted-time stream list --json
     """
@@ -69,10 +71,11 @@ def create(
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
-    """Create a stream, or change the given settings of an existing one.
+    """Create a stream, or change settings of an existing stream.
 
-    Durations are written 90m, 1h, 500ms. A shorter retention that drops marks asks first. Name the
-    writers that are expected: without any, the first that notes makes the stream complete alone.
+    Write durations as 90m, 1h or 500ms. Declare each writer with --expected-writer. Otherwise the
+    stream counts as complete as soon as its first writer notes. If a shorter retention would drop
+    marks, the command asks for confirmation.
 
     Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
     """
@@ -82,7 +85,7 @@ def create(
         say(f"{dropped} would be dropped, for good.")
         confirm(f"Change the settings of {stream}?", yes=yes)
     before: Json = {}
-    with suppress(Rejected):  # there is none yet, or it may not be read
+    with suppress(Rejected):  # the stream does not exist, or may not be read
         before = call.ask("GET", path)
     status, created = call.answer("PUT", path, query=query, body=settings)
     if not call.print_json(created):
@@ -96,14 +99,14 @@ def create(
 
 
 def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
-    """Return which of the settings that were given are others than before.
+    """Return which of the given settings changed.
 
     >>> _describe_changes({"writer_timeout_ms": 60_000}, {"writer_timeout_ms": 5000},
     ...     {"writer_timeout_ms"})
     'writer_timeout_ms is 5s, and was 1m'
     """
     changed = [
-        f"{name} is {shown_setting(name, now[name])}, and was {shown_setting(name, before[name])}"
+        f"{name} is {format_setting(name, now[name])}, and was {format_setting(name, before[name])}"
         for name in given
         if name in before and before[name] != now[name]
     ]
@@ -111,7 +114,7 @@ def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
 
 
 def _describe_dropped(call: Caller, stream: str, settings: Json) -> str:
-    """Return how many marks of which domains the settings would drop, in words."""
+    """Return how many marks of each domain the settings would drop."""
     try:
         would = call.ask("PUT", stream_path(stream), query={"dry_run": True}, body=settings)
     except UnknownStream:
@@ -143,16 +146,16 @@ def log(
     call: Caller,
     stream: Stream,
     log: Annotated[
-        str, typer.Argument(metavar="ID", help="The id of a Kafka topic, as Kafka spells it.")
+        str, typer.Argument(metavar="ID", help="The id of a Kafka topic, as Kafka prints it.")
     ],
     *,
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
-    """Take positions of another log as well, one that has the same offsets, after confirmation.
+    """Accept positions of another log with the same offsets, after confirmation.
 
-    Only a linked or a restored log has them: a topic that was created again, or mirrored with
-    offsets of its own, needs a stream of its own.
+    Only a linked or a restored log has the same offsets. If a topic was recreated, or mirrored with
+    different offsets, create a separate stream for it.
 
     Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
     """
@@ -168,7 +171,7 @@ def log(
 @app.command()
 @partial(client_command, prints=False)
 def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
-    """Remove a stream with all its notes, marks and readers, after confirmation.
+    """Delete a stream with all its notes, marks and readers, after confirmation.
 
     Try it:  noted-time stream delete flights
     """
@@ -187,24 +190,24 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
         list[str],
         option(
             "SEGMENT:OFFSET",
-            "How far a segment goes, if that is beyond what was noted; several may be given.",
+            "The end of a segment, if it is beyond the noted position. Repeatable.",
         ),
     ] = NO_VALUES,
     final_time: Annotated[
         list[str],
         option(
             "DOMAIN=TIME",
-            "The lower of the domain's last mark; several may be given.",
-            default="above all that was noted",
+            "The lower of the domain's last mark. Repeatable.",
+            default="above all noted times",
         ),
     ] = NO_VALUES,
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
-    """End a stream for good, after confirmation: it takes no more notes, and all windows close.
+    """Seal a stream for good, after confirmation.
 
-    A live writer is finished at the position that it noted last. The same command again changes
-    nothing.
+    A sealed stream accepts no more notes, and all windows close. Live writers are finished at their
+    last noted positions. If the stream is sealed already, the same command changes nothing.
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
@@ -220,7 +223,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _describe_seal(stream: str, sealed: Json) -> list[str]:
-    """Return in sentences how a stream was sealed.
+    """Return sentences about a sealed stream.
 
     >>> mark = {"lower": 42, "final": True}
     >>> answer = {"seal": {"cut": {"0": 9}}, "marks": {"default": mark}, "never_noted": ["DL"]}
@@ -242,7 +245,7 @@ def _describe_seal(stream: str, sealed: Json) -> list[str]:
 
 def _print_settings(stream: Json) -> None:
     rows = [
-        {"setting": name, "value": shown_setting(name, value)}
+        {"setting": name, "value": format_setting(name, value)}
         for name, value in stream.items()
         if name not in NO_SETTINGS
     ]
@@ -253,6 +256,5 @@ NO_SETTINGS = frozenset(("marks", "scale_events", "seal"))
 
 
 def _list_marks(stream: Json) -> list[Json]:
-    """Return a row for the last mark of each domain."""
     marks = stream["marks"].items()
     return [{"stream": stream["name"], "domain": domain, **(mark or {})} for domain, mark in marks]

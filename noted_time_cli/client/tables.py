@@ -1,4 +1,4 @@
-"""Tables of Delta and Iceberg: what they are complete to, and `noted-time claim`."""
+"""`noted-time claim`, and how far tables of Delta and Iceberg are complete."""
 
 from __future__ import annotations
 
@@ -20,21 +20,19 @@ from reader_client.protocol.requirements import NOT_ASKED, Requirement, find_tab
 
 TableOption = Annotated[
     str | None,
-    option("URL", "Ask a table instead: delta:LOCATION or iceberg:CATALOG.TABLE, by its claims."),
+    option("URL", "Use a table instead of a stream: delta:LOCATION or iceberg:CATALOG.TABLE."),
 ]
-Names = Annotated[
-    list[str], option("NAME", "A claim that the table must have; several may be given.")
-]
+Names = Annotated[list[str], option("NAME", "A claim that the table must have. Repeatable.")]
 
-app = typer.Typer(name="claim", no_args_is_help=True, help="The claims in the commits of a table.")
+app = typer.Typer(name="claim", no_args_is_help=True, help="Show and accept the claims of a table.")
 
 
 class NothingClaimed(NotYet):
-    """Nothing is claimed of a table: the reason."""
+    """A table has no claim, for the given reason."""
 
 
 def read_claim(table: str, names: list[str]) -> TableClaim:
-    """Return the claim of a table; raises `NothingClaimed`, and as `standing`."""
+    """Return the claim of a table. Raises `NothingClaimed`, and the errors of `standing`."""
     found = standing(table, names or None)
     if isinstance(found, NoClaim):
         raise NothingClaimed(f"nothing is claimed of {table}: {found.why}")
@@ -42,7 +40,7 @@ def read_claim(table: str, names: list[str]) -> TableClaim:
 
 
 def describe_lack(found: TableClaim) -> str:
-    """Return which writers and rows a table is without, as the end of a sentence.
+    """Return which writers and rows a table lacks, as the end of a sentence.
 
     >>> describe_lack(TableClaim(5, 1, {}, missing=("pos", "web")))
     ', without pos, web'
@@ -50,16 +48,17 @@ def describe_lack(found: TableClaim) -> str:
     ('', '; who is missing was not asked')
     """
     if found.missing is None:
-        said = "; who is missing was not asked"
+        lack = "; who is missing was not asked"
     else:
-        said = found.vouched_by + (f", without {', '.join(found.missing)}" if found.missing else "")
-    return f"{said}; {found.gone}" if found.gone else said
+        lack = found.vouched_by + (f", without {', '.join(found.missing)}" if found.missing else "")
+    return f"{lack}; {found.gone}" if found.gone else lack
 
 
 def ask_objections(call: Caller, claim: TableClaim, time: int, required: Requirement) -> list[str]:
-    """Return what a table lacks of a requirement, by its claims and what a controller answers.
+    """Return what a table lacks of a requirement, by its claims and by the controller.
 
-    That none is at the default URL means that none was named; raises as `Caller.ask` for others.
+    If no controller answers at the default URL, return `NOT_ASKED`, because the user may have none.
+    For any other URL, raise the errors of `Caller.ask`.
     """
     try:
         return run(find_table_objections(claim, time, required), call.transport.ask)
@@ -78,9 +77,9 @@ def show(
     name: Names = NO_VALUES,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a table is complete to, and the claim of each name.
+    """Show how far a table is complete, and its claims.
 
-    Ends with status 1 if nothing is claimed, and says why.
+    If the table has no claim, the command says why and ends with status 1.
 
     Try it:  noted-time claim show delta:/data/orders
     """
@@ -106,15 +105,18 @@ def accept_claim(
     *,
     comment: Annotated[str | None, option("TEXT", "Who vouches for the table, and why.")] = None,
     at: Annotated[
-        int | None, option("VERSION", "The version or snapshot that was looked at.")
+        int | None, option("VERSION", "The version or snapshot that you have checked.")
     ] = None,
     name: Names = NO_VALUES,
 ) -> None:
-    """Vouch for a table whose claims have ended, after looking at what ended them.
+    """Restore the claims of a table after a commit without a claim ended them.
 
-    Without --at nothing is accepted: the commits since then are listed, with the command to run. It
-    commits the last claim of each name again, with the comment; from the next micro-batch on the
-    query claims as before. What others change meanwhile ends the claim again.
+    1. Run the command without --at. It lists the commits since the last claim.
+    2. Check that the table is right.
+    3. Run the printed command, with --at and --comment.
+
+    The last claim of each name is committed again, with the comment. The query claims again with
+    its next micro-batch. Another commit without a claim ends the claims again.
 
     Try it:  noted-time claim accept delta:/data/orders
     """
@@ -134,7 +136,7 @@ def accept_claim(
 
 
 def _show_commits(table: str, names: list[str]) -> None:
-    """Print what happened to a table since its claims ended, and the command that accepts it."""
+    """Print the commits since the claims ended, and the command that accepts them."""
     found = standing(table, names or None)
     if not isinstance(found, NoClaim):
         echo(f"{table} is complete to {format_time(found.complete_to)}: nothing to accept")

@@ -1,4 +1,4 @@
-"""`noted-time wait`: a sensor for shell scripts and schedulers."""
+"""`noted-time wait`: wait until a stream or a table is complete to a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from reader_client.protocol.requirements import (
 )
 
 MISSING_STATUS = 3
-"""The exit status if the stream is complete, but without a writer that was required."""
+"""The exit status if the stream is complete, but without a required writer."""
 
 NOT_YET_STATUS = 124
 """The exit status after the timeout, as of timeout(1)."""
@@ -54,28 +54,28 @@ UNANSWERED_STATUS = 69
 """The exit status after the timeout if no controller answered, as of sysexits(3)."""
 
 Require = Annotated[
-    list[str], option("WRITER", "End with 3 unless it vouches; several may be given.")
+    list[str], option("WRITER", "End with 3 unless this writer vouches. Repeatable.")
 ]
 RequireAll = Annotated[
     bool,
     typer.Option(
-        "--require-all", help="End with 3 unless all writers vouch that the stream expects."
+        "--require-all", help="End with 3 unless all expected writers of the stream vouch."
     ),
 ]
 RequireKnown = Annotated[
     bool,
-    typer.Option("--require-known", help="End with 3 if any writer is missing that ever joined."),
+    typer.Option("--require-known", help="End with 3 unless all writers that ever joined vouch."),
 ]
 
 Found = TypeVar("Found")
 
 
 class NotVouched(NotYet):
-    """It is complete, but not by who is required; a later mark may have them."""
+    """The stream is complete, but a required writer does not vouch yet."""
 
 
 def build_requirement(require: list[str], *, every: bool, known: bool) -> Requirement:
-    """Return what the options ask for; raises `BadParameter` for two that exclude each other."""
+    """Return the requirement of the options. Raises `BadParameter` if they exclude each other."""
     if every and known:
         raise typer.BadParameter("--require-all includes --require-known: leave one out")
     return Requirement(require, "all" if every else "known" if known else "")
@@ -89,7 +89,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         str | None,
         typer.Argument(
             metavar="TIME",
-            help="ISO 8601 with its zone (2013-01-01T10:00Z) for Unix ms, or an integer.",
+            help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
         ),
     ] = None,
     *,
@@ -97,34 +97,40 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     name: Names = NO_VALUES,
     read_by: ReadBy,
     timeout: Annotated[
-        str, option("DURATION", "For example 1h or 90m; 0s asks once.", default=True)
+        str, option("DURATION", "Maximum time to wait, such as 90m. 0s asks once.", default=True)
     ] = "1h",
     require: Require = NO_VALUES,
     require_all: RequireAll = False,
     require_known: RequireKnown = False,
     since: Annotated[
         str | None,
-        option("TIME", "Where the window begins: with --require-all, end with 3 for late rows."),
+        option("TIME", "The start of the window. With --require-all, end with 3 for late rows."),
     ] = None,
     domain: DomainOption = None,
 ) -> None:
-    """Wait until a stream is complete to a time: everything before it was written.
+    """Wait until a stream is complete to TIME: all events before TIME are written.
 
-    Or until a table is: `noted-time wait --table URL TIME`, by the claims in its commits. Where
-    these do not say who vouches, --require and --require-all ask the controller.
+    To wait for a table, use `noted-time wait --table URL TIME`. The table is judged by the claims
+    in its commits. If the claims do not name the writers that vouch, --require and --require-all
+    ask the controller.
 
-    Or until whatever has offsets has read all before it; these are asked for again and again.
+    With --offsets, --kafka or --checkpoint, the command also waits until all these events are read.
 
-    Ends with status 0 when it is, and with 1 if the question is refused (unknown stream, missing
-    right). After the timeout the status is 124, or 69 if no controller answered at its end; until
-    then it continues trying.
+    Exit statuses:
 
-    Complete means by the writers that the controller knows, and the answer names them. --require
-    WRITER waits until that writer vouches for the time, --require-all until all do that the stream
-    expects: the status is 3 if they cannot. A stream that expects no writers cannot say who should
-    be there, so --require-all is refused with 3; --require-known accepts the writers that ever
-    joined. Rows that came below the watermark are named, too: with --since, --require-all ends
-    with 3 for those.
+    - 0: the stream or table is complete.
+    - 1: the controller refused, for example because the stream does not exist.
+    - 3: complete, but a required writer does not vouch and cannot vouch later.
+    - 69: the timeout passed, and no controller answered at its end.
+    - 124: the timeout passed, and the stream or table is not complete.
+
+    By default, only the writers that the controller knows count. The output names these writers,
+    and the writers with late rows. To require particular writers, use:
+
+    - --require WRITER: wait for this writer.
+    - --require-all: wait for all expected writers. If the stream expects none, the status is 3.
+      With --since, the status is also 3 if the window has late rows.
+    - --require-known: wait for all writers that ever joined.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
     """
@@ -162,7 +168,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
 
 def describe_complete(stream: str, time: str, mark: Json, since: int | None = None) -> str:
-    """Return to when a stream is complete, by whom, and what it is without."""
+    """Return to which time a stream is complete, which writers vouch, and which are missing."""
     late = format_late(mark)
     if mark["before_first_mark"] and since is None:
         return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
@@ -174,7 +180,7 @@ def describe_complete(stream: str, time: str, mark: Json, since: int | None = No
 
 
 def _describe_reach(mark: Json, read: ReadOffsets) -> str:
-    """Return where a mark is in the log, or what has read as far."""
+    """Return the cut of a mark, or the reader that has reached it."""
     if read.by:
         return "; ".join([f"read by {read.by}", *read.remarks])
     if not mark["cut"]:
@@ -183,7 +189,7 @@ def _describe_reach(mark: Json, read: ReadOffsets) -> str:
 
 
 def _choose_time(first: str | None, second: str | None) -> str:
-    """Return the time of a question about a table, which is its only argument."""
+    """Return the time, which is the only argument with `--table`."""
     if first is None or second is not None:
         raise typer.BadParameter("with --table, give the time alone")
     return first
@@ -197,7 +203,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     judged: Callable[[TableClaim, int], list[str]],
     timeout_s: float,
 ) -> None:
-    """Wait until a table is complete to a time, or end with the status that says why it is not."""
+    """Wait until a table is complete to a time. Otherwise exit with the status for the reason."""
 
     def look(_: Poll) -> tuple[TableClaim, TableClaim, list[str]]:
         found = read_claim(table, names)
@@ -219,7 +225,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
 def _make_look(
     call: Caller, stream: str, query: Json, read_by: ReadBy
 ) -> Callable[[Poll], tuple[Json, ReadOffsets]]:
-    """Return what looks for the first mark that is complete, and whether it was read."""
+    """Return a function that polls for the first complete mark, and for the reader's offsets."""
     path = stream_path(stream, "cut")
     if not read_by.is_named:
         return lambda step: (_find_mark(call, path, query, step), ReadOffsets({}))
@@ -234,7 +240,7 @@ def _make_look(
 
 
 def _find_mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
-    """Return the first mark that is complete to the time, or raise how far the stream is."""
+    """Return the first mark that is complete to the time. Raises `NotYet` if there is none."""
     asked = query | {"wait_ms": step.wait_ms}
     try:
         mark = call.ask("GET", path, query=asked, wait_ms=step.wait_ms)
@@ -253,7 +259,7 @@ def _find_mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
 def _wait_until_found(
     look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s: float
 ) -> Found:
-    """Return what a look finds in time, or end with the status that says why it finds nothing."""
+    """Return the result of `look`. After the timeout, exit with the status for the reason."""
 
     def perform(step: Poll | Sleep) -> Found | None:
         if isinstance(step, Poll):
@@ -275,7 +281,6 @@ def _wait_until_found(
 
 
 def _find_late_objections(mark: Json) -> Iterator[str]:
-    """Yield what is objectionable about late rows."""
     if mark["late_count"]:
         yield f"writers with late rows: {mark['late_count']}"
     if not mark["late_is_known"]:
@@ -283,7 +288,7 @@ def _find_late_objections(mark: Json) -> Iterator[str]:
 
 
 def format_missing(found: Json, now: int) -> str:
-    """Return which writers a cut is without, as the end of a sentence.
+    """Return the writers that are missing in a mark, as the end of a sentence.
 
     >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
     >>> format_missing({"missing": [away], "missing_count": 1}, now=14_400_000)
@@ -300,7 +305,7 @@ def format_missing(found: Json, now: int) -> str:
 
 
 def format_late(found: Json) -> str:
-    """Return which writers have late rows below a cut, as the end of a sentence.
+    """Return the writers with late rows below a cut, as the end of a sentence.
 
     >>> late = {"writer": "pos", "rows": 112, "least": 5, "most": 6, "last_seen": 7}
     >>> late |= {"at_most": False, "unknown": False}

@@ -1,4 +1,4 @@
-"""The commands for a stream's writers: who they are, and what operators do about one."""
+"""Commands for the writers of a stream: list, remove and hold writers, and show the history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from noted_time.values import (
     parse_duration,
 )
 from noted_time_cli.client.caller import Caller, client_command, writer_path
-from noted_time_cli.client.settings import shown_setting
+from noted_time_cli.client.settings import format_setting
 from noted_time_cli.terminal.options import (
     CommentOption,
     DomainOption,
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 REMOVAL_ATTEMPTS = 3
-"""How often a removal with `--yes` is tried while its writer continues to note."""
+"""How often a removal with `--yes` is tried if the writer notes meanwhile."""
 
 
 def _format_session(writer: Json) -> str | None:
-    """Return the process that has the writer's name, by its label if it gave one."""
+    """Return the label or the id of the writer's session."""
     session: Json = writer["session"] or {}
     return session.get("label") or session.get("session")
 
 
 def _format_state(writer: Json) -> str:
-    """Return the state, why the writer does not note if it said so, and how long it is silent.
+    """Return the state, the writer's own reason not to note, and how long it is silent.
 
     >>> _format_state({"state": "live", "held": None, "is_silent": True, "silent_ms": 120_000})
     'live, silent 2m'
@@ -56,7 +56,7 @@ def _format_state(writer: Json) -> str:
 
 
 def _format_hold(writer: Json) -> str | None:
-    """Return until when an operator holds the writer, and who and why.
+    """Return until when an operator holds the writer, with the operator's name and reason.
 
     >>> _format_hold({"held_until": 1357034400000, "held_by": "Kim", "held_for": "redeploy"})
     '2013-01-01T10:00:00Z (Kim: redeploy)'
@@ -103,12 +103,12 @@ def writers(
     call: Caller,
     stream: Stream,
     writer: Annotated[
-        str | None, typer.Argument(metavar="WRITER", show_default=False, help="Only this one.")
+        str | None, typer.Argument(metavar="WRITER", show_default=False, help="Show this writer.")
     ] = None,
     *,
     limit: LimitOption = 100,
 ) -> None:
-    """List the writers of a stream, those that hold the watermark first; or show one of them.
+    """List the writers of a stream, or show one of them. Holders of the watermark come first.
 
     Try it:  noted-time writers flights --limit 10
     """
@@ -130,10 +130,10 @@ def remove(
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
-    """Exclude a writer, at its last position, after showing what would follow and asking.
+    """Exclude a writer at its last position, after confirmation.
 
-    If the writer notes meanwhile, it shows again what would follow. The writer becomes a member
-    again when it notes.
+    The command shows the effect and asks. If the writer notes meanwhile, it shows the effect and
+    asks again. When the writer notes later, it becomes a member again.
 
     Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
@@ -160,7 +160,7 @@ def remove(
 
 
 def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
-    """Yield for each domain what holds now, and what follows from removing the writer."""
+    """Yield for each domain which writers hold the watermark, and the effect of the removal."""
     for domain in call.ask("GET", stream_path(stream))["domains"]:
         query = {"domain": domain, "exclude": [writer]}
         found = call.ask("GET", stream_path(stream, "explain"), query=query)
@@ -174,12 +174,14 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     writer: WriterArgument,
     *,
     comment: CommentOption = None,
-    duration: Annotated[str | None, option("DURATION", "For example 90m or 1h.", "--for")] = None,
+    duration: Annotated[
+        str | None, option("DURATION", "How long to hold, such as 90m.", "--for")
+    ] = None,
     release: Annotated[
-        bool, typer.Option("--release", help="End the hold: its timeout applies again.")
+        bool, typer.Option("--release", help="End the hold. The timeout applies again.")
     ] = False,
 ) -> None:
-    """Wait for a writer for a while, whatever its timeout: for example while it is repaired.
+    """Wait for a writer and ignore its timeout, for example during a repair.
 
     Try it:  noted-time hold flights UA --for 90m
     """
@@ -207,13 +209,13 @@ def ledger(
     *,
     domain: DomainOption = None,
     after: Annotated[
-        int, typer.Option(metavar="SEQ", min=0, help="Only entries after this one.")
+        int, typer.Option(metavar="SEQ", min=0, help="List only entries after this one.")
     ] = 0,
     limit: LimitOption = 100,
 ) -> None:
-    """List each time that the watermark advanced without a writer: from where to where, and why.
+    """List each advance of the watermark that excluded a writer, with the reason.
 
-    Rows that were written below it follow, merged by writer and by hours.
+    The late rows follow, by writer and hour.
 
     Try it:  noted-time ledger flights
     """
@@ -231,7 +233,6 @@ def ledger(
 
 
 def _list_absences(entry: Json) -> list[Json]:
-    """Return a row for each writer of an entry of the ledger."""
     returned = [{"writer": writer, "reason": "returned"} for writer in entry["returned"]]
     return [entry | each for each in (*entry["writers"], *returned)]
 
@@ -243,11 +244,11 @@ def changes(
     *,
     before: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", min=1, show_default=False, help="Only older ones."),
+        typer.Option(metavar="NUMBER", min=1, show_default=False, help="List only older changes."),
     ] = None,
     limit: LimitOption = 100,
 ) -> None:
-    """List what operators changed, the newest first: what, by whom and why.
+    """List the changes that operators made, newest first.
 
     Try it:  noted-time changes flights --limit 10
     """
@@ -263,7 +264,7 @@ def changes(
 
 
 def _describe_change(change: Json) -> str:
-    """Return in words what was changed, if the action does not say it all.
+    """Return the details of a change, or an empty text.
 
     >>> _describe_change({"action": "held", "was": None, "is": {"for_ms": 60_000, "until": 0}})
     'for 1m'
@@ -284,8 +285,8 @@ def _describe_change(change: Json) -> str:
 
 
 def _describe_settings(was: Json, is_now: Json) -> str:
-    pairs = ((name, shown_setting(name, old), is_now[name]) for name, old in was.items())
-    return "; ".join(f"{name}: {old} → {shown_setting(name, new)}" for name, old, new in pairs)
+    pairs = ((name, format_setting(name, old), is_now[name]) for name, old in was.items())
+    return "; ".join(f"{name}: {old} → {format_setting(name, new)}" for name, old, new in pairs)
 
 
 def _describe_scaling(_: Json, event: Json) -> str:
@@ -307,7 +308,7 @@ CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
     "truncated": lambda _, is_now: f"up to {format_position(is_now['cut'])}",
     "scaled": _describe_scaling,
 }
-"""What was changed in words, of what was and what is now, by the action."""
+"""For each action, a function that describes the change from the old and the new state."""
 
 
 CHANGE_COLUMNS: Columns = {

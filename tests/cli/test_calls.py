@@ -32,8 +32,8 @@ def note(served: Served, stream: str, **times: int) -> None:
 
 
 OPEN_STREAM = (
-    "noted-time: {0} expects no writers, so its first one alone makes it complete, and nobody "
-    "knows who else should be there: noted-time stream create {0} --expected-writer NAME …\n"
+    "noted-time: {0} expects no writers, so its first writer alone makes it complete, and "
+    "missing writers are not detected: noted-time stream create {0} --expected-writer NAME …\n"
 )
 
 
