@@ -1,1 +1,1 @@
-"""`noted-time doctor`: rules that judge what was found, and what asks for it."""
+"""`noted-time doctor`: the checks, and the rules that judge their results."""

@@ -1,4 +1,4 @@
-"""`noted-time doctor`: gathers the facts of each part, and prints what the rules find in them."""
+"""`noted-time doctor`: collect facts about each part, and print the findings of the rules."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ CHECK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ExaminedParts:
-    """What to look at beside the controller; what is not named is not looked at."""
+    """The parts to check in addition to the controller."""
 
     stream: StreamOrNone = None
     kafka: Annotated[str | None, option("BOOTSTRAP", "The brokers, as `host:port`.")] = None
-    topic: Annotated[str | None, option("TOPIC", "Its name, if not the stream's.")] = None
+    topic: Annotated[
+        str | None, option("TOPIC", "The topic's name. Default: the stream's name.")
+    ] = None
     config: Config = None
-    checkpoint: Annotated[str | None, option("DIR", "That of a Spark query; may be a URI.")] = None
+    checkpoint: Annotated[
+        str | None, option("DIR", "The checkpoint of a Spark query; may be a URI.")
+    ] = None
 
 
 @command
@@ -50,20 +54,25 @@ def doctor(
     token: Token = None,
     as_json: AsJson = False,
 ) -> None:
-    """Something does not work? Check all parts, and say what is wrong and what to do about it.
+    """Something does not work? Check all parts, and print what is wrong and how to fix it.
 
-    Looks at the controller, its clock and version, the token, the stream with its writers, the
-    Kafka topic, a checkpoint, and at Spark and Java here. It changes nothing. What is not installed
-    or cannot be reached is said, and the rest is checked all the same. Ends with status 1 if
-    something is wrong.
+    The command checks:
+
+    - the controller with its clock and version, and the token.
+    - the stream and its writers.
+    - the Kafka topic and the checkpoint, if they are given.
+    - Spark and Java on this machine.
+
+    Nothing is changed. If a part is not installed or not reachable, the other parts are still
+    checked. Ends with status 1 if something is wrong.
 
     Try it:  noted-time doctor flights --kafka 127.0.0.1:9092 --checkpoint checkpoints/hourly
     """
-    taken = _describe_origin(context, "url")
-    shown = _describe_origin(context, "token") if token else ""
+    url_origin = _describe_origin(context, "url")
+    token_origin = _describe_origin(context, "token") if token else ""
     report = Report(as_json)
     connect = partial(Transport, url, token=token, timeout_s=CHECK_S)
-    _examine(report, examined, connect, taken, shown)
+    _examine(report, examined, connect, url_origin, token_origin)
     if report.end():
         raise typer.Exit(1)
 
@@ -75,22 +84,26 @@ def _describe_origin(context: typer.Context, name: str) -> str:
 
 
 def _examine(
-    report: Report, examined: ExaminedParts, connect: partial[Transport], taken: str, shown: str
+    report: Report,
+    examined: ExaminedParts,
+    connect: partial[Transport],
+    url_origin: str,
+    token_origin: str,
 ) -> None:
     stream = examined.stream or examined.topic
     call: Caller | None = None
     seen: StreamFacts | None = None
     with ExitStack() as stack:
-        with report.attempting("controller", f"correct it; this URL is {taken}"):
+        with report.attempting("controller", f"correct it; this URL is {url_origin}"):
             transport = stack.enter_context(closing(connect()))
             for url in transport.controllers.urls:
-                with report.attempting("controller", partial(_find_url_remedy, url, taken)):
-                    report.add(_check_controller(url, taken))
+                with report.attempting("controller", partial(_find_url_remedy, url, url_origin)):
+                    report.add(_check_controller(url, url_origin))
                     call = Caller(transport)
         if call:
             answering, call = call, None
             with report.attempting("token", _find_answer_remedy):
-                call = answering if _is_allowed(report, answering, stream, shown) else None
+                call = answering if _is_allowed(report, answering, stream, token_origin) else None
         if call and stream:
             with report.attempting("stream", _find_answer_remedy):
                 seen = _check_stream(report, call, stream)
@@ -100,12 +113,12 @@ def _examine(
         is_mistyped = bool(stream) and not seen and report.found[-1].outcome == "wrong"
         if examined.kafka:
             with report.attempting("broker", topic_rules.find_remedy):
-                is_told = is_mistyped and not examined.topic  # it is the stream's name
+                is_reported = is_mistyped and not examined.topic  # the topic has the same name
                 report.add(
-                    _check_topic(examined, stream, seen, "not checked" if is_told else "wrong")
+                    _check_topic(examined, stream, seen, "not checked" if is_reported else "wrong")
                 )
         if examined.checkpoint:
-            remedy = "name the query's checkpointLocation, or install what it takes"
+            remedy = "name the query's checkpointLocation, or install the library that reads it"
             with report.attempting("checkpoint", remedy):
                 wanted = () if is_mistyped else (examined.stream, examined.topic)
                 report.add(_check_checkpoint(examined.checkpoint, call, wanted))
@@ -114,11 +127,11 @@ def _examine(
         report.add(_check_java())
 
 
-def _check_controller(url: str, taken: str) -> list[Finding]:
+def _check_controller(url: str, url_origin: str) -> list[Finding]:
     sent = unix_ms()
     reply, received = _fetch_ready(url), unix_ms()
     reply.read_body("")
-    is_ready = Finding("controller", "ok", f"{url} ({taken}) is ready")
+    is_ready = Finding("controller", "ok", f"{url} ({url_origin}) is ready")
     return [is_ready, *controller_rules.judge_clock(reply.headers.get("date"), sent, received)]
 
 
@@ -129,27 +142,27 @@ def _fetch_ready(url: str) -> Reply:
         return transport.run(asked)
 
 
-def _find_url_remedy(url: str, taken: str, error: NotedTimeError) -> str:
-    """Return the remedy for a URL without an answer, after asking by the other scheme."""
+def _find_url_remedy(url: str, url_origin: str, error: NotedTimeError) -> str:
+    """Return the remedy for a URL without an answer. Tries the other of http and https first."""
     scheme, _, rest = url.partition("://")
     other: str | None = f"{'http' if scheme == 'https' else 'https'}://{rest}"
     try:
         _fetch_ready(str(other))
     except NotedTimeError as refused:
         other = other if controller_rules.UNTRUSTED_ERROR in str(refused) else None
-    return controller_rules.find_remedy(str(error), other, taken)
+    return controller_rules.find_remedy(str(error), other, url_origin)
 
 
 def _find_answer_remedy(error: NotedTimeError) -> str:
     return "" if isinstance(error, Rejected) else "see the log of the controller"
 
 
-def _is_allowed(report: Report, call: Caller, stream: str | None, shown: str) -> bool:
+def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: str) -> bool:
     try:
         access = call.ask("GET", "/v1/access")
     except NotAllowed as error:
-        given = f" (a token {shown} was shown)" if shown else ""
-        make = "noted-time token create --scope read, and show it by --token or NOTED_TIME_TOKEN"
+        given = f" (a token {token_origin} was sent)" if token_origin else ""
+        make = "noted-time token create --scope read, and pass it by --token or NOTED_TIME_TOKEN"
         report.add([Finding("token", "wrong", f"{error}{given}", make)])
         return False
     report.add(controller_rules.judge_versions(access["version"], version("noted-time")))
@@ -169,7 +182,7 @@ def _check_stream(report: Report, call: Caller, name: str) -> StreamFacts | None
         return None
     page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})
     path, domains = stream_path(name, "explain"), stream["domains"]
-    if len(domains) > MOST_DOMAINS:  # no stream has more, so this is no controller's
+    if len(domains) > MOST_DOMAINS:  # another service has answered
         raise UnexpectedAnswer(f"the controller answered oddly: {len(domains)} domains")
     explained = {each: call.ask("GET", path, query={"domain": each}) for each in domains}
     facts = StreamFacts(stream, page, explained)
@@ -184,7 +197,7 @@ def _check_topic(
 
     name = examined.topic or stream
     if name is None:
-        raise Rejected("no topic is named: use --topic, or name a stream")
+        raise Rejected("no topic is given: use --topic, or give a stream")
     topic = Topic(build_kafka_config(examined.kafka or "", examined.config), name)
     try:
         look, allowed = topic.look(newest=True), topic.operations()
@@ -198,13 +211,13 @@ def _check_topic(
     except Rejected as error:
         settings = [_build_refusal("topic settings", "not checked", error)]
     fits = topic_rules.judge_log(look, seen) if seen else []
-    if seen and all(each.outcome == "ok" for each in fits):  # offsets of another log tell nothing
+    if seen and all(each.outcome == "ok" for each in fits):  # the offsets are of the same log
         fits += topic_rules.judge_segments(look, seen)
     return [answers, *topic_rules.judge_rights(allowed), *settings, *fits]
 
 
 def _build_refusal(check: str, outcome: Outcome, error: Rejected) -> Finding:
-    """Return a finding whose remedy is the end of the error's sentence."""
+    """Return a finding whose remedy is the last part of the error's sentence."""
     fact, _, remedy = str(error).rpartition(": ")
     return Finding(check, outcome, fact, remedy)
 
@@ -257,7 +270,7 @@ def _check_java() -> list[Finding]:
     program = str(Path(home, "bin", "java")) if home else "java"
     words = [program, "-version"]
     try:
-        said = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - Java
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - Java
     except OSError as error:
         return spark_rules.judge_java(program, str(error))
-    return spark_rules.judge_java(program, said.stderr + said.stdout)
+    return spark_rules.judge_java(program, done.stderr + done.stdout)

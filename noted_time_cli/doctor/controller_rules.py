@@ -1,4 +1,4 @@
-"""What is judged of a controller: its clock, its version, and what a token permits."""
+"""Rules for a controller: its clock, version and database, and the rights of a token."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from noted_time.values import format_duration
 from noted_time_cli.doctor.verdict import Finding, judge
 
 DATE_MS = 2000
-"""How far a clock is ahead of its HTTP date at most: that has full seconds, made once a second."""
+"""Maximum lag of an HTTP date, which has full seconds and is updated once a second."""
 
 CLOCK_MS = 5000
-"""How far clocks may be apart: those that are set by NTP differ by less."""
+"""Maximum difference of clocks. Clocks set by NTP differ by less."""
 
 UPGRADE_REMEDY = "upgrade, the controllers first: page 'Versions'"
 
 UNTRUSTED_ERROR = "CERTIFICATE_VERIFY_FAILED"
-"""What OpenSSL says of a certificate that no authority signed that is known here."""
+"""OpenSSL's error for a certificate of an unknown authority."""
 
 TRUST_REMEDY = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
 START_REMEDY = "start it (noted-time serve), or name another by --url"
 URL_REMEDY = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
 
 
-def find_remedy(why: str, other: str | None, taken: str) -> str:
-    """Return what to do about a URL, by why it has no answer, and the URL that has one, if any.
+def find_remedy(why: str, other: str | None, url_origin: str) -> str:
+    """Return the remedy for a URL without an answer, by the reason.
+
+    `other` is a similar URL that answers, if there is one.
 
     >>> find_remedy("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
     'use http://ct:7464; this URL is from --url'
@@ -41,13 +43,13 @@ def find_remedy(why: str, other: str | None, taken: str) -> str:
         ("", START_REMEDY),
     )
     remedy = next(remedy for words, remedy in remedies if words in why)
-    return f"{f'use {other}' if other else remedy}; this URL is {taken}"
+    return f"{f'use {other}' if other else remedy}; this URL is {url_origin}"
 
 
 def judge_clock(date: str | None, sent: int, received: int) -> list[Finding]:
-    """Judge a controller's clock by the date of its answer to a request sent and received then.
+    """Compare a controller's clock, by the HTTP date of an answer, with this machine's clock.
 
-    Times are Unix ms of this machine. The round trip bounds what is known of the difference.
+    `sent` and `received` are Unix ms of this machine. The difference is known up to the round trip.
 
     >>> noon = "Tue, 01 Jan 2013 12:00:00 GMT"
     >>> [each.fact for each in judge_clock(noon, 1357041600100, 1357041600140)]
@@ -68,7 +70,7 @@ def judge_clock(date: str | None, sent: int, received: int) -> list[Finding]:
 
 
 def judge_versions(theirs: str, ours: str) -> list[Finding]:
-    """Judge whether a client works with a controller of that version.
+    """Judge whether a client works with the controller, by their versions.
 
     >>> [judge_versions(theirs, "1.2.0")[0].outcome for theirs in ("1.2.1", "1.3.0", "1.4.0")]
     ['ok', 'ok', 'wrong']
@@ -81,7 +83,7 @@ def judge_versions(theirs: str, ours: str) -> list[Finding]:
 
 
 def judge_database(risk: str | None) -> list[Finding]:
-    """Judge what a controller says of its database; the remedy is the end of the sentence.
+    """Judge the risk that a controller reports for its database. It ends with the remedy.
 
     >>> [(each.fact, each.remedy) for each in judge_database("fsync is off: set it to on")]
     [('fsync is off', 'set it to on')]
@@ -92,12 +94,12 @@ def judge_database(risk: str | None) -> list[Finding]:
 
 
 def parse_grant(access: Json) -> Grant:
-    """Return what the answer of `/v1/access` permits."""
+    """Return the rights in an answer of `/v1/access`."""
     return Grant.from_json({**access, "admin": access["administer"]})
 
 
 def judge_token(access: Json, stream: str | None) -> list[Finding]:
-    """Judge what a token permits, on a stream if one is named.
+    """Judge the rights of a token, on a stream if one is given.
 
     >>> own = {"tokens": True, "token": "5b", "administer": False, "write": [], "writers": ["*"]}
     >>> [each.fact for each in judge_token(own | {"read": ["eu.*"]}, "eu.west")]
@@ -106,7 +108,7 @@ def judge_token(access: Json, stream: str | None) -> list[Finding]:
     ['token 5b permits: read eu.*; nothing on us.west']
     """
     if not access["tokens"]:
-        free = "none is required: who reaches the controller may do everything"
+        free = "none is required: everyone who can reach the controller may do everything"
         return judge("token", (), free)
     grant = parse_grant(access)
     fact = f"token {access['token']} permits: {grant}"

@@ -1,4 +1,4 @@
-"""What is judged of the Spark that runs here, its connector and Java, and of a checkpoint."""
+"""Rules for the local Spark, Kafka connector and Java, and for a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from noted_time_cli.doctor.verdict import Finding, judge
 
 OLDEST_JAVA = 17
 READ_REMEDY = "read with read_noted_kafka, read_noted_log or with_noted_watermark: page 'Spark'"
-NEW_CHECKPOINT_REMEDY = "begin with a new checkpoint; start_at= leaves out what is written already"
+NEW_CHECKPOINT_REMEDY = "begin with a new checkpoint; start_at= skips rows that are written already"
 Release = tuple[int, int]
 
 
 def judge_spark(running: str, release: Release, oldest: Release, whole: Release) -> list[Finding]:
-    """Judge a PySpark: all works from the release `whole` on.
+    """Judge the version of PySpark. All features work from the release `whole` on.
 
     >>> [each.fact for each in judge_spark("4.0.1", (4, 0), (3, 5), (4, 2))]
     ['PySpark 4.0.1: only marks="topic", all else needs 4.2']
@@ -29,7 +29,7 @@ def judge_spark(running: str, release: Release, oldest: Release, whole: Release)
 def judge_connector(
     package: tuple[str, str], found: Sequence[str], unfit: Sequence[str]
 ) -> list[Finding]:
-    """Judge the Kafka connectors that PySpark has, and name the package that fits, if need be.
+    """Judge the Kafka connectors in PySpark's jars. The remedy names the package that fits.
 
     >>> judge_connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [])[0].remedy
     'start Spark with --packages org.apache.spark:kafka:4.2.0 --conf spark.jars.excludes=a:hadoop'
@@ -44,7 +44,7 @@ def judge_connector(
 
 
 def judge_java(program: str, printed: str) -> list[Finding]:
-    """Judge a Java by what `java -version` prints.
+    """Judge the version of Java by the output of `java -version`.
 
     >>> judge_java("java", 'openjdk version "17.0.9" 2023-10-17')[0].fact
     'java is Java 17'
@@ -58,7 +58,9 @@ def judge_java(program: str, printed: str) -> list[Finding]:
 
 
 def find_streams(offsets: Sequence[Any]) -> Iterator[tuple[str, str, str]]:
-    """Yield stream, domain and stream id of what the offsets of a query read; the rest is unknown.
+    """Yield stream, domain and stream id of each noted-time source in a query's offsets.
+
+    Other sources are skipped.
 
     >>> log = {"noted_log": "flights", "marks": {"ship": {"stream_id": "9b"}}}
     >>> marks = {"noted_marks": "a", "streams": {"a": {"mark": {"stream_id": "5c"}}}}
@@ -83,9 +85,10 @@ def judge_checkpoint(
     ids: Mapping[str, str | None],
     wanted: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Judge what a checkpoint reads by the ids of the streams, `None` for one that is not there.
+    """Judge whether the sources in a checkpoint still have the same stream ids.
 
-    One of the streams, or its topic, is among the `wanted` names, if there are any.
+    `ids` has `None` for a stream that does not exist. If `wanted` is not empty, at least one source
+    must have one of these names.
     """
     if not found:
         fact = f"{place} is of a query that reads no marks of noted-time"

@@ -1,4 +1,4 @@
-"""What is judged of a stream: its settings, its domains, and the writers that look wrong."""
+"""Rules for a stream: its settings, domains and writers."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ MOST_HINTS = 100
 """Maximum number of hints that are shown."""
 
 SHORT_MS = 5000
-"""A timeout below this excludes writers that are merely restarted, or paused by their runtime."""
+"""A shorter timeout excludes a writer during a restart or a pause of its runtime."""
 
 TROUBLE_PAGE = "page 'Symptoms and remedies'"
 SILENT_STATES = frozenset(("missing", "silent"))
 FAULT_REMEDIES = {
     "never came": "start it, or end it: noted-time note {} WRITER --join --state finished",
-    "excluded": "start it again, unless it is gone for good; noted-time ledger {}",
+    "excluded": "start it again, unless it was removed for good; noted-time ledger {}",
     "alive, but not noting": "see the log of its process; noted-time writers {}",
     "silent": "see whether its process runs; noted-time explain {}",
     "holding without a time": "note each, or WriterClient(domains=…); noted-time stream show {}",
     "holding for longer than its timeout": "see why its times are old; noted-time explain {}",
 }
-"""What may be wrong with a writer, and the remedy, with a place for the name of the stream."""
+"""The remedy for each fault of a writer. `{}` stands for the stream."""
 
 HINT_REMEDIES = {
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
@@ -60,7 +60,10 @@ class StreamFacts(NamedTuple):
 
 
 def judge_stream(facts: StreamFacts) -> list[Finding]:
-    """Judge a stream, its domains and its writers; what a writer's fault explains is said once."""
+    """Judge a stream, its domains and its writers.
+
+    If a writer's fault explains why a domain does not advance, only the writer is reported.
+    """
     name, rows, now = facts.stream["name"], facts.page["writers"], facts.page["now"]
     at_fault = {row["writer"] for row in rows for _ in find_faults(row, facts.stream, now)}
     domains = (
@@ -99,22 +102,22 @@ def judge_settings(stream: Json) -> list[Finding]:
 
 
 def judge_expected_writers(stream: Json) -> list[Finding]:
-    """Say of an open stream that nobody can check whether all its writers are there.
+    """Report a stream without expected writers, because its missing writers are unknown.
 
     >>> [each.fact for each in judge_expected_writers({"name": "s", "expected_writers": []})]
-    ['s expects no writers, so who should be there is not known']
+    ['s expects no writers, so missing writers are not detected']
     >>> judge_expected_writers({"name": "s", "expected_writers": ["UA"]})
     []
     """
     if stream["expected_writers"]:
         return []
-    fact = f"{stream['name']} expects no writers, so who should be there is not known"
+    fact = f"{stream['name']} expects no writers, so missing writers are not detected"
     remedy = f"noted-time stream create {stream['name']} --expected-writer NAME …"
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 
 def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
-    """Whether writers, each of which has a finding of its own, are why a domain does not advance.
+    """Return whether writers with faults are the reason that a domain does not advance.
 
     >>> waits = {"lower": None, "silence": None, "waiting_for": [{"writer": "UA"}]}
     >>> is_explained_by({"UA"}, waits), is_explained_by({"DL"}, waits)
@@ -127,7 +130,6 @@ def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
 
 
 def judge_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
-    """Judge a domain by its explanation."""
     fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
     is_silent = explained["silence"] in SILENT_STATES
     faults = (
@@ -138,9 +140,10 @@ def judge_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
 
 
 def judge_writers(facts: StreamFacts) -> list[Finding]:
-    """Judge the writers, those with the same fault together, and what looks wrong in their notes.
+    """Judge the writers and their notes.
 
-    Both are what the controller says: in the row of each writer, and in the explanations.
+    Writers with the same fault are reported together. The faults are in the writers' rows, and the
+    hints about their notes in the explanations.
     """
     stream, page, explained = facts
     name: str = stream["name"]
@@ -175,7 +178,7 @@ def judge_writers(facts: StreamFacts) -> list[Finding]:
 
 
 def find_faults(row: Json, stream: Json, now: int) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a writer, at most one of `FAULT_REMEDIES`, with the detail."""
+    """Yield the fault of a writer, if any: a key of `FAULT_REMEDIES`, and the detail."""
     timeout_ms, since = row["timeout_ms"] or stream["writer_timeout_ms"], row["holding_since"]
     vouched = stream["domains"] if row["domains"] is None else row["domains"]
     unnoted = [each for each in vouched if each not in row["times"]]

@@ -1,4 +1,4 @@
-"""What is judged of a Kafka topic: rights, settings, and whether it is the log of the stream."""
+"""Rules for a Kafka topic: rights, settings, and whether it is the log of the stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RIGHTS_REMEDY = f"grant READ to a reader, WRITE to a producer: {SECURED_PAGE}"
 
 
 def find_remedy(error: Exception) -> str:
-    """Return what to do about a topic that could not be looked at, by the error.
+    """Return the remedy for an error while asking for a topic.
 
     >>> find_remedy(Unreachable("no Kafka broker answers at h:9: it hangs up; if the broker …"))
     "correct --kafka, or name the broker's security settings by --config: page 'Secured brokers'"
@@ -32,7 +32,7 @@ def find_remedy(error: Exception) -> str:
 
 
 def judge_rights(allowed: Collection[str]) -> list[Finding]:
-    """Judge which operations a client may do on a topic.
+    """Judge the operations that a client may do on a topic.
 
     >>> [judge_rights(may)[0].outcome for may in ({"READ", "DESCRIBE"}, {"WRITE"}, {"DESCRIBE"})]
     ['ok', 'ok', 'wrong']
@@ -48,7 +48,7 @@ def judge_rights(allowed: Collection[str]) -> list[Finding]:
 def judge_topic(
     settings: Mapping[str, str], look: TopicLook, seen: StreamFacts | None, now: int
 ) -> list[Finding]:
-    """Judge the settings of a topic at `now` (Unix ms) by the stream, if that was seen."""
+    """Judge the settings of a topic at `now` (Unix ms), and by the stream if it is known."""
     age = find_age_ms(look, seen, now)
     if seen is None:
         return judge_settings(settings, age, 0, is_observed=False)
@@ -58,7 +58,10 @@ def judge_topic(
 
 
 def find_age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
-    """Return how old events were when a mark was made; without marks, how old the newest is."""
+    """Return the largest age of an event at the time of its mark.
+
+    If there are no marks, return the age of the topic's newest record.
+    """
     marks = seen.stream["marks"].values() if seen else ()
     ages: list[int] = [mark["written_at"] - mark["lower"] for mark in marks if mark]
     newest = max((stamp.time for stamp in look.newest.values()), default=now)
@@ -68,10 +71,10 @@ def find_age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
 def judge_settings(
     settings: Mapping[str, str], age_ms: int, ahead_ms: int | None, *, is_observed: bool
 ) -> list[Finding]:
-    """Judge the settings of a topic, by how old events are when they are noted.
+    """Judge the settings of a topic, by the age of events when they are noted.
 
-    `ahead_ms` is how far ahead times may be by the stream, `None` if any, and `is_observed` whether
-    none but observers note.
+    `ahead_ms` is the stream's limit for times ahead of the clock, or `None`. `is_observed` is set
+    if only observers note.
 
     >>> stamped = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1000"}
     >>> [each.fact for each in judge_settings(stamped, 5000, 0, is_observed=False)]
@@ -79,7 +82,7 @@ def judge_settings(
     """
     is_stamped = settings.get(TIMESTAMP_TYPE) == "LogAppendTime"
     names = "retention.ms", *(f"message.timestamp.{each}.max.ms" for each in ("before", "after"))
-    # of a record with the broker's stamp, none concerns the event time
+    # with LogAppendTime the limits do not concern event times
     limits = (MAX_INT64 if is_stamped else int(settings.get(n, MAX_INT64)) for n in names)
     kept_ms, before_ms, after_ms = limits
     most = MAX_INT64 if ahead_ms is None else ahead_ms
@@ -93,7 +96,7 @@ def judge_settings(
             "the broker overwrites the event times",
             STAMPS_REMEDY,
         ),
-        (is_compacted, "cleanup.policy", "records of a key are deleted, maybe unread", "delete"),
+        (is_compacted, "cleanup.policy", "records may be deleted before they are read", "delete"),
         (0 <= kept_ms < age_ms, names[0], f"records are deleted by their times, {old}", "-1"),
         (before_ms < age_ms, names[1], f"older events are refused, {old}", MAX_INT64),
         (after_ms < most, names[2], f"later events are refused, the stream takes {ahead}", most),
@@ -112,7 +115,7 @@ STAMPS_REMEDY = "CreateTime, or have its stamps noted: noted-time observe kafka 
 
 
 def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
-    """Judge whether a topic is the log of which the stream's positions are."""
+    """Judge whether a topic is the log of the stream."""
     logs, name = seen.stream["logs"], seen.stream["name"]
     link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
@@ -121,9 +124,9 @@ def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
 
 
 def judge_segments(look: TopicLook, seen: StreamFacts) -> list[Finding]:
-    """Judge the positions of the writers by the partitions and the ends of a topic.
+    """Judge the positions of the writers by the partitions and ends of a topic.
 
-    The topic was looked at after the writers: its ends are not below what they had written.
+    The topic is read after the writers, so no correct position is above its ends.
     """
     noted: dict[int, tuple[int, str]] = {}
     for row in seen.page["writers"]:

@@ -1,4 +1,4 @@
-"""What a check found, and how it is printed."""
+"""The findings of checks, and how they are printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noted_time_cli.terminal.output import create_console, echo, escape_controls
 FACT_SHOWN = 500
 LOOK_REMEDY = "see what answers there: a controller, or another service or proxy"
 MISREAD_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What an answer of another shape raises where it is judged."""
+"""Errors of rules that judge an answer of an unexpected shape."""
 
 Outcome = Literal["ok", "wrong", "not checked"]
 Remedy = Callable[[NotedTimeError], str]
@@ -26,7 +26,7 @@ OUTCOME_COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor: what was checked, the outcome, the fact, and the remedy if any."""
+    """One finding: the check, its outcome, the fact, and the remedy if there is one."""
 
     check: str
     outcome: Outcome
@@ -35,7 +35,9 @@ class Finding:
 
 
 def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
-    """Return the faults that are there, each whether it is, the fact and the remedy; or else ok.
+    """Return a finding for each real fault, or else one finding that is ok.
+
+    A fault is (whether it is real, fact, remedy).
 
     >>> [each.outcome for each in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
@@ -46,13 +48,13 @@ def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found; it is printed as it comes, or at the end as JSON in one line."""
+    """All findings. They are printed at once, or at the end as JSON."""
 
     as_json: bool
     found: list[Finding] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Take findings, and print them unless that is left to the end."""
+        """Add findings, and print them unless the output is JSON."""
         for each in findings:
             self.found.append(each)
             if not self.as_json:
@@ -64,9 +66,9 @@ class Report:
 
     @contextmanager
     def attempting(self, check: str, remedy: str | Remedy) -> Iterator[None]:
-        """Take an error within as wrong, and what is not installed as not checked.
+        """Turn an error within into a finding: wrong, or not checked if a package is missing.
 
-        The remedy may depend on the error; it is empty if the sentence of the error has it.
+        The remedy may be a function of the error. It is empty if the error's sentence contains it.
 
         >>> from noted_time.extras import build_import_error
         >>> report = Report(as_json=True)
@@ -86,25 +88,25 @@ class Report:
             is_odd = isinstance(error, UnexpectedAnswer)
             self.add([Finding(check, "wrong", str(error), LOOK_REMEDY if is_odd else cure)])
         except MISREAD_ERRORS as error:
-            fact = f"what was asked answered oddly: {type(error).__name__}: {error}"
+            fact = f"the answer is not as expected: {type(error).__name__}: {error}"
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
-        """Print the number of faults, or all as JSON; returns whether anything is wrong."""
+        """Print the number of faults, or JSON. Return whether anything is wrong."""
         count = sum(each.outcome == "wrong" for each in self.found)
         answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
         echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))
         return bool(count)
 
     def _summarize(self, count: int) -> str:
-        """Return how many faults there are, and what was not checked, why.
+        """Return the number of faults, and the checks that were not done with the reasons.
 
         >>> seen = [Finding("java", "ok", "17"), Finding("spark", "not checked", "it needs it")]
         >>> Report(as_json=False, found=seen)._summarize(0)
         'nothing wrong in 1 check, 1 not checked: spark (it needs it)'
         """
-        bare = [each for each in self.found if each.outcome == "not checked"]
-        which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in bare)
-        checks = pluralize(len(self.found) - len(bare), "check")
-        not_all = f", {len(bare)} not checked: {which}" if bare else ""
+        skipped = [each for each in self.found if each.outcome == "not checked"]
+        which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in skipped)
+        checks = pluralize(len(self.found) - len(skipped), "check")
+        not_all = f", {len(skipped)} not checked: {which}" if skipped else ""
         return f"{count or 'nothing'} wrong in {checks}{not_all}"

@@ -132,7 +132,7 @@ def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
     lines = [line.partition("  ")[0] for line in said.out.splitlines()]
     assert (said.status, set(lines[:-1]) - {"not checked", ""}) == (0, {"ok"}), said.out
     assert f"controller: {served.url} (from NOTED_TIME_URL) is ready" in said.out
-    assert "expected writers: well expects no writers, so who should be there is not" in said.out
+    assert "expected writers: well expects no writers, so missing writers are not" in said.out
     assert lines[-1].startswith("nothing wrong in ")
     unseen = [each.partition(": ")[0].split()[-1] for each in lines if "not checked " in each]
     assert [each in lines[-1] for each in unseen] == [True] * len(unseen)
@@ -205,7 +205,7 @@ def test_a_token_says_what_it_permits(guarded: tuple[Served, Guarded]) -> None:
         "writes": ["ok", "not checked"],
     }
     assert judged(said["writes"])["token"][0]["fact"].endswith("permits: write flights as UA")
-    assert "(a token from --token was shown)" in judged(said["unknown"])["token"][0]["fact"]
+    assert "(a token from --token was sent)" in judged(said["unknown"])["token"][0]["fact"]
     printed = "".join(each.out + each.err for each in said.values())
     assert not [name for name, token in shown.items() if token and token in printed]
 
@@ -293,7 +293,7 @@ def test_an_offset_that_no_reader_reaches_is_wrong(checked: Checked) -> None:
             "may not describe Kafka topic 'unseen'",
             "grant it the operation DESCRIBE",
         ),
-        ("", "no topic is named: use --topic, or name a stream", ""),
+        ("", "no topic is given: use --topic, or give a stream", ""),
         ("--topic t --config /nowhere", "/nowhere cannot be read", ""),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_checkpoint_of_a_newer_spark_takes_a_newer_noted_time(
     (found,) = judged(said)["checkpoint"]
     assert (found["fact"], found["remedy"]) == (
         f"offset log 'v7' of {tmp_path} needs a newer noted-time",
-        "name the query's checkpointLocation, or install what it takes",
+        "name the query's checkpointLocation, or install the library that reads it",
     )
 
 

@@ -100,7 +100,11 @@ def test_without_a_date_the_clock_is_not_checked() -> None:
         ({"write": ["*"], "writers": ["UA"]}, "ok", "token 5b permits: write * as UA"),
         ({"administer": True}, "ok", "token 5b permits: administer"),
         ({"read": ["trains"]}, "wrong", "token 5b permits: read trains; nothing on flights"),
-        ({"tokens": False}, "ok", "none is required: who reaches the controller may do everything"),
+        (
+            {"tokens": False},
+            "ok",
+            "none is required: everyone who can reach the controller may do everything",
+        ),
     ],
 )
 def test_a_token_is_judged_by_what_it_permits_on_the_stream(
