@@ -1,4 +1,4 @@
-"""`noted-time analyse`: what a delay costs on a log that is there, before anybody changes anything.
+"""`noted-time analyse`: compute the cost of watermark delays on an existing log.
 
-The modules that read, judge and draw need the extra `analyse`: a command imports them when it runs.
+Commands import most modules when they run, because these need the extra `analyse`.
 """

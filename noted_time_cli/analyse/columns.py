@@ -1,4 +1,4 @@
-"""What `noted-time analyse` takes as flags: the columns of files, and a stream to judge."""
+"""Flags of `noted-time analyse`: the columns of files, and the stream to judge."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from noted_time_cli.terminal.options import DEFAULT_URL, DomainOption, Token, Ur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumns:
-    """The columns of files."""
+    """The names of the columns in files."""
 
     time: Annotated[str, option("COLUMN", "The column of the event time.")]
-    arrival: Annotated[
-        str | None, option("COLUMN", "The column with the time at which each row came in.")
-    ] = None
-    who: Annotated[str | None, option("COLUMN", "Show whose rows are late, by this column.")] = None
+    arrival: Annotated[str | None, option("COLUMN", "The column of the arrival time.")] = None
+    who: Annotated[str | None, option("COLUMN", "Group late rows by this column.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamToJudge:
-    """The stream whose marks are judged beside the delays, if any."""
+    """The stream whose marks are compared with the delays, if any."""
 
     noted: Annotated[
         str | None, option("STREAM", "Judge the marks of this stream, too.", "--stream")
@@ -32,9 +30,13 @@ class StreamToJudge:
     url: Url = DEFAULT_URL
     token: Token = None
     fail_if_broken: Annotated[
-        bool, typer.Option("--fail-if-broken", help="End with status 1 if a writer broke its word.")
+        bool,
+        typer.Option(
+            "--fail-if-broken",
+            help="End with status 1 if a writer wrote rows below its noted time.",
+        ),
     ] = False
 
     def __post_init__(self) -> None:
         if self.fail_if_broken and self.noted is None:
-            raise typer.BadParameter("--fail-if-broken is about the marks of a stream: --stream")
+            raise typer.BadParameter("--fail-if-broken needs a stream: add --stream")

@@ -1,4 +1,4 @@
-"""`noted-time analyse`: its commands and their flags."""
+"""The commands of `noted-time analyse`, and their flags."""
 
 from __future__ import annotations
 
@@ -30,43 +30,41 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="analyse",
     no_args_is_help=True,
-    help="""Find what a delay costs on a log that is there: which rows Spark or Flink would lose.
+    help="""Compute how many rows Spark and Flink would lose on an existing log, for each delay.
 
-    For all delays at once, with the least that loses none, and who makes it late. It only reads:
-    no consumer group, no query, and no controller but for the marks of a --stream.
+    The output shows the least delay without loss, and who causes it. The log is only read, without
+    a consumer group or a query. A controller is called only for --stream.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing""",
-    short_help="Find what a delay costs, before anybody changes anything.",
+    short_help="Compute the rows that a watermark delay would lose.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """How rows are judged, and what is shown."""
+    """How rows are judged and results are shown."""
 
     window: Annotated[
-        int, duration("The windows of the query; 0s for single rows, as in joins.", default="1h")
+        int, duration("The query's window size. 0s judges single rows, as in joins.", default="1h")
     ] = 3_600_000
-    delay: Annotated[
-        list[int] | None,
-        duration("A delay to show beside the least ones; may be given several times."),
-    ] = None
+    delay: Annotated[list[int] | None, duration("An additional delay to show. Repeatable.")] = None
     ahead: Annotated[
-        int, duration("Leave out rows that are further ahead of their arrival.", default="5m")
+        int,
+        duration("Skip rows whose time is more than this ahead of their arrival.", default="5m"),
     ] = 300_000
-    records: Annotated[int, typer.Option(min=1, help="Judge the last rows, so many at most.")] = (
-        10_000_000
-    )
+    records: Annotated[
+        int, typer.Option(min=1, help="Maximum number of rows, counted from the end.")
+    ] = 10_000_000
     as_replay: Annotated[
-        bool, typer.Option("--as-replay", help="Take partitions as a backfill reads them.")
+        bool, typer.Option("--as-replay", help="Judge rows in the order of a backfill.")
     ] = False
     picture: Annotated[
-        Path | None, option("FILE", "Draw it too, for example as loss.png or loss.svg.")
+        Path | None, option("FILE", "Draw a chart to a file, such as loss.png or loss.svg.")
     ] = None
     as_json: AsJson = False
 
     def print_judged(self, rows: Rows, observe: str, by: StreamToJudge | None = None) -> None:
-        """Judge rows and print the costs; `observe` is an observer's command, without a delay."""
+        """Judge rows and print the costs. `observe` is an observer's command without `--delay`."""
         from noted_time_cli.analyse.costs import compute_costs, print_costs
 
         costs, found = compute_costs(
@@ -97,15 +95,15 @@ class Judging:
 @group_command(app)
 def files(
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="The files, quoted.")],
+    *,
     columns: FileColumns,
+    partition: Annotated[
+        str | None, option("COLUMN", "The column of the partition. Default: one partition.")
+    ] = None,
     written: WrittenTimes,
     how: Judging,
-    *,
-    partition: Annotated[
-        str | None, option("COLUMN", "The column of the partition; without it there is one.")
-    ] = None,
 ) -> None:
-    """Judge files of Parquet, CSV or lines of JSON, in the order of their names.
+    """Judge files of Parquet, CSV or JSON lines, in the order of their names.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
@@ -140,34 +138,33 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
 def kafka(  # noqa: PLR0913 - one parameter for each flag
     bootstrap: Bootstrap,
     topic: TopicArgument,
-    how: Judging,
-    described: SchemaOptions,
-    written: WrittenTimes,
     *,
-    by: StreamToJudge,
     field: Annotated[
         str | None,
         option(
             "FIELD",
-            "The JSON field of the event time, or `module:function`; by default the timestamp.",
+            "The JSON field of the event time, or `module:function`. Default: the timestamp.",
             "--field",
             "--parse",
         ),
     ] = None,
     who: Annotated[
-        str | None,
-        option("WHO", "Show whose rows are late: by `key`, `header:NAME` or `field:a.b`."),
+        str | None, option("WHO", "Group late rows by `key`, `header:NAME` or `field:a.b`.")
     ] = None,
     since: Annotated[
-        int | None, duration("Judge what is younger, for example 7d.", default="all of the log")
+        int | None, duration("Maximum age of the records, such as 7d.", default="unlimited")
     ] = None,
     live: Annotated[
         int | None,
-        duration("Judge what comes in from now on, for so long, by this machine's clock."),
+        duration("Judge new records for this long. They arrive by this machine's clock."),
     ] = None,
+    described: SchemaOptions,
+    written: WrittenTimes,
+    how: Judging,
+    by: StreamToJudge,
     config: Config = None,
 ) -> None:
-    """Judge the last records of a Kafka topic, as read_committed consumers see them.
+    """Judge the last records of a Kafka topic, as a read_committed consumer sees them.
 
     Try it:  noted-time analyse kafka 127.0.0.1:9092 flights --field departure --who key
     """
@@ -184,7 +181,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
 @contextmanager
 def _extra(source: str, extra: str) -> Iterator[None]:
-    """Say what to install, where what is imported is not there."""
+    """Raise an error with the install command if a module is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What a delay costs: figures for JSON, and the sentences and table of `noted-time analyse`."""
+"""The costs of delays: figures for JSON, and the sentences and tables of `noted-time analyse`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 LOST_SHARES = (0.01, 0.001, 0.0001, 0.0)
-"""The shares of rows that the delays of the table lose at most."""
+"""For each share, the table has the least delay that loses at most this share of the rows."""
 
 SECOND_MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one watermark costs; waits, in ms, are `None` where nothing tells them.
+    """The costs of one watermark.
 
-    `delay_ms` is `None` for the perfect watermark and for marks, `lost_by_flink` for these alone.
-    `wait_p99_ms` is `None` if more than 5 % of the windows are `still_open` at the end.
+    Waits are in ms, and `None` if they are not known. `delay_ms` is `None` for the perfect
+    watermark and for marks, `lost_by_flink` only for marks. `wait_p99_ms` is `None` if more than
+    5 % of the windows are `still_open` at the end.
     """
 
     delay_ms: int | None
@@ -46,9 +47,9 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class NotedCosts:
-    """What the marks of a stream cost, and whose rows they lost, by writer and verdict.
+    """The costs of a stream's marks, and the lost rows by writer and verdict.
 
-    `not_judged` rows lie below the first cut that is kept.
+    `not_judged` counts the rows below the first stored cut.
     """
 
     stream: str
@@ -60,11 +61,16 @@ class NotedCosts:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What was found; `assumed` says what was taken for granted about arrivals, if anything.
+    """All results of an analysis.
 
-    `owed_to` says to whose rows the least delay is owed, `with_them_ms`, and how far ahead of their
-    arrival they are; they are in no other figure. Where arrivals are assumed it is the row that set
-    the time, and the delay that it costs: it is in all figures, as those behind it may be late.
+    Attributes:
+        assumed: An assumption about arrival times, if they are not known.
+        said: Sentences about the rows that were read.
+        owed_to: The rows that cause the least delay, and how far they are ahead of their arrival.
+            Other figures do not include them. If arrivals are assumed, it is one row with the delay
+            that it causes. Other figures then include it, because the rows after it may be late.
+        behind_by_partition: Late rows by partition.
+        behind_by_who: Late rows by the column `who`.
     """
 
     event_time: str
@@ -90,16 +96,17 @@ class Costs:
 
 
 def compute_waits(waits: WindowWaits) -> tuple[float | None, int | None, int | None, int]:
-    """Return the waits as `Figures` has them."""
+    """Return the last four fields of `Figures`."""
     return waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open
 
 
 def compute_costs(
     rows: Rows, window_ms: int, delays: Sequence[int], *, ahead_ms: int, as_replay: bool
 ) -> tuple[Costs, Analysis]:
-    """Judge rows, at least one; `delays` are in the table beside the least ones.
+    """Judge one or more rows.
 
-    Rows that are more than `ahead_ms` ahead of their arrival are left out.
+    `delays` are added to the table. Rows that are more than `ahead_ms` ahead of their arrival are
+    skipped.
     """
     every, left_out = rows, np.empty(0, np.int64)
     if as_replay:
@@ -146,7 +153,7 @@ def compute_costs(
 def _find_owed_delay(
     rows: Rows, left_out: NDArray[np.int64], found: Analysis, window_ms: int, ahead_ms: int
 ) -> tuple[int, int, list[RowsBehind]]:
-    """Return the least delay with and without the rows that it is owed to, and whose these are."""
+    """Return the least delay with and without the rows that cause it, and these rows by name."""
     least = found.spark.least_delay_ms()
     if rows.arrivals is not None and len(left_out):
         every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
@@ -163,7 +170,7 @@ def _find_owed_delay(
 
 
 def print_costs(costs: Costs, observe: str) -> None:
-    """Print it for people: what was assumed first, and what to do next last."""
+    """Print assumptions, tables and a suggestion what to do next."""
     for sentence in filter(None, (costs.assumed, *costs.said)):
         say(sentence)
     say(
@@ -190,7 +197,7 @@ def print_costs(costs: Costs, observe: str) -> None:
 
 
 def format_window(ms: int) -> str:
-    """Return by what rows are judged.
+    """Return the kind of windows as text.
 
     >>> format_window(3_600_000), format_window(0)
     ('windows of 1h', 'each row by itself')
@@ -199,7 +206,7 @@ def format_window(ms: int) -> str:
 
 
 def format_delay(ms: int) -> str:
-    """Return a delay in the next full second: never shorter than it has to be.
+    """Return a delay as text, rounded up to a full second.
 
     >>> format_delay(39_360_001), format_delay(0), format_delay(5000)
     ('10h 56m 1s', '0s', '5s')
@@ -257,7 +264,7 @@ def _build_name_columns(title: str) -> Columns:
 
 
 def _describe_least(costs: Costs) -> str:
-    """Return the least delay; with what it is owed to, and what it is without that."""
+    """Return the least delay, and the rows that cause it with the delay without them."""
     with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
     if with_ms == without_ms:
         return format_delay(with_ms)
@@ -268,7 +275,7 @@ def _describe_least(costs: Costs) -> str:
     if rows == 1:
         how = f", which is {format_duration(whose.worst_ms)} ahead of its arrival; without it"
     if costs.assumed:
-        how = ", or to those behind it: only arrivals tell which are wrong; without it"
+        how = ", or to the rows behind it: only arrivals tell which are wrong; without it"
     return (
         f"{format_delay(with_ms)}. {format_duration(with_ms - without_ms)} of this delay are "
         "owed to "
@@ -293,5 +300,5 @@ def _suggest_next(costs: Costs, observe: str) -> Iterator[str]:
     )
     yield f"  Observers       {observe} --delay {seconds}s"
     if costs.owed_to and not costs.assumed:
-        yield "  Rows ahead      leave them out of the query, too, as observers do (--ahead)"
+        yield "  Rows ahead      skip them in the query, too, as observers do (--ahead)"
     yield '  Neither guess nor loss: producers that note time, see "Kafka: note time for a topic"'

@@ -1,4 +1,4 @@
-"""The picture of `noted-time analyse`: rows lost against waits, for all delays at once."""
+"""The chart of `noted-time analyse`: rows lost against waits, for all delays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIME_UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
 
 
 def draw(costs: Costs, found: Analysis) -> Figure:
-    """Return the picture, 1600 by 864 pixels."""
+    """Return the chart, 1600 by 864 pixels."""
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
     least = costs.least_delay_without_loss_ms
@@ -77,7 +77,7 @@ def draw(costs: Costs, found: Analysis) -> Figure:
 
 
 def _find_wait(curve: Curve, delay: int, costs: Costs) -> float:
-    """Return where a delay is drawn: at its median wait, or at itself where no wait is known."""
+    """Return the position of a delay: its median wait, or the delay if waits are not known."""
     if costs.assumed:
         return delay
     return curve.measure_waits(delay).median_ms or 0.0

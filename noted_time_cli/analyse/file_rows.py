@@ -1,4 +1,4 @@
-"""Rows of files of Parquet, CSV or JSON, and of a file log."""
+"""Read rows from Parquet, CSV or JSON files, or from a file log."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from noted_time_cli.analyse.columns import FileColumns
 
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
-"""By how the names of files end; `.gz` may follow."""
+"""Formats by the suffix of a file. `.gz` may follow."""
 
 
 def read_files(
     pattern: str, columns: FileColumns, form: TimeForm, partition: str | None, most: int
 ) -> Rows:
-    """Read what matches a pattern; raises `Rejected` for columns and files that cannot be used."""
+    """Read the files that match a pattern. Raises `Rejected` for an unusable file or column."""
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
     files = sorted(Path(each) for each in named if Path(each).is_file())
     if not files:
@@ -43,7 +43,7 @@ def read_files(
 
 
 def read_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
-    """Read a file log, each segment in the order of its offsets; raises as `read_files`."""
+    """Read a file log, each segment in the order of its offsets. Raises `Rejected`."""
     files = [*_list_files(root, stream)]
     if not files:
         raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
@@ -51,7 +51,7 @@ def read_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most
 
 
 def _list_files(root: Path, stream: str) -> Iterator[tuple[int, int, Path]]:
-    """Yield the files of a log in order: the segment of each, its start offset, and its path."""
+    """Yield segment, start offset and path of each file of a log, in order."""
     for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
         for _, new in segment.list_changes():
             yield from ((number, start, segment.path / name) for name, start in new.items())
@@ -61,7 +61,7 @@ def _read_table(file: Path, columns: Sequence[str]) -> pa.Table:
     kind = FILE_FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
     if kind is None:
         raise Rejected(
-            f"{file} is of no known format: its name has to end in {', '.join(FILE_FORMATS)}"
+            f"{file} has an unknown format: its name has to end in {', '.join(FILE_FORMATS)}"
         )
     try:
         is_json = kind == "json"
@@ -79,14 +79,14 @@ def _read_table(file: Path, columns: Sequence[str]) -> pa.Table:
 
 
 def _read_json_lines(file: Path) -> pa.Table:
-    """Return lines of JSON; pyarrow takes all text with a date for UTC, so that stays text."""
+    """Read JSON lines. Dates stay text, because pyarrow would read dates without a zone as UTC."""
     found = read_json(file)
     dates = [(each.name, pa.string()) for each in found.schema if pa.types.is_temporal(each.type)]
     return read_json(file, parse_options=ParseOptions(explicit_schema=pa.schema(dates)))
 
 
 def _keep_as_text(table: pa.Table) -> pa.Table:
-    """Return dates without a zone as the text that they were."""
+    """Turn times without a zone back into text."""
     for n, each in enumerate(table.schema):
         if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
             table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
@@ -100,7 +100,10 @@ def _read_rows(
     partition: str | None,
     most: int,
 ) -> Rows:
-    """Return the rows of files, each with its start, and of a partition or with one in a column."""
+    """Read files, each given by its partition, start offset and path.
+
+    If the column `partition` is given, it has the partitions.
+    """
     given = (columns.time, columns.arrival, partition, columns.who)
     wanted = [*dict.fromkeys(each for each in given if each is not None)]
     tables = [_read_table(file, wanted) for *_, file in files]
@@ -114,15 +117,16 @@ def _read_rows(
     without = len(table) - len(kept)
     if not len(kept):
         raise Rejected(f"no row has a value in {columns.time!r}: name another column with --time")
-    said = []
-    came = None
+    notices = []
+    arrivals = None
     if columns.arrival is not None:
-        came = _convert_times(table, columns.arrival, form)
-        if came.null_count:
-            raise Rejected(f"{came.null_count:,} rows have no {columns.arrival}: leave it out")
-        said.append(f"Rows came in as {columns.arrival} says.")
+        arrivals = _convert_times(table, columns.arrival, form)
+        if arrivals.null_count:
+            missing = f"{arrivals.null_count:,} rows have no {columns.arrival}"
+            raise Rejected(f"{missing}: leave --arrival out, or remove these rows")
+        notices.append(f"Rows came in as {columns.arrival} says.")
     if len(kept) > most:
-        said.append(
+        notices.append(
             f"The last {most:,} of {pluralize(len(kept), 'row')} are judged; --records takes more."
         )
         kept = kept[-most:]
@@ -131,11 +135,11 @@ def _read_rows(
         _convert_values(times)[kept],
         (numbers if partition is None else _read_names(table, partition))[kept],
         offsets[kept],
-        None if came is None else _convert_values(came)[kept],
+        None if arrivals is None else _convert_values(arrivals)[kept],
         columns.who,
         None if columns.who is None else _read_names(table, columns.who)[kept],
         without,
-        said,
+        notices,
     )
 
 
@@ -150,7 +154,7 @@ def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedAr
     if kind == pa.int64() and form.unit == "ms":
         return values
     if pa.types.is_string(kind):
-        with suppress(pa.ArrowException):  # fast, if it is ISO 8601 and all or none have a zone
+        with suppress(pa.ArrowException):  # fast path: ISO 8601, and all or none have a zone
             if form.zone is None:
                 moments = pc.cast(values, pa.timestamp("us", "UTC"))
             else:

@@ -1,4 +1,4 @@
-"""What the marks of a stream cost, beside the delays: asked of its controller, judged and shown."""
+"""The costs of a stream's marks, for comparison with the costs of delays."""
 
 from __future__ import annotations
 
@@ -26,31 +26,32 @@ LOST_COLUMNS: Columns = {
 }
 
 VERDICT_WORDS = {BROKEN_VERDICT: "its word was broken", UNKNOWN_VERDICT: "not known"}
-"""How verdicts are shown; any other is the reason why a row is late by contract."""
+"""The text of verdicts. Any other verdict is the reason that a row is late by contract."""
 
 
 def compute_noted_costs(
     rows: Rows, window_ms: int, asked: StreamToJudge, stream: str
 ) -> NotedCosts:
-    """Ask for the marks of a stream and judge rows by them; raises as the controller answers.
+    """Read the marks of a stream and judge rows by them.
 
-    Raises `AnotherLog` if the stream is of another log. Waits are told if rows came in within a day
-    of the last mark: an older log was replayed.
+    Raises `AnotherLog` if the stream is of another log, and the errors of the controller. If the
+    last row arrived more than a day from the last mark, waits are `None`, because the log was
+    replayed.
     """
     with closing(Transport(asked.url, token=asked.token)) as transport:
         read = run(read_noted(stream, asked.domain), transport.ask)
     AnotherLog.check(stream, read.logs, rows.log_id)
     placed = LocatedRows(rows.times, rows.partitions, rows.offsets, rows.whose)
     found = judge(read.marks, placed, read.words, read.owners, window_ms)
-    lost, came = len(found.lost), rows.arrivals
-    is_replayed = came is None or abs(int(came.max()) - read.marks.written[-1]) > DAY_MS
+    lost, times = len(found.lost), rows.arrivals
+    is_replayed = times is None or abs(int(times.max()) - read.marks.written[-1]) > DAY_MS
     waited = () if is_replayed else compute_waits(found.waits)
     costs = Figures(None, lost, 100 * lost / len(rows.times), None, *waited)
     return NotedCosts(stream, len(read.marks), costs, found.not_judged, found.rows(rows.times))
 
 
 def format_verdict(verdict: str) -> str:
-    """Return a verdict in words.
+    """Return the text of a verdict.
 
     >>> format_verdict("broken"), format_verdict("timed_out")
     ('its word was broken', 'late by contract: timed out')
@@ -59,7 +60,7 @@ def format_verdict(verdict: str) -> str:
 
 
 def print_lost(costs: NotedCosts, by: str) -> None:
-    """Print whose rows the marks lost, when and why, and what was not judged."""
+    """Print the rows that the marks lost, and the number of rows that were not judged."""
     if costs.not_judged:
         rows = pluralize(costs.not_judged, "row")
         say(
@@ -71,7 +72,7 @@ def print_lost(costs: NotedCosts, by: str) -> None:
 
 
 def check_words(costs: NotedCosts) -> None:
-    """End with status 1 if a word was broken."""
+    """Exit with status 1 if a writer wrote rows below its noted time."""
     broken = [each for each in costs.lost if each.verdict == BROKEN_VERDICT]
     if broken:
         whose = ", ".join(f"{each.name} ({pluralize(each.rows, 'row')})" for each in broken)

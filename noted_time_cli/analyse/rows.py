@@ -1,4 +1,4 @@
-"""The rows to judge, from whatever they were read, and when each of them came in."""
+"""The rows to judge, and their arrival times."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ REPLAY_NOTICE = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows in the order of each partition: event time in Unix ms, partition, arrival, and whose.
+    """Rows in the order of each partition, as columns.
 
-    `offsets` say where each lies in its partition of a log, and `log_id` is the log's id, if it has
-    one.
-
-    `arrivals` are `None` where nothing tells them; `whose` are the values of `who`, if that was
-    asked for. `without_time` were passed over. `said` are sentences about what was read, and
-    `event_time` is what users call it.
+    Attributes:
+        event_time: The user's name for the event time.
+        times: The event times in Unix ms.
+        offsets: The offset of each row in its partition.
+        arrivals: When rows came in (Unix ms), or `None` if it is not known.
+        who: The column to group late rows by, if any.
+        whose: The values of this column.
+        without_time: The number of rows without an event time, which are skipped.
+        said: Sentences about the rows that were read.
+        log_id: The id of the log, if it has one.
     """
 
     event_time: str
@@ -51,11 +55,10 @@ class Rows:
 
     @property
     def names(self) -> NDArray[Any]:
-        """Whose each row is, by what was asked for; the partition, if nothing was."""
+        """The values of `who`, or the partitions if there is no `who`."""
         return self.partitions if self.whose is None else self.whose
 
     def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
-        """Return the other rows."""
         kept: dict[str, Any] = {}
         for name in ("times", "partitions", "arrivals", "whose", "offsets"):
             column = getattr(self, name)
@@ -63,15 +66,15 @@ class Rows:
         return replace(self, **kept)
 
     def assume_arrivals(self) -> Times:
-        """Return the largest time so far in the partition of each row."""
+        """Return for each row the largest time so far in its partition."""
         found = np.empty(len(self.times), np.int64)
-        for of_it in group_rows(self.partitions):
-            found[of_it] = np.maximum.accumulate(self.times[of_it])
+        for rows in group_rows(self.partitions):
+            found[rows] = np.maximum.accumulate(self.times[rows])
         return found
 
     def order_as_replay(self) -> Times:
-        """Return how much of its partition is read with each row, in billionths."""
+        """Return for each row the share of its partition that is read then, in billionths."""
         found = np.empty(len(self.times), np.int64)
-        for of_it in group_rows(self.partitions):
-            found[of_it] = np.linspace(0, 1e9, len(of_it), dtype=np.int64)
+        for rows in group_rows(self.partitions):
+            found[rows] = np.linspace(0, 1e9, len(rows), dtype=np.int64)
         return found

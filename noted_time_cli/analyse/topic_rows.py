@@ -1,4 +1,4 @@
-"""Rows of a Kafka topic, read once as read_committed consumers see them, outside of any group."""
+"""Read rows of a Kafka topic once, as read_committed consumers see them, without a group."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
     most: int,
     live_ms: int | None,
 ) -> Rows:
-    """Read the last records, or those that come in the next `live_ms`; raises `Rejected`.
+    """Read the last records, or the records of the next `live_ms`. Raises `Rejected`.
 
-    `field` is that of the event time, and `time` what finds it, as observers take it; `None` for
-    the record's timestamp.
+    `field` is the name of the event time, and `time` the field or function that finds it. If they
+    are `None`, the event time is the record's timestamp.
     """
     topic = Topic(config, name)
     look = topic.look_again(committed=True)
     topic.check_leaders(look.unknown)
     said: list[str] = []
-    with suppress(Rejected):  # without the right to read settings, it is judged all the same
+    with suppress(Rejected):  # the client may not read the settings
         if "compact" in topic.settings().get("cleanup.policy", ""):
-            said.append(f"{name} is compacted: what was replaced in it is not judged.")
+            said.append(f"{name} is compacted: its replaced records are not judged.")
     reading = _Reading(field, get_timestamp if time is None else time, form, who)
     with closing(TopicReader(topic)) as reader:
         if live_ms is not None:
@@ -65,14 +65,14 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
             begins = _find_begins(topic, look, since_ms, most, said)
             reader.begin(begins)
             _read(reader, reading, begins, look.ends)
-    topic.look_again()  # raises if it was created again meanwhile
+    topic.look_again()  # raises if the topic was recreated meanwhile
     return reading.build_rows(topic, said, is_live=live_ms is not None)
 
 
 def _find_begins(
     topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
 ) -> dict[int, int]:
-    """Return where to begin each partition, so that about so many records are read."""
+    """Return the start of each partition, so that about `most` records are read."""
     found = topic.begins()
     topic.check_leaders(look.ends.keys() - found.keys())
     begins = {each: found[each] for each in look.ends}
@@ -130,12 +130,12 @@ def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) 
 
 
 def _find_ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
-    """Return the ends of the partitions that are read, and whose leader answers."""
+    """Return the ends of the partitions whose leader answers."""
     return topic.look(committed=True).of(reader.position).ends
 
 
 class _Reading:
-    """What was read so far, in columns."""
+    """The columns of the rows read so far."""
 
     def __init__(
         self, field: str | None, time: str | TimeOf, form: TimeForm, who: str | None
@@ -151,14 +151,14 @@ class _Reading:
         self._refused: Exception | None = None
 
     def take(self, partition: int, message: Message, now: int | None = None) -> None:
-        """Take a record, which came in `now` or when its timestamp says."""
+        """Add a record that came in `now`, or else at its timestamp."""
         try:
             found = self._time_of(message)
             if len(self._first) < FIRST_TIMES:
                 self._first += self._values_of(message)
         except Unreachable:
             raise
-        except Exception as refused:  # noqa: BLE001 - whatever a function of the user's raises
+        except Exception as refused:  # noqa: BLE001 - a user's function may raise any error
             if message.value() is None:
                 self._without_value += 1
                 return
@@ -168,7 +168,7 @@ class _Reading:
         times = [found] if isinstance(found, int) else found or ()
         kind, stamp = message.timestamp()
         who = None if self._who is None else self._who(message)
-        for time in times:  # of each event
+        for time in times:
             self._appended += kind == TIMESTAMP_LOG_APPEND_TIME
             self._times.append(time)
             self._came.append(stamp if now is None else now)
@@ -178,7 +178,7 @@ class _Reading:
                 self._whose.append(self._names.setdefault(who, len(self._names)))
 
     def build_rows(self, topic: Topic, said: list[str], *, is_live: bool) -> Rows:
-        """Return them; raises `Rejected` if there are none, or their timestamps tell nothing."""
+        """Return the rows. Raises `Rejected` if there are none or only broker timestamps."""
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"
@@ -218,7 +218,7 @@ class _Reading:
 
 
 def _make_name_getter(named: str) -> Who:
-    """Return what says who wrote a record: `key`, `header:NAME` or `field:a.b`."""
+    """Return a function that gets the writer's name: from `key`, `header:NAME` or `field:a.b`."""
     kind, _, name = named.partition(":")
     if named == "key":
         return lambda message: _format_text(message.key())

@@ -187,7 +187,7 @@ def test_without_arrivals_the_row_that_set_the_time_is_named(analyse: Analyse) -
     words = ("files", "f.parquet", "--time", "ts", "--who", "device", "--window", "0s")
     said = analyse(*words)
 
-    owed = "23h 59m of this delay are owed to 1 row of d07, or to those behind it: only arrivals"
+    owed = "23h 59m of this delay are owed to 1 row of d07, or to the rows behind it: only arrivals"
     assert said.err.splitlines()[-5:-3] == [
         f"{LEAST} 1d 6s. {owed} tell which are wrong; without it 11s. What to do with it:",
         "  Spark           .withWatermark('ts', '86406 seconds')",
@@ -313,7 +313,7 @@ NO_TIMES = pa.table({"at": pa.array([None, None], pa.int64())})
         (NO_TIMES, "files f.parquet --time at", "no row has a value in 'at': name another column"),
         (rows(), "log . nothing --time at", "the file log . has no rows of 'nothing': check both"),
         (NO_TIMES.append_column("of", pa.array([TEN, 2])), "files f.parquet --time of --arrival at",
-         "2 rows have no at: leave it out"),
+         "2 rows have no at: leave --arrival out, or remove these rows"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_judged_is_refused(
@@ -327,7 +327,9 @@ def test_what_cannot_be_judged_is_refused(
     assert said.err.startswith(f"noted-time: {says}")
 
 
-@pytest.mark.parametrize(("name", "says"), [("f.orc", "is of no known"), ("f.json", "has no col")])
+@pytest.mark.parametrize(
+    ("name", "says"), [("f.orc", "has an unknown format"), ("f.json", "has no col")]
+)
 def test_other_files_are_named(analyse: Analyse, tmp_path: Path, name: str, says: str) -> None:
     """By what they should be."""
     (tmp_path / name).write_text("{}")

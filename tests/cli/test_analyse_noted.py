@@ -207,4 +207,4 @@ def test_a_stream_without_a_mark_judges_nothing(log: NotedLog, run: Commands) ->
     unnamed = run(*words, "--fail-if-broken")
 
     assert (none.status, "has no mark in default yet" in none.err) == (1, True)
-    assert (unnamed.status, "about the marks of a stream" in unnamed.err) == (2, True)
+    assert (unnamed.status, "--fail-if-broken needs a stream" in unnamed.err) == (2, True)
