@@ -8,7 +8,7 @@ import pytest
 from demo.trials.kafka import Broker
 from noted_time import Rejected
 from noted_time_airflow.waiting import Verdict, Wanted
-from noted_time_airflow.watching import CHECK_FAILURES, judge_error, offsets_of, poll_once
+from noted_time_airflow.watching import CHECK_FAILURES, judge_error, make_offsets_reader, poll_once
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN
 from tests.support.served import Served
@@ -54,4 +54,4 @@ def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Se
 def test_a_connection_without_settings_is_refused(extra: str | None) -> None:
     """With what to write."""
     with pytest.raises(Rejected, match="'kafka_default' has no settings of Kafka's client: write"):
-        offsets_of(Wanted(TEN), SimpleNamespace(conn_id="kafka_default", extra=extra))
+        make_offsets_reader(Wanted(TEN), SimpleNamespace(conn_id="kafka_default", extra=extra))

@@ -67,7 +67,7 @@ GIVEN: list[tuple[dict[str, object], object]] = [
     ),
     (
         {"stream": "s", "partition_key": "ten", "airflow": [3, 2]},
-        "ValueError: partition_key takes Airflow 3.3 or newer: upgrade it, or leave it out",
+        "ValueError: partition_key needs Airflow 3.3 or newer: upgrade Airflow, or leave it out",
     ),
     ({"stream": "s", "complete_to": TEN, "partition_key": "ten"}, ALL),
     (

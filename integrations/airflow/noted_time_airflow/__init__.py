@@ -1,4 +1,4 @@
-"""Airflow waits until a stream or a table is complete: sensor, trigger, hook and connection type.
+"""An Airflow sensor that waits until a stream or a table is complete.
 
 ``from noted_time_airflow.sensor import NotedTimeSensor``.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return what Airflow knows of this provider before it imports anything of it."""
+    """Return the provider's metadata for Airflow."""
     return {
         "package-name": "airflow-provider-noted-time",
         "name": "noted-time",

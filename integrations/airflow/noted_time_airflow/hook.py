@@ -1,4 +1,4 @@
-"""The connection type `noted_time`: where a controller is, and the token that it is shown."""
+"""The connection type `noted_time`: the address of a controller, and a token."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from noted_time_airflow.watching import Address
 DEFAULT_PORT = 7464
 
 
-def address_of(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two of them
+def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two connection classes
     """Return the URL and the token of a connection.
 
-    The host may be whole URLs, separated by commas: those of several controllers of one database.
+    The host may be a URL, or several URLs of controllers of one database, separated by commas.
     """
     host = connection.host or "127.0.0.1"
     if "://" in host:
@@ -32,12 +32,13 @@ def address_of(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two of
 
 
 def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
-    """Return the address of the controller, and the connection of Kafka if a group is wanted.
+    """Return the address of the controller, and the Kafka connection if there is a group.
 
-    Yields the id of each connection. Only a table needs no controller.
+    Yields the id of each connection, and takes the connection. For a table, the controller's
+    connection is optional.
     """
     try:
-        address = address_of((yield wanted.conn_id))
+        address = get_address((yield wanted.conn_id))
     except AirflowNotFoundException:
         if not wanted.table:
             raise
@@ -46,7 +47,7 @@ def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None
 
 
 class NotedTimeHook(BaseHook):
-    """Connects to a controller; the connection's password is its token."""
+    """Connects to a controller. The connection's password is the token."""
 
     conn_name_attr = "noted_time_conn_id"
     default_conn_name = "noted_time_default"
@@ -60,12 +61,12 @@ class NotedTimeHook(BaseHook):
         self.noted_time_conn_id = noted_time_conn_id
 
     def get_conn(self) -> Transport:
-        """Return connections to the controller; raises `Rejected` if the URL is not one."""
-        url, token = address_of(self.get_connection(self.noted_time_conn_id))
+        """Return a transport to the controller. Raises `Rejected` if its URL is invalid."""
+        url, token = get_address(self.get_connection(self.noted_time_conn_id))
         return Transport(url, token=token)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Ask for a stream; return whether that is answered, and a sentence."""
+        """List one stream. Return whether the controller answers, and a sentence."""
         try:
             with closing(self.get_conn()) as transport:
                 transport.ask(Question("GET", "/v1/streams", {"limit": 1}))

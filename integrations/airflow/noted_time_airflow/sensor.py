@@ -1,4 +1,4 @@
-"""The sensor: it succeeds when a stream or a table is complete to a time."""
+"""The sensor, which succeeds when a stream or a table is complete to a time."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from noted_time_airflow.watching import CHECK_FAILURES, judge_error, poll_once
 AIRFLOW_VERSION = tuple(map(int, __version__.split(".")[:2]))
 
 AFTER_TIMEOUT_S = 60
-"""How much longer Airflow waits for the trigger, which says itself why time is up."""
+"""Extra time for the trigger, so that it reports the reason of a timeout before Airflow does."""
 
 
 class ConsumerGroup(NamedTuple):
-    """A consumer group that reads a `topic`: by default of the stream's name.
+    """A consumer group that reads a `topic`. The default topic has the stream's name.
 
-    `kafka_conn_id` is a connection of Airflow with the settings of librdkafka.
+    `kafka_conn_id` is the id of an Airflow connection with the settings of librdkafka.
     """
 
     name: str
@@ -45,30 +45,32 @@ class ConsumerGroup(NamedTuple):
 
 
 class NotedTimeSensor(BaseSensorOperator):
-    """Waits until everything with a time before `complete_to` is written.
+    """Waits until all events before `complete_to` are written.
 
-    Name a `stream`, with a `domain` if it has several, or a `table`: ``delta:LOCATION`` or
-    ``iceberg:CATALOG.TABLE``, judged by the claims in its commits. `complete_to` is an aware
-    `datetime`, its text, or Unix ms.
+    A stream can be complete although the watermark advanced without some writers. Use `require`
+    and `missing` to decide about these writers.
 
-    With a `group`, the offsets that this consumer group committed have to reach the time, too. Give
-    its name, or a `ConsumerGroup` if its topic or its connection is not the default.
+    If the controller refuses, the task fails without a retry. If no controller answers, the sensor
+    tries again until its `timeout`. The XCom says how far to read: it has the `cut` of the stream,
+    or the `version` of the table. Events of assets in the outlets have the same data as `extra`.
 
-    A stream can be complete although the watermark went on without some writers. `require` names
-    the writers that have to vouch for the time: ``"all"`` that the stream expects (the default; it
-    fails at once for a stream that expects none), ``"known"`` for all that ever joined, or a list.
-    `missing` says what to do if one does not: ``fail`` the task without a retry, ``wait`` until it
-    does, ``warn`` in the log and succeed, or ``accept`` it. Where the claims of a table do not say
-    who vouches, the controller of the connection is asked; without one, ``fail`` fails. A refusal
-    of the controller fails without a retry, too; a controller that is away is asked again until the
-    `timeout`.
-
-    Where it says how far to read is its XCom: the `cut` of a stream, or the `version` of a table.
-    The events of assets among its outlets have the same as `extra`, and the `partition_key` if one
-    is given (Airflow 3.3): these start DAGs only that are scheduled by partitions.
-
-    `deferrable` (default: the option `default_deferrable` of Airflow's section `operators`) waits
-    in the triggerer, and takes no slot of a worker.
+    Attributes:
+        stream: The name of the stream. Give either a stream or a table.
+        table: ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, judged by the claims in its commits.
+        complete_to: An aware `datetime`, its text, or Unix ms.
+        domain: The time domain, if the stream has several.
+        require: The writers that must vouch for the time: ``"all"`` for all writers that the stream
+            expects, ``"known"`` for all writers that ever joined, or a list. If the stream expects
+            no writers, ``"all"`` fails at once. If the claims of a table do not name its writers,
+            the controller is asked.
+        missing: What to do if a required writer does not vouch: ``fail`` without a retry, ``wait``
+            until the writer vouches, ``warn`` in the log and succeed, or ``accept``.
+        group: A consumer group whose committed offsets must reach the time, too. Give its name, or
+            a `ConsumerGroup` if its topic or connection is not the default.
+        partition_key: A partition key for the events of assets (Airflow 3.3). It starts only DAGs
+            that are scheduled by partitions.
+        deferrable: Whether to wait in the triggerer, which takes no worker slot. The default is
+            Airflow's option `default_deferrable` in the section `operators`.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -82,7 +84,7 @@ class NotedTimeSensor(BaseSensorOperator):
     )
     ui_color = "#d9ead3"
 
-    def __init__(  # noqa: PLR0913 - what a user may say of it
+    def __init__(  # noqa: PLR0913 - one parameter for each setting of a user
         self,
         *,
         stream: str | None = None,
@@ -95,7 +97,7 @@ class NotedTimeSensor(BaseSensorOperator):
         group: ConsumerGroup | str | None = None,
         partition_key: str | None = None,
         deferrable: bool | None = None,
-        **kwargs: Any,  # noqa: ANN401 - those of any sensor
+        **kwargs: Any,  # noqa: ANN401 - of `BaseSensorOperator`
     ) -> None:
         super().__init__(**kwargs)
         if (stream is None) == (table is None):
@@ -108,7 +110,7 @@ class NotedTimeSensor(BaseSensorOperator):
             raise ValueError(f'require is "all", "known" or a list of writers: [{require!r}]')
         if partition_key is not None and AIRFLOW_VERSION < (3, 3):
             raise ValueError(
-                "partition_key takes Airflow 3.3 or newer: upgrade it, or leave it out"
+                "partition_key needs Airflow 3.3 or newer: upgrade Airflow, or leave it out"
             )
         self.stream = stream
         self.table = table
@@ -123,7 +125,7 @@ class NotedTimeSensor(BaseSensorOperator):
         self.deferrable = by_default if deferrable is None else deferrable
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - as Airflow's
-        """Wait in the triggerer if it is deferrable, unless it is complete already."""
+        """Poll once, then wait in the triggerer if the sensor is deferrable."""
         if not self.deferrable:
             return super().execute(context)
         deadline = time.time() + self.timeout
@@ -144,11 +146,11 @@ class NotedTimeSensor(BaseSensorOperator):
         return self._conclude(verdict, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - likewise
-        """Go on after the trigger, with its verdict."""
+        """Continue with the verdict of the trigger."""
         return self._conclude(Verdict(**event), context).xcom_value
 
     def _build_wanted(self) -> Wanted:
-        """Return the condition, once templates are rendered; raises `Rejected` for its time."""
+        """Return the condition after templates are rendered. Raises `Rejected` for a bad time."""
         given, require, group = self.complete_to, self.require, self.group
         return Wanted(
             parse_time(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
@@ -163,7 +165,7 @@ class NotedTimeSensor(BaseSensorOperator):
         )
 
     def _conclude(self, verdict: Verdict, context: Context) -> PokeReturnValue:
-        """Log it, and return whether it is complete; raises if it never will be."""
+        """Log the verdict, and return whether the condition is met. Raises for a final failure."""
         if verdict.status in {"failed", "timed out"}:
             if self.soft_fail or self.never_fail:
                 raise AirflowSkipException(verdict.sentence)

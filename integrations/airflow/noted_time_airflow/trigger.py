@@ -1,4 +1,4 @@
-"""The trigger of a sensor that is deferred: it waits in Airflow's triggerer."""
+"""The trigger of a deferred sensor, which waits in Airflow's triggerer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from noted_time_airflow.watching import watch
 
 
 class NotedTimeTrigger(BaseTrigger):
-    """Fires once with a verdict: it is complete, has failed, or the `deadline` is over.
+    """Fires once with a verdict: complete, failed or timed out.
 
-    `wanted` has the fields of a `Wanted`, and `deadline` is in seconds of the Unix clock: the
-    trigger may start anew in another process. The token stays in Airflow's connection.
+    `wanted` has the fields of a `Wanted`. `deadline` is in Unix seconds, because the trigger may be
+    restarted in another process. The token is not part of the trigger's arguments.
     """
 
     def __init__(self, *, wanted: dict[str, Any], deadline: float) -> None:
@@ -28,7 +28,7 @@ class NotedTimeTrigger(BaseTrigger):
         self.deadline = deadline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class and the arguments."""
+        """Return the class path and the arguments."""
         name = f"{type(self).__module__}.{type(self).__qualname__}"
         return name, {"wanted": self.wanted, "deadline": self.deadline}
 

@@ -1,4 +1,4 @@
-"""The condition of a sensor, and the verdict of one poll; without Airflow, a network or a clock."""
+"""The condition of a sensor and the verdict of one poll, without Airflow, a network or a clock."""
 
 from __future__ import annotations
 
@@ -30,19 +30,18 @@ Status = Literal["complete", "failed", "waiting", "timed out"]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A time (Unix ms), and the stream or the URL of a table that has to be complete to it.
-
-    With a `group`, that consumer group has to have read the stream's `topic` so far. `missing` says
-    what to do if it is complete without a writer that `require` names. The connections are
-    Airflow's, by their ids; a task may pass all fields to another process.
-    """
+    """The condition of a sensor. All fields can be passed to another process."""
 
     complete_to: int
+    """The time in Unix ms."""
+
     stream: str = ""
     table: str = ""
     domain: str | None = None
     require: list[str] | Everyone = "all"
     missing: WhileMissing = "fail"
+    """What to do if a writer of `require` does not vouch."""
+
     conn_id: str = ""
     poke_interval: float = 1.0
     group: str = ""
@@ -51,7 +50,7 @@ class Wanted:
 
     @property
     def requirement(self) -> Requirement:
-        """The writers that have to vouch; empty if missing writers are accepted."""
+        """The writers that must vouch. It is empty if missing writers are accepted."""
         if self.missing == "accept":
             return Requirement()
         if isinstance(self.require, str):
@@ -60,21 +59,21 @@ class Wanted:
 
     @property
     def shown(self) -> str:
-        """The condition as a sentence."""
+        """The condition as a sentence, if it is met."""
         by = f", read by group {self.group!r}" if self.group else ""
         return f"{self.table or self.stream} is complete to {format_time(self.complete_to)}{by}"
 
     def not_yet(self, why: str) -> NotYet:
-        """Return the error of a poll that is repeated after the `poke_interval`."""
+        """Return an error that repeats the poll after the `poke_interval`."""
         return NotYet(why, self.poke_interval)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a wait: its `status`, and a `sentence` that gives the reason.
+    """The outcome of a wait, with the reason as a `sentence`.
 
-    `is_warning` if a person has to read the sentence, although the sensor succeeds. `found` says up
-    to where to read.
+    `is_warning` is set if the sensor succeeds but people should read the sentence. `found` is the
+    XCom, which says how far to read.
     """
 
     status: Status
@@ -84,11 +83,10 @@ class Verdict:
 
 
 def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
-    """Return the verdict on a stream, once it is complete by the writers that are required.
+    """Return the verdict on a stream that is complete by the required writers.
 
-    Asks for a group's offsets by `UpTo`. The controller waits up to `wait_ms` with its answer.
-    Raises `NotCompleteYet` or `NotYet` while it is not complete, `Rejected` if it cannot become so,
-    and the errors of the answers.
+    The controller may wait up to `wait_ms` before it answers. Raises `NotYet` if the stream is not
+    complete, `Rejected` if it cannot become complete, and the errors of the answers.
     """
     stream, required = wanted.stream, wanted.requirement
     question = ask_cut(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
@@ -102,7 +100,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
         return _judge(found, wanted, [str(error)], may_pass=False)
     cut = decode_cut(answer)
-    if cut.mark.lower < wanted.complete_to and not cut.mark.final:  # sealed: nothing more comes
+    if cut.mark.lower < wanted.complete_to and not cut.mark.final:
         so_far, asked = format_time(cut.mark.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
     if wanted.group:
@@ -118,19 +116,22 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
         found={"complete_to": wanted.complete_to, "seq": cut.mark.seq, "cut": answer["cut"]},
     )
-    objected = find_objections(cut, required)
+    objections = find_objections(cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
     may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
-    return _judge(found, wanted, objected, may_pass=may_pass)
+    return _judge(found, wanted, objections, may_pass=may_pass)
 
 
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
-    """Return the verdict on a table, once its claims are complete by the required writers.
+    """Return the verdict on a table whose claims are complete by the required writers.
 
-    The first complete version decides which writers are missing. Asks about the streams of claims
-    that do not say who vouches, if it `asks` a controller. Raises `NotYet` while the table is not
-    complete, `Rejected` if it cannot become so or for a time before the first claim
-    (`TableClaim.since`), and the errors of `noted_time.tables.standing`.
+    The first complete version decides which writers are missing. If the claims do not name the
+    writers that vouch, and `asks` is set, a controller is asked. Raises:
+
+    - `NotYet` if the table is not complete.
+    - `Rejected` if the table cannot become complete, or the time is before the first claim
+      (`TableClaim.since`).
+    - the errors of `noted_time.tables.standing`.
     """
     table, time = wanted.table, wanted.complete_to
     claim = standing(table)
@@ -153,19 +154,20 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
         return _judge(found, wanted, [NOT_ASKED], may_pass=False)
     may_pass = wanted.missing == "wait"
     try:
-        objected = yield from find_table_objections(first, time, required)
-        if objected and may_pass and not (yield from find_table_objections(claim, time, required)):
+        objections = yield from find_table_objections(first, time, required)
+        may_wait = objections and may_pass
+        if may_wait and not (yield from find_table_objections(claim, time, required)):
             found = replace(found, found={"complete_to": time, "version": claim.version})
             return replace(found, sentence=f"{found.sentence}; later claims have them")
     except OpenStream as error:
-        objected, may_pass = [str(error)], False
-    return _judge(found, wanted, objected, may_pass=may_pass)
+        objections, may_pass = [str(error)], False
+    return _judge(found, wanted, objections, may_pass=may_pass)
 
 
-def _judge(found: Verdict, wanted: Wanted, objected: list[str], *, may_pass: bool) -> Verdict:
-    if not objected:
+def _judge(found: Verdict, wanted: Wanted, objections: list[str], *, may_pass: bool) -> Verdict:
+    if not objections:
         return found
-    sentence = "; ".join([found.sentence, *objected])
+    sentence = "; ".join([found.sentence, *objections])
     if wanted.missing == "warn":
         return replace(found, sentence=sentence, is_warning=True)
     raise wanted.not_yet(sentence) if may_pass else Rejected(sentence)

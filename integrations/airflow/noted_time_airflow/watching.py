@@ -1,4 +1,4 @@
-"""Polls a stream or a table, once or until there is a verdict, over connections of its own."""
+"""Poll a stream or a table, once or until there is a verdict, over separate connections."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Address = tuple[str, str | None]
 """The URL of a controller, and a token."""
 
 UNUSED_URL: Address = ("http://127.0.0.1:7464", None)
-"""An address that is never asked, where Airflow has no connection."""
+"""The address of a transport that is not used, because Airflow has no connection."""
 
 CHECK_FAILURES = (NotedTimeError, ImportError)
 
 
 def judge_error(error: Exception, *, is_late: bool = False) -> Verdict:
-    """Return the verdict of an error: a refusal is final, any other may pass until it `is_late`."""
+    """Return the verdict for an error. A refusal is final, other errors only if it `is_late`."""
     if not isinstance(error, Unreachable | Conflict):
         return Verdict("failed", str(error))
     if is_late:
@@ -35,14 +35,15 @@ def judge_error(error: Exception, *, is_late: bool = False) -> Verdict:
     return Verdict("waiting", str(error))
 
 
-def offsets_of(
+def make_offsets_reader(
     wanted: Wanted,
-    connection: Any,  # noqa: ANN401 - Airflow has two of them
+    connection: Any,  # noqa: ANN401 - Airflow has two connection classes
 ) -> Callable[[Mapping[int, int]], ReadOffsets]:
-    """Return a function that asks how far the group has read, exact only below a cut.
+    """Return a function that reads the offsets of the group. They are exact only below a cut.
 
-    The connection is one of Airflow's type `kafka`, with settings of librdkafka as its extra.
-    Raises `Rejected` if it has none, as `GroupOffsets`, and `ImportError` without Kafka's client.
+    The connection is of Airflow's type `kafka`, with settings of librdkafka in its extra. Raises
+    `Rejected` if there are no settings, `ImportError` without Kafka's client, and the errors of
+    `GroupOffsets`.
     """
     try:
         settings = json.loads(connection.extra or "")
@@ -61,10 +62,9 @@ def offsets_of(
 
 
 def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> Verdict:
-    """Poll once; raises as `look_at_stream` or `look_at_table`.
+    """Poll once. Raises the errors of `look_at_stream` or `look_at_table`.
 
-    For a table, a controller at `address`, if any, says which writers are missing. `kafka` is the
-    connection for `offsets_of`.
+    For a table, the address may be `None`. `kafka` is the connection for `make_offsets_reader`.
     """
     url, token = address or UNUSED_URL
     with closing(Transport(url, token=token)) as transport:
@@ -72,7 +72,7 @@ def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> 
             return run(look_at_table(wanted, asks=address is not None), transport.ask)
         perform: Callable[[Any], Any] = transport.ask
         if wanted.group:
-            perform = make_performer(transport.ask, offsets_of(wanted, kafka))
+            perform = make_performer(transport.ask, make_offsets_reader(wanted, kafka))
         return run(look_at_stream(wanted), perform)
 
 
@@ -84,7 +84,7 @@ async def watch(
     timeout_s: float,
     log: Callable[[str], None],
 ) -> Verdict:
-    """Poll until there is a verdict, for at most `timeout_s`; `log` each reason to wait."""
+    """Poll until there is a verdict or the timeout. Calls `log` with each reason to wait."""
 
     async def perform(step: Poll | Sleep) -> Verdict | None:
         if isinstance(step, Poll):
@@ -106,7 +106,7 @@ async def watch(
 async def _polling(
     wanted: Wanted, address: Address | None, kafka: object
 ) -> AsyncIterator[Callable[[int], Awaitable[Verdict]]]:
-    """Give a poll that a controller may wait with for some ms; tables are read in a thread."""
+    """Yield a function that polls once and takes a wait in ms. Tables are read in a thread."""
     url, token = address or UNUSED_URL
     transport = AsyncTransport(url, token=token)
     try:
@@ -115,7 +115,7 @@ async def _polling(
             return
         perform: Callable[[Any], Awaitable[Any]] = transport.ask
         if wanted.group:
-            offsets = await asyncio.to_thread(offsets_of, wanted, kafka)
+            offsets = await asyncio.to_thread(make_offsets_reader, wanted, kafka)
             perform = make_performer(transport.ask, lambda cut: asyncio.to_thread(offsets, cut))
         yield lambda wait_ms: run_async(look_at_stream(wanted, wait_ms), perform)
     finally:
