@@ -32,7 +32,7 @@ STALL_MESSAGES = {
     SILENT_S: f"{STALLED_WRITER} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
     SILENT_S
     + WRITER_TIMEOUT_S: f"{STALLED_WRITER} has timed out: the watermark advances without it.",
-    BACK_S: f"{STALLED_WRITER} is back, and counts again.",
+    BACK_S: f"{STALLED_WRITER} has returned, and counts again.",
 }
 BEHIND_MS = 1000
 
@@ -69,7 +69,7 @@ def demo_stream(
     """
     with closing(Transport(url, token=token)) as transport:
         _create(transport, name)
-        say(f"{name} plays. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
+        say(f"{name} is running. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
         say(f"Or:  noted-time watch {name}")
     with ExitStack() as stack:
         fleet = {

@@ -181,7 +181,6 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
 @contextmanager
 def _extra(source: str, extra: str) -> Iterator[None]:
-    """Raise an error with the install command if a module is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
 
 ASSUMED_ARRIVALS = (
-    "When rows came in is not known. Each is taken to have come when the newest time before it in "
-    "its partition was made: a delay on the way is not seen, and no waits are shown."
+    "Arrival times are not known. Each row is assumed to arrive at the newest event time before it "
+    "in its partition. Delays in transit are not seen, and no waits are shown."
 )
 REPLAY_NOTICE = (
-    "Rows are taken in the order of a backfill, equal shares of each partition at a time: what it "
-    "loses says nothing about live reading."
+    "Rows are read in the order of a backfill, an equal share of each partition at a time. The "
+    "losses say nothing about live reading."
 )
 
 

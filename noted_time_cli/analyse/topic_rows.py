@@ -118,7 +118,7 @@ def _read(
 
 def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) -> list[str]:
     until = clocks.monotonic() + live_ms / 1000
-    say("Reading what comes in. Ctrl-C ends it and shows what was seen.")
+    say("Reading new records. Ctrl-C stops reading and shows the results.")
     try:
         while clocks.monotonic() < until:
             for partition, _, message in reader.read(_find_ends(topic, reader), for_s=READ_S):
@@ -130,7 +130,6 @@ def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) 
 
 
 def _find_ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
-    """Return the ends of the partitions whose leader answers."""
     return topic.look(committed=True).of(reader.position).ends
 
 

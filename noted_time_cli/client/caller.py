@@ -66,7 +66,7 @@ class Caller:
             try:
                 return reply.status, reply.read_body(question.stream)
             except UnexpectedAnswer as other:
-                fact = f"answered oddly: {other.why}"
+                fact = f"sent an unexpected answer: {other.why}"
                 if not other.why:
                     fact = f"is not a noted-time controller (HTTP {reply.status})"
                 raise UnexpectedAnswer(f"{controllers.current} {fact}", other.why) from other
@@ -83,7 +83,6 @@ class Caller:
             raise UnknownWriter(unknown.writer, alike) from None
 
     def _find_similar(self, mistyped: str, path: str, field: str) -> list[str]:
-        """Return the similar names in a list, or none if the list cannot be read."""
         question = Question("GET", path, {"limit": MOST_ROWS})
         with suppress(NotedTimeError):
             page = self.transport.ask(question)

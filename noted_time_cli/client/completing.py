@@ -198,7 +198,6 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     zone: tzinfo,
     judged: Callable[[TableClaim, int], list[str]],
 ) -> None:
-    """Print the time to which a table is complete, or exit with `MISSING_STATUS`."""
     found = read_claim(table, names)
     time = floor_time(found.complete_to, floor, zone)
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)

@@ -158,9 +158,7 @@ def _show_live(look: Callable[[], Json], every_s: float) -> None:
                 except (Conflict, Unreachable) as error:
                     pause_s += getattr(error, "retry_after_s", None) or 0.0
                     age = format_seconds(int((clock.monotonic() - answered_at) * 1000))
-                    notice = (
-                        f"No answer for {age}; what is shown is that old. Trying again: {error}"
-                    )
+                    notice = f"No answer for {age}, so this output is old. Trying again: {error}"
                     warning = Text(escape_controls(notice), "bold red")
                     live.update(Group(shown, warning), refresh=True)
                 clock.sleep(pause_s)

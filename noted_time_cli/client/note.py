@@ -133,7 +133,7 @@ def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
     """Return a warning about a late note, or an empty text.
 
     >>> _describe_late("five", Note("lima", 3_600_000), 7_200_000)
-    'lima noted 3600000: late by 3600000, five went on without it to 7200000'
+    'lima noted 3600000: late by 3600000, five advanced without it to 7200000'
     >>> _describe_late("five", Note("lima"), 7_200_000)
     'lima vouches from 7200000 on'
     """
@@ -146,7 +146,7 @@ def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
         return ""
     noted = f"{sent.writer} noted {format_time(sent.time)}"
     gap = format_gap(sent.time, lower)
-    return f"{noted}: late by {gap}, {stream} went on without it to {at}"
+    return f"{noted}: late by {gap}, {stream} advanced without it to {at}"
 
 
 def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
@@ -170,6 +170,6 @@ def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
         return first if lower is None else f"{first} {stream} is complete to {format_time(lower)}."
     why, since = REASON_WORDS[result.exclusion.reason], format_time(result.exclusion.since)
     return (
-        f"{first} But {stream} went on without it ({why} at {since}): "
-        f"what it writes below {format_time(lower)} is late."
+        f"{first} But {stream} advanced without it ({why} at {since}): "
+        f"its rows below {format_time(lower)} are late."
     )

@@ -114,7 +114,6 @@ def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
 
 
 def _describe_dropped(call: Caller, stream: str, settings: Json) -> str:
-    """Return how many marks of each domain the settings would drop."""
     try:
         would = call.ask("PUT", stream_path(stream), query={"dry_run": True}, body=settings)
     except UnknownStream:
@@ -161,7 +160,7 @@ def log(
     """
     log = log_id(log)
     known = call.ask("GET", stream_path(stream))["logs"]
-    present = known[-1] if known else "what was noted"
+    present = known[-1] if known else "the log so far"
     confirm(f"Has log {log} the same records at the same offsets as {present}?", yes=yes)
     body = {"log": log, "same_offsets": True}
     call.ask("PUT", stream_path(stream), query={"comment": comment}, body=body)

@@ -45,10 +45,10 @@ def describe_lack(found: TableClaim) -> str:
     >>> describe_lack(TableClaim(5, 1, {}, missing=("pos", "web")))
     ', without pos, web'
     >>> describe_lack(TableClaim(5, 1, {}, missing=())), describe_lack(TableClaim(5, 1, {}))
-    ('', '; who is missing was not asked')
+    ('', '; missing writers were not asked for')
     """
     if found.missing is None:
-        lack = "; who is missing was not asked"
+        lack = "; missing writers were not asked for"
     else:
         lack = found.vouched_by + (f", without {', '.join(found.missing)}" if found.missing else "")
     return f"{lack}; {found.gone}" if found.gone else lack
@@ -136,7 +136,6 @@ def accept_claim(
 
 
 def _show_commits(table: str, names: list[str]) -> None:
-    """Print the commits since the claims ended, and the command that accepts them."""
     found = standing(table, names or None)
     if not isinstance(found, NoClaim):
         echo(f"{table} is complete to {format_time(found.complete_to)}: nothing to accept")

@@ -180,7 +180,6 @@ def describe_complete(stream: str, time: str, mark: Json, since: int | None = No
 
 
 def _describe_reach(mark: Json, read: ReadOffsets) -> str:
-    """Return the cut of a mark, or the reader that has reached it."""
     if read.by:
         return "; ".join([f"read by {read.by}", *read.remarks])
     if not mark["cut"]:
@@ -189,7 +188,6 @@ def _describe_reach(mark: Json, read: ReadOffsets) -> str:
 
 
 def _choose_time(first: str | None, second: str | None) -> str:
-    """Return the time, which is the only argument with `--table`."""
     if first is None or second is not None:
         raise typer.BadParameter("with --table, give the time alone")
     return first
@@ -203,8 +201,6 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     judged: Callable[[TableClaim, int], list[str]],
     timeout_s: float,
 ) -> None:
-    """Wait until a table is complete to a time. Otherwise exit with the status for the reason."""
-
     def look(_: Poll) -> tuple[TableClaim, TableClaim, list[str]]:
         found = read_claim(table, names)
         if found.complete_to < complete_to:

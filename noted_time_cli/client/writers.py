@@ -39,7 +39,6 @@ REMOVAL_ATTEMPTS = 3
 
 
 def _format_session(writer: Json) -> str | None:
-    """Return the label or the id of the writer's session."""
     session: Json = writer["session"] or {}
     return session.get("label") or session.get("session")
 
@@ -197,7 +196,7 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
             longest = format_duration(LONGEST_HOLD_MS)
             raise Rejected(f"--for {duration} is too long: hold a writer for {longest} at most")
         answered = call.ask("POST", path, query=query, body=body)
-        done = f"{stream} waits for {writer} for {duration}, whatever its timeout."
+        done = f"{stream} waits for {writer} for {duration}, and ignores its timeout."
     if not call.print_json(answered):
         say(done)
 

@@ -183,7 +183,7 @@ def _check_stream(report: Report, call: Caller, name: str) -> StreamFacts | None
     page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})
     path, domains = stream_path(name, "explain"), stream["domains"]
     if len(domains) > MOST_DOMAINS:  # another service has answered
-        raise UnexpectedAnswer(f"the controller answered oddly: {len(domains)} domains")
+        raise UnexpectedAnswer(f"the controller sent an unexpected answer: {len(domains)} domains")
     explained = {each: call.ask("GET", path, query={"domain": each}) for each in domains}
     facts = StreamFacts(stream, page, explained)
     report.add(stream_rules.judge_stream(facts))

@@ -23,7 +23,7 @@ UNTRUSTED_ERROR = "CERTIFICATE_VERIFY_FAILED"
 
 TRUST_REMEDY = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
 START_REMEDY = "start it (noted-time serve), or name another by --url"
-URL_REMEDY = "no controller listens there: correct --url; a Kafka broker is named by --kafka"
+URL_REMEDY = "no controller listens there: correct --url; for a Kafka broker use --kafka"
 
 
 def find_remedy(why: str, other: str | None, url_origin: str) -> str:
@@ -34,7 +34,7 @@ def find_remedy(why: str, other: str | None, url_origin: str) -> str:
     >>> find_remedy("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
     'use http://ct:7464; this URL is from --url'
     >>> find_remedy("Server disconnected without sending a response.", None, "from --url")
-    'no controller listens there: correct --url; a Kafka broker is named by --kafka; this URL is ...
+    'no controller listens there: correct --url; for a Kafka broker use --kafka; this URL is ...
     """
     remedies = (
         (UNTRUSTED_ERROR, TRUST_REMEDY),

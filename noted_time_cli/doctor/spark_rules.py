@@ -107,5 +107,6 @@ def judge_checkpoint(
             continue
         now = ids.get(stream, own)
         is_other, same = own not in ("", now), ", with the same id" if own else ", no mark yet"
-        other = f"{fact}, id {own}; that stream {f'has the id {now} now' if now else 'is gone'}"
+        present = f"has the id {now} now" if now else "no longer exists"
+        other = f"{fact}, id {own}; that stream {present}"
         yield from judge("checkpoint", [(is_other, other, NEW_CHECKPOINT_REMEDY)], f"{fact}{same}")

@@ -44,11 +44,11 @@ FAULT_REMEDIES = {
 
 HINT_REMEDIES = {
     "seconds": f"note Unix milliseconds: {TROUBLE_PAGE}",
-    "no_position": "name the position with each note, or no cut covers what it writes",
-    "late": f"note only what is complete, join and flush before the first write: {TROUBLE_PAGE}",
+    "no_position": "give a position with each note, or no cut covers its rows",
+    "late": f"note only complete times, join and flush before the first write: {TROUBLE_PAGE}",
 }
 LATE_RECORDS_REMEDY = "give the observer a longer --delay, or correct the clocks that are ahead"
-SHARED_NAME_REMEDY = f"give each process a writer's name of its own: {TROUBLE_PAGE}"
+SHARED_NAME_REMEDY = f"give each process a separate writer name: {TROUBLE_PAGE}"
 
 
 class StreamFacts(NamedTuple):

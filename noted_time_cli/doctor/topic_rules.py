@@ -111,13 +111,13 @@ def judge_settings(
     return judge("topic settings", named, ", ".join(shown))
 
 
-STAMPS_REMEDY = "CreateTime, or have its stamps noted: noted-time observe kafka broker-time"
+STAMPS_REMEDY = "CreateTime, or note the broker's timestamps: noted-time observe kafka broker-time"
 
 
 def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     """Judge whether a topic is the log of the stream."""
     logs, name = seen.stream["logs"], seen.stream["name"]
-    link = f"a stream of its own; or, if it was linked: noted-time stream log {name} {look.id}"
+    link = f"use a separate stream; or, if it was linked: noted-time stream log {name} {look.id}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
     return judge("log", [(is_other, fact, f"{link} (page 'Mirrors and several clusters')")], fact)

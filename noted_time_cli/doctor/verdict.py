@@ -88,7 +88,7 @@ class Report:
             is_odd = isinstance(error, UnexpectedAnswer)
             self.add([Finding(check, "wrong", str(error), LOOK_REMEDY if is_odd else cure)])
         except MISREAD_ERRORS as error:
-            fact = f"the answer is not as expected: {type(error).__name__}: {error}"
+            fact = f"unexpected answer: {type(error).__name__}: {error}"
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:

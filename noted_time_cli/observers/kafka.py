@@ -250,8 +250,6 @@ def _make_look(
     ahead_ms: int | None,
     form: Callable[[writer_client.WriterClient], TimeForm],
 ) -> Look:
-    """Return a `Look` that reads all records, for a field or the timestamp."""
-
     def look(config: Mapping[str, Any], topic: str, client: writer_client.WriterClient) -> Looks:
         return writer_client.KafkaFields(
             config,

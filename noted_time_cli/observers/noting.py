@@ -80,7 +80,7 @@ class Noting:
         without = getattr(looks, "without_value", 0)
         if without:
             say(f"{pluralize(without, 'record')} without a value skipped.")
-        _check_passed_over(looks)
+        _check_skipped(looks)
 
     def _begin(self, client: WriterClient) -> None:
         """Send the first note. If the domain is unknown, print how to declare it and exit."""
@@ -127,8 +127,7 @@ class Noting:
         )
 
 
-def _check_passed_over(look: object) -> None:
-    """Raise `Rejected` if records were skipped, because the noted time may be wrong for them."""
+def _check_skipped(look: object) -> None:
     count = count_unusable(look)
     if count:
         records = "1 record was" if count == 1 else f"{count:,} records were"

@@ -187,7 +187,7 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
 
     migrate_database(database)
     found = read_revision(database)
-    later = f"{found}, later than {SCHEMA_REVISION}, with which this version works: nothing to do"
+    later = f"{found}, later than {SCHEMA_REVISION}, the revision of this version: nothing to do"
     at = "the current schema" if found == SCHEMA_REVISION else later
     echo(f"{hide_password(database)} is at {at}.")
 

@@ -33,7 +33,6 @@ def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noq
 
 
 def _parse_duration(given: str | int) -> int:
-    """Return a duration in ms. A default is in ms already."""
     try:
         return given if isinstance(given, int) else parse_duration(given)
     except Unreadable as error:

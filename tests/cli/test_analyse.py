@@ -109,7 +109,7 @@ def test_without_arrivals_it_says_first_what_it_assumes(analyse: Analyse) -> Non
     words = ("files", "f.csv", "--time", "departure", "--partition", "partition")
     said, found = analyse(*words), analyse(*words, "--json").json
 
-    assert said.err.startswith("When rows came in is not known. Each is taken to have come when ")
+    assert said.err.startswith("Arrival times are not known. Each row is assumed to arrive at ")
     assert said.table[0] == ["delay", "rows lost", "of all", "lost by Flink"]
     assert (found["perfect"], found["delays"][0]["wait_median_ms"]) == (None, None)
     assert found["partitions"] == 2
@@ -125,7 +125,7 @@ def test_a_replay_is_ordered_by_shares_of_the_partitions(analyse: Analyse) -> No
     live, replayed = analyse(*words, "--json").json, analyse(*words, "--as-replay")
 
     assert live["least_delay_without_loss_ms"] == 0
-    assert "says nothing about live reading" in replayed.err
+    assert "say nothing about live reading" in replayed.err
     assert ("withWatermark" in replayed.err, replayed.table[1][0]) == (False, "22h 1s")
 
 

@@ -69,7 +69,7 @@ def test_timestamps_alone_do_not_tell_when_records_came(broker: Broker, analyse:
     send(broker, "test_timestamps_alone_do_not_tell_when_records_came", *ROWS)
     said = analyse()
 
-    assert said.err.splitlines()[1].startswith("When rows came in is not known.")
+    assert said.err.splitlines()[1].startswith("Arrival times are not known.")
     assert "lost by Flink" in said.table[0]
     assert f"observe kafka read-timestamp {broker.address} test_timestamps" in said.err
 

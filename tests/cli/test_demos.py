@@ -78,7 +78,7 @@ def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name:
 
     said = played.err.splitlines()
     assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
-    assert said[0] == f"{name} plays. Look at it:  {served.url}/#/streams/{name}"
+    assert said[0] == f"{name} is running. Look at it:  {served.url}/#/streams/{name}"
     assert said[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
     assert said[-1] == f"To remove it:  noted-time stream delete {name}"
 

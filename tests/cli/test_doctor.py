@@ -184,7 +184,7 @@ def test_a_stream_that_is_not_there_is_wrong(run: Commands, broker: Broker, tmp_
     said = run("doctor", "oders", *words)
 
     assert outcomes(said, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
-    assert "is gone" in judged(said)["checkpoint"][0]["fact"]
+    assert "no longer exists" in judged(said)["checkpoint"][0]["fact"]
     assert "create it with `noted-time stream create oders`" in judged(said)["stream"][0]["fact"]
 
 

@@ -358,7 +358,12 @@ def test_spark_is_judged_by_its_release(running: str, outcome: str) -> None:
         ("9b", {"flights": "9b"}, "ok", "c is of flights, domain ship, with the same id"),
         ("", {}, "ok", "c is of flights, domain ship, no mark yet"),
         ("9b", {}, "not checked", "c is of flights, domain ship, id 9b: no controller tells"),
-        ("9b", {"flights": None}, "wrong", "c is of flights, domain ship, id 9b; that stream is"),
+        (
+            "9b",
+            {"flights": None},
+            "wrong",
+            "c is of flights, domain ship, id 9b; that stream no longer",
+        ),
         ("9b", {"flights": "5c"}, "wrong", "c is of flights, domain ship, id 9b; that stream has"),
     ],
 )

@@ -101,8 +101,8 @@ def test_the_watermark_that_went_on_is_said(run: Commands, stream: str) -> None:
     run("remove", stream, "shell", "--yes")
     noted = run("note", stream, "shell", "2013-01-01T11:00Z")
 
-    assert f"But {stream} went on without it (removed by an operator at" in noted.err
-    assert noted.err.endswith("what it writes below 2013-01-01T12:00:00Z is late.\n")
+    assert f"But {stream} advanced without it (removed by an operator at" in noted.err
+    assert noted.err.endswith("its rows below 2013-01-01T12:00:00Z are late.\n")
 
 
 def test_a_writer_that_comes_late_is_told(run: Commands, served: Served, stream: str) -> None:
@@ -114,7 +114,7 @@ def test_a_writer_that_comes_late_is_told(run: Commands, served: Served, stream:
     found = served.get(f"{stream}/cut", complete_to=TEN)["late"]
 
     assert joined.err.endswith("\nlima vouches from 2013-01-01T10:00:00Z on\n")
-    told = f"late by 2h, {stream} went on without it to 2013-01-01T10:00:00Z\n"
+    told = f"late by 2h, {stream} advanced without it to 2013-01-01T10:00:00Z\n"
     assert late.err.endswith(f"\nlima noted 2013-01-01T08:00:00Z: {told}")
     assert (late.status, since.status) == (0, 0)
     shown = [(each["writer"], each["least"], each["rows"], each["unknown"]) for each in found]

@@ -160,4 +160,4 @@ def test_a_claim_shows_how_many_vouched(run: Commands, tmp_path: Path) -> None:
         "expected": 2,
         "expected_vouching": 1,
     }
-    assert "; who is missing was not asked" in unasked.out
+    assert "; missing writers were not asked for" in unasked.out

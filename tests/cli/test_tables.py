@@ -58,7 +58,7 @@ def test_who_is_missing_is_asked_where_the_query_did_not(
 
     assert [each.status for each in asked] == [0, 0, 3, 3]
     assert all(f"{stream}: lima (excluded, vouches to" in each.err for each in asked[2:])
-    assert all("who is missing was not asked" in each.out + each.err for each in asked)
+    assert all("missing writers were not asked for" in each.out + each.err for each in asked)
 
 
 @pytest.mark.parametrize("command", ASK)

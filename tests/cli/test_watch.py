@@ -118,7 +118,7 @@ def test_it_says_when_no_controller_answers_and_recovers(
     with watching(served, stream, tmp_path) as terminal:
         terminal.until("a has held it for")
         served.stop()
-        terminal.until("what is shown is that old")
+        terminal.until("so this output is old")
         served.start()
         note(served, stream, a=TEN + 2 * HOUR)
         terminal.until("b has held it for")
