@@ -55,7 +55,7 @@ def test_only_columns_asked_for_are_read_and_integers_are_times_in_unix_ms(
 
     assert (named.columns, output.rows) == (["time", "x"], [(1357034220123, 7)])
     assert [each.dataType for each in named.schema] == [each.dataType for each in events.schema]
-    with pytest.raises(Rejected, match="schema 'timestamp' names no columns"):
+    with pytest.raises(Rejected, match="schema 'timestamp' has no columns"):
         read(flights, Columns(schema="timestamp"))
 
 
