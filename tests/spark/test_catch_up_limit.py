@@ -33,7 +33,9 @@ def end(lower: int | None, offset: int = 0) -> LogOffset:
 def plan(begun: LogOffset, last_lower: int | None, first_lower: int | None = None) -> Plan:
     """Return a plan for a log with one unread row, before the mark of `first_lower`."""
     files = {0: [LogFile(Path("0"), 0, begun.segments.get(0, 0) + 1)]}
-    marks = cast("Releaser", SimpleNamespace(last_lower=last_lower, find_lower=lambda _: first_lower))
+    marks = cast(
+        "Releaser", SimpleNamespace(last_lower=last_lower, find_lower=lambda _: first_lower)
+    )
     unread = Unread(files, begun.segments)
     return Plan(begun, begun.get_released("default"), marks, unread, USUAL)
 
