@@ -28,7 +28,7 @@ from reader_client.group.waits import Wait, Waits
 from reader_client.marks.cursors import Cursor, WindowCursor
 from reader_client.marks.follower import NO_WINDOW, Follower
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamAnswer
+from reader_client.protocol.answers import StreamReply
 
 Network = TypeVar("Network")
 Found = TypeVar("Found")
@@ -318,7 +318,7 @@ class Reader(ABC, Generic[Network]):
             )
             raise Rejected(f"{message}: create one in the child")
 
-    def _learn(self, stream: StreamAnswer) -> None:
+    def _learn(self, stream: StreamReply) -> None:
         if self._reporting is not None:
             self._reporting.learn(stream)
 

@@ -14,7 +14,7 @@ import httpx
 from noted_time.client.transport import AsyncTransport
 from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
-from writer_client.sending.answers import NotesAnswer
+from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.outcome import Flushed
 from writer_client.sending.vouched import EMPTY_POSITION
@@ -181,7 +181,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         if not batch:
             await self._wait(wait_s)
             return
-        outcome: NotesAnswer | Exception
+        outcome: NotesReply | Exception
         try:
             outcome = await self._transport.run(self._exchange.post(batch))
             if self._outbox.beginning:

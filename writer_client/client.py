@@ -14,7 +14,7 @@ from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
 from noted_time.values import NotedTimeError, Rejected
 from writer_client.at_exit import open_clients
-from writer_client.sending.answers import NotesAnswer
+from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
 from writer_client.sending.outcome import Flushed
 from writer_client.sending.pending_notes import Batch
@@ -198,7 +198,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
 
     def _send(self, batch: Batch) -> None:
         if batch:
-            outcome: NotesAnswer | Exception
+            outcome: NotesReply | Exception
             try:
                 answer = self._transport.run(self._exchange.post(batch))
                 outcome = self._posting.look_up_ends(answer)

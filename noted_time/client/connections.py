@@ -20,7 +20,7 @@ SOCKET_EVENTS = ("connect_tcp.complete", "start_tls.complete")
 """The httpx events after which a connection has a new socket."""
 
 
-class Connection:
+class PooledConnection:
     """An HTTP client with one connection. `is_late` is set once a call exceeded its deadline."""
 
     def __init__(self, http: httpx.Client) -> None:
@@ -53,14 +53,14 @@ class ConnectionPool:
         self._options = {**options, "limits": httpx.Limits(max_connections=1)}
         self._lock = threading.Lock()
         self._is_over = False
-        self._lines = [Connection(httpx.Client(**self._options))]
+        self._lines = [PooledConnection(httpx.Client(**self._options))]
         self._idle = [*self._lines]
 
     @contextmanager
-    def acquire(self, seconds: float) -> Iterator[Connection]:
+    def acquire(self, seconds: float) -> Iterator[PooledConnection]:
         with self._lock:
             if not self._idle:
-                self._idle.append(Connection(httpx.Client(**self._options)))
+                self._idle.append(PooledConnection(httpx.Client(**self._options)))
                 self._lines += self._idle
             line = self._idle.pop()
             line.is_over, line.is_late = self._is_over, False
@@ -89,11 +89,11 @@ class _DeadlineWatch:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._lines: set[Connection] = set()
+        self._lines: set[PooledConnection] = set()
         self._thread: threading.Thread | None = None
         self._wakes_at = float("inf")
 
-    def add(self, line: Connection) -> None:
+    def add(self, line: PooledConnection) -> None:
         with self._changed:
             self._lines.add(line)
             if self._thread is None:
@@ -102,7 +102,7 @@ class _DeadlineWatch:
             elif line.ends_at < self._wakes_at:
                 self._changed.notify()
 
-    def remove(self, line: Connection) -> None:
+    def remove(self, line: PooledConnection) -> None:
         with self._changed:
             self._lines.remove(line)
 

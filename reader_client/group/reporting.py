@@ -14,7 +14,7 @@ from reader_client.background.repeating import Begin, Repeated
 from reader_client.background.wakeup import News
 from reader_client.group.reports import LeaveRequest, Reports
 from reader_client.protocol import questions
-from reader_client.protocol.answers import StreamAnswer, decode_group
+from reader_client.protocol.answers import StreamReply, decode_group
 from reader_client.protocol.questions import Pause, Steps
 
 logger = logging.getLogger("noted_time.reader")
@@ -166,7 +166,7 @@ class Reporting:
         self.wake()
         return leaving
 
-    def learn(self, stream: StreamAnswer) -> None:
+    def learn(self, stream: StreamReply) -> None:
         """Derive the interval of reports from the stream's timeout of silent readers."""
         timeout_s = stream.reader_timeout_ms / 1000
         self._silence_s = min(LONGEST_SILENCE_S, timeout_s / REPORTS_PER_TIMEOUT)

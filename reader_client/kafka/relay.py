@@ -18,7 +18,7 @@ from noted_time.kafka.records import TopicReader
 from noted_time.kafka.topic import Topic
 from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, describe_difference
 from noted_time.values import MAX_INT64, AnotherLog, Mark, Rejected, Unreachable, validate_name
-from reader_client.protocol.answers import StreamAnswer, decode_marks, decode_stream
+from reader_client.protocol.answers import StreamReply, decode_marks, decode_stream
 from reader_client.protocol.questions import MARKS_PER_PAGE, ask_marks, ask_stream
 
 POLL_MS, LOOK_MS = 100, 1000
@@ -68,7 +68,7 @@ class KafkaRelay(PollingLoop):
         self._domains = domains
         self._transport = Transport(url, token=token)
         self._queue = RelayQueue(new_partition_ms)
-        self._known: StreamAnswer | None = None
+        self._known: StreamReply | None = None
         self._reader: TopicReader | None = None
         self._producer: Producer | None = None
         self._warn_at = MAX_INT64
@@ -109,7 +109,7 @@ class KafkaRelay(PollingLoop):
         with closing(self._transport), closing(self._reader or self._transport):
             super().close()
 
-    def _ask_about_stream(self) -> StreamAnswer:
+    def _ask_about_stream(self) -> StreamReply:
         """Return the stream; raise if its marks do not continue the relayed marks."""
         stream = decode_stream(self._transport.ask(ask_stream(self.stream)))
         before, self._known = self._known or stream, stream
@@ -123,7 +123,7 @@ class KafkaRelay(PollingLoop):
                 )
         return stream
 
-    def _ask_for_marks(self, stream: StreamAnswer, domain: str, wait_ms: int) -> None:
+    def _ask_for_marks(self, stream: StreamReply, domain: str, wait_ms: int) -> None:
         if len(self._queue.waiting[domain]) < MARKS_PER_PAGE:
             newest, last_seq = self._queue.newest(domain), stream.last_seqs.get(domain, 0)
             after = max(0, last_seq - MARKS_PER_PAGE, newest.seq if newest else 0)
@@ -133,7 +133,7 @@ class KafkaRelay(PollingLoop):
                 is_all = answer.final_cut is not None and not answer.marks
                 self._queue.add(domain, answer.marks, is_all=is_all)
 
-    def _read_noted(self, stream: StreamAnswer, topic_id: str | None) -> bool:
+    def _read_noted(self, stream: StreamReply, topic_id: str | None) -> bool:
         """Read new records of the noted topic; return false if it was just created."""
         AnotherLog.check(self.stream, stream.logs, topic_id)
         name = f"Kafka topic {self.noted.name!r}"
@@ -160,10 +160,7 @@ class KafkaRelay(PollingLoop):
         return True
 
     def _take_records(
-        self,
-        records: Iterable[tuple[int, int, Message]],
-        stream: StreamAnswer,
-        topic_id: str | None,
+        self, records: Iterable[tuple[int, int, Message]], stream: StreamReply, topic_id: str | None
     ) -> None:
         """Record the written marks; raise `Rejected` if a record is not a mark of the stream."""
         name = f"Kafka topic {self.noted.name!r}"
@@ -191,7 +188,7 @@ class KafkaRelay(PollingLoop):
             for offset, mark in judged.items():
                 self._compare(stream, domain, mark, f"{name}, offset {offset}")
 
-    def _compare(self, stream: StreamAnswer, domain: str, mark: Mark, where: str) -> None:
+    def _compare(self, stream: StreamReply, domain: str, mark: Mark, where: str) -> None:
         question = ask_marks(self.stream, mark.seq - 1, domain, 0, 1)
         answer = decode_marks(self._transport.ask(question))
         if answer.marks and answer.stream_id == stream.id:

@@ -15,7 +15,7 @@ from noted_time.reading import (
     find_complete_windows,
 )
 from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain, check_least
-from reader_client.protocol.answers import MarksAnswer, StreamAnswer
+from reader_client.protocol.answers import MarksReply, StreamReply
 
 NO_WINDOW = TimeWindow(None, None)
 
@@ -38,18 +38,18 @@ class Follower:
     in the new stream.
 
     >>> from noted_time import Mark, StreamCut
-    >>> from reader_client.protocol.answers import MarksAnswer, StreamAnswer
-    >>> stream = StreamAnswer("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
+    >>> from reader_client.protocol.answers import MarksReply, StreamReply
+    >>> stream = StreamReply("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)
-    >>> follower.take_marks(MarksAnswer("a", 0, (mark,)))
+    >>> follower.take_marks(MarksReply("a", 0, (mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
 
     After the stream is recreated or scaled, ask about the stream again:
 
-    >>> follower.take_marks(MarksAnswer("b", 0, ()))
+    >>> follower.take_marks(MarksReply("b", 0, ()))
     >>> follower.needs_stream
     True
     """
@@ -89,7 +89,7 @@ class Follower:
 
     # Answers
 
-    def take_stream(self, stream: StreamAnswer) -> None:
+    def take_stream(self, stream: StreamReply) -> None:
         """Apply an answer about the stream; raises `UnknownDomain` if it lacks this domain."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
@@ -106,7 +106,7 @@ class Follower:
         self.needs_stream = False
         self._notice_caught_up()
 
-    def take_marks(self, answer: MarksAnswer) -> None:
+    def take_marks(self, answer: MarksReply) -> None:
         """Add new marks.
 
         If their stream's id or number of scale events is unknown, sets `needs_stream` and adds
@@ -188,7 +188,7 @@ class Follower:
 
     # The history
 
-    def _continue(self, answer: MarksAnswer) -> bool:
+    def _continue(self, answer: MarksReply) -> bool:
         """Add marks; return whether they continue the known marks."""
         try:
             for mark in answer.marks:
@@ -202,7 +202,7 @@ class Follower:
         self.chain += 1
         self._taken = 0
 
-    def _first_of_interest(self, stream: StreamAnswer) -> int:
+    def _first_of_interest(self, stream: StreamReply) -> int:
         first = max(0, self._last_known - self._keep_last)
         return max(first, self._since.seq) if stream.id == self._since.stream_id else first
 

@@ -19,7 +19,7 @@ from noted_time.values import (
 from reader_client.background.repeating import Begin, Repeated
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
-from reader_client.protocol.answers import MarksAnswer, StreamAnswer, decode_marks, decode_stream
+from reader_client.protocol.answers import MarksReply, StreamReply, decode_marks, decode_stream
 from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 
 logger = logging.getLogger("noted_time.reader")
@@ -42,7 +42,7 @@ class Following:
         keep_last: int,
         wait_ms: int,
         news: News,
-        on_stream: Callable[[StreamAnswer], None],
+        on_stream: Callable[[StreamReply], None],
         since: StartMark = ALL_MARKS,
     ) -> None:
         if isinstance(domains, str):
@@ -148,7 +148,7 @@ class Following:
             yield Pause(AT_ONCE_S)
         return True
 
-    def _take_stream(self, follower: Follower, stream: StreamAnswer) -> None:
+    def _take_stream(self, follower: Follower, stream: StreamReply) -> None:
         if self._stream_id not in {None, stream.id}:
             logger.warning(
                 "stream %r was deleted and recreated: its marks start from the beginning",
@@ -159,7 +159,7 @@ class Following:
         follower.take_stream(stream)
         self._news.notify()
 
-    def _take_marks(self, follower: Follower, answer: MarksAnswer) -> None:
+    def _take_marks(self, follower: Follower, answer: MarksReply) -> None:
         old_id = follower.stream_id
         follower.take_marks(answer)
         if old_id is not None and follower.stream_id is None:

@@ -42,7 +42,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAnswer:
+class StreamReply:
     """A stream."""
 
     id: str
@@ -61,7 +61,7 @@ class StreamAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class MarksAnswer:
+class MarksReply:
     """Marks of a stream, in order of their seq."""
 
     stream_id: str
@@ -80,7 +80,7 @@ class MarksAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class CutAnswer:
+class CutReply:
     """The first mark that is complete to a time, with missing writers and late rows."""
 
     mark: Mark
@@ -95,7 +95,7 @@ class CutAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowsAnswer:
+class WindowsReply:
     """Complete windows, in order."""
 
     windows: tuple[CompleteWindow, ...]
@@ -108,7 +108,7 @@ class WindowsAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupAnswer:
+class GroupReply:
     """The position of a reader group, its online readers and its backlog."""
 
     position: dict[int, int]
@@ -130,9 +130,9 @@ def _read_whole(read: Callable[[Json], Answer]) -> Callable[[Json], Answer]:
 
 
 @_read_whole
-def decode_stream(wire: Json) -> StreamAnswer:
+def decode_stream(wire: Json) -> StreamReply:
     events = wire["scale_events"]
-    return StreamAnswer(
+    return StreamReply(
         id=parse_text(wire["id"]),
         domains=tuple(parse_text(domain) for domain in wire["domains"]),
         succession=_decode_succession(events),
@@ -148,7 +148,7 @@ def decode_stream(wire: Json) -> StreamAnswer:
 
 
 @_read_whole
-def decode_marks(wire: Json) -> MarksAnswer:
+def decode_marks(wire: Json) -> MarksReply:
     """Decode the answer of ``GET /streams/{stream}/marks``.
 
     >>> decode_marks({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
@@ -160,12 +160,12 @@ def decode_marks(wire: Json) -> MarksAnswer:
     final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
     stream_id, events = parse_text(wire["stream_id"]), parse_int64(wire["scale_events"])
     quiet, ahead = wire["quiet"] is True, wire["ahead_of_stream"] is True
-    return MarksAnswer(stream_id, events, marks, final_cut, quiet, ahead, _decode_logs(wire))
+    return MarksReply(stream_id, events, marks, final_cut, quiet, ahead, _decode_logs(wire))
 
 
 @_read_whole
-def decode_cut(wire: Json) -> CutAnswer:
-    return CutAnswer(
+def decode_cut(wire: Json) -> CutReply:
+    return CutReply(
         mark_from_wire(wire),
         missing_from_wire(wire),
         late_from_wire(wire),
@@ -176,17 +176,17 @@ def decode_cut(wire: Json) -> CutAnswer:
 
 
 @_read_whole
-def decode_windows(wire: Json) -> WindowsAnswer:
+def decode_windows(wire: Json) -> WindowsReply:
     windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
     after = parse_int64(wire["next"]) if wire["has_more"] else None
-    return WindowsAnswer(windows, _decode_logs(wire), after, wire["changes_are_known"] is True)
+    return WindowsReply(windows, _decode_logs(wire), after, wire["changes_are_known"] is True)
 
 
 @_read_whole
-def decode_group(wire: Json) -> GroupAnswer:
+def decode_group(wire: Json) -> GroupReply:
     """Decode the answer of ``GET …/reader-groups/{group}`` or of a report."""
     readers = frozenset(parse_text(reader) for reader in wire["readers"])
-    return GroupAnswer(position_from_wire(wire["position"]), readers, _decode_backlog(wire))
+    return GroupReply(position_from_wire(wire["position"]), readers, _decode_backlog(wire))
 
 
 def _decode_logs(wire: Json) -> tuple[str, ...]:

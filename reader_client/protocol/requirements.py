@@ -9,7 +9,7 @@ from typing import Literal
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
 from noted_time.values import Claim, OpenStream, format_time
-from reader_client.protocol.answers import CutAnswer, decode_cut
+from reader_client.protocol.answers import CutReply, decode_cut
 from reader_client.protocol.questions import ask_cut
 
 NOT_SO_FAR = "the ledger does not reach back so far"
@@ -41,7 +41,7 @@ class Requirement:
         return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
 
 
-def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
+def find_objections(cut: CutReply, required: Requirement) -> list[str]:
     """Return as sentences why a cut does not meet a requirement."""
     found = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:

@@ -14,7 +14,7 @@ from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.values import Time, choose_domain, format_time
-from reader_client.protocol.answers import WindowsAnswer, decode_cut, decode_stream, decode_windows
+from reader_client.protocol.answers import WindowsReply, decode_cut, decode_stream, decode_windows
 from reader_client.protocol.questions import ask_cut, ask_stream, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 
@@ -82,13 +82,13 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     with closing(Transport(noted.url, token=noted.token)) as transport:
         wanted = _WantedWindow(stream, *times, domain, event_time)
 
-        def perform(step: Poll | Sleep) -> WindowsAnswer | None:
+        def perform(step: Poll | Sleep) -> WindowsReply | None:
             if isinstance(step, Poll):
                 return run(wanted.look(step.wait_ms), transport.ask)
             clocks.sleep(step.seconds)
             return None
 
-        found: WindowsAnswer = run(until_complete(read.timeout), perform)
+        found: WindowsReply = run(until_complete(read.timeout), perform)
     AnotherLog.check(stream, found.logs, log_id)
     window = found.windows[0]
     if window.missing and read.missing == "fail":
@@ -109,7 +109,7 @@ class _WantedWindow(NamedTuple):
     domain: str | None
     event_time: str
 
-    def look(self, wait_ms: int) -> Generator[Question, Json, WindowsAnswer]:
+    def look(self, wait_ms: int) -> Generator[Question, Json, WindowsReply]:
         """Ask for the window. Raises `NotCompleteYet`, or `Rejected` after a stream's end."""
         stream, start, end, domain, event_time = self
         if domain is None:

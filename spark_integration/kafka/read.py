@@ -17,7 +17,7 @@ from noted_time import AnotherLog, NotedTimeError, Rejected
 from noted_time.client.transport import Transport
 from noted_time.reading import WHOLE_LOG, WholeFrom, combine_whole
 from noted_time.values import MAX_INT64, choose_domain, validate_name
-from reader_client.protocol.answers import StreamAnswer
+from reader_client.protocol.answers import StreamReply
 from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
 from spark_integration.kafka.client import CLIENT_PREFIX, build_client_config
 from spark_integration.kafka.records import (
@@ -396,7 +396,7 @@ def _find_ids_if_known(
 
 def _find_streams(
     spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
-) -> dict[str, StreamAnswer | None]:
+) -> dict[str, StreamReply | None]:
     """Return each stream, or `None` if the controller cannot be asked here."""
     if not noted.url or _is_remote(spark):
         return dict.fromkeys(streams)
@@ -404,12 +404,12 @@ def _find_streams(
         return {stream: check_known(transport, stream, *asked) for stream in streams}
 
 
-def _find_only_domain(stream: StreamAnswer | None) -> str | None:
+def _find_only_domain(stream: StreamReply | None) -> str | None:
     return choose_domain(stream.domains) if stream else None
 
 
 def _find_logs(
-    known: Mapping[str, StreamAnswer | None], ids: Mapping[str, str | None]
+    known: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
     """Return the ids of each stream's logs; raises `AnotherLog` if a topic has another id."""
     found = {}

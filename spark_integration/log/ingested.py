@@ -21,7 +21,7 @@ from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Unstamped
 from spark_integration.log.plan import Plan
 from spark_integration.marks.arguments import INGESTED_COLUMN
-from spark_integration.marks.feed import MarksFeed, NewMarks
+from spark_integration.marks.feed import FeedMarks, MarksFeed
 from spark_integration.marks.released import Released
 from spark_integration.marks.watermark import is_watermark
 from spark_integration.scan.admission import Slice, find_slices
@@ -59,7 +59,7 @@ class IngestionMarks:
         self._admitted = released
         self._feed.begin(released)
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         new = self._feed.take()
         if new.stream_id != self._stream_id:
             self._stream_id, self._marks = new.stream_id, []
@@ -178,7 +178,7 @@ def _find_mark_above(marks: Sequence[Mark], segment: int, offset: int) -> int:
     return bisect_right(marks, offset, key=lambda mark: mark.cut.offsets.get(segment, 0))
 
 
-def _select_stamps(new: NewMarks) -> list[Mark]:
+def _select_stamps(new: FeedMarks) -> list[Mark]:
     return [mark for mark in new.marks if is_watermark(mark.lower)]
 
 

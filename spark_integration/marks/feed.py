@@ -17,7 +17,7 @@ from reader_client.background.repeating import Health, Repeating
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamAnswer, decode_stream
+from reader_client.protocol.answers import StreamReply, decode_stream
 from reader_client.protocol.questions import Steps, ask_stream
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
@@ -29,7 +29,7 @@ FEED_BACKOFF = Backoff(cap_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class NewMarks:
+class FeedMarks:
     """Marks in the order of their seq."""
 
     stream_id: str = ""
@@ -57,7 +57,7 @@ class MarksFeed(Protocol):
         Raises `Rejected` if the stream or domain does not exist, and as `take`.
         """
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         """Return the marks that arrived since the last call, without waiting.
 
         Another creation id means that the stream was recreated. Raises `ClientFailed` if the thread
@@ -97,7 +97,7 @@ class ControllerFeed:
         self._poll: Callable[[], Steps] | None = None
         self._follower: Follower | None = None
         self._changed = threading.Condition()
-        self._known = NewMarks()
+        self._known = FeedMarks()
         self._chain = 0
         self._caught_up = False
 
@@ -117,7 +117,7 @@ class ControllerFeed:
             raise failure
         self._health.check()
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         self._health.check()
         with self._changed:
             known = self._known
@@ -166,7 +166,7 @@ class ControllerFeed:
                 known = self._known.marks if follower.chain == self._chain else ()
                 self._chain = follower.chain
                 self._caught_up = follower.caught_up and follower.was_at_end
-                self._known = NewMarks(
+                self._known = FeedMarks(
                     follower.stream_id,
                     [*known, *follower.take_new()],
                     follower.succession,
@@ -179,7 +179,7 @@ class ControllerFeed:
 
 def check_known(
     transport: Transport, name: str, domain: str | None, event_time: str, end_at: Time | None = None
-) -> StreamAnswer | None:
+) -> StreamReply | None:
     """Return the stream, or `None` if the controller is unreachable.
 
     Raises as the controller answers, and `UnexpectedAnswer` if it is not a controller. Raises

@@ -9,7 +9,7 @@ from noted_time import Mark, ScaleEvent, StreamCut
 from noted_time.client import position_to_wire
 from noted_time.values import join_into
 from reader_client.protocol import answers
-from reader_client.protocol.answers import MarksAnswer, StreamAnswer
+from reader_client.protocol.answers import MarksReply, StreamReply
 from tests.support.http import as_json
 from tests.support.served import Served
 
@@ -31,7 +31,7 @@ def chains(draw: st.DrawFn, *, most: int = 20) -> list[Mark]:
 
 def stream_answer(
     stream_id: str = "a", last: Mark | None = None, scales: Sequence[ScaleEvent] = ()
-) -> StreamAnswer:
+) -> StreamReply:
     """Return what ``GET /streams/{stream}`` answers, as far as readers look."""
     wire = {
         "id": stream_id,
@@ -56,7 +56,7 @@ def marks_answer(
     stream_id: str = "a",
     scale_events: int = 0,
     final_cut: Mapping[int, int] | None = None,
-) -> MarksAnswer:
+) -> MarksReply:
     """Return what ``GET /streams/{stream}/marks`` answers."""
     wire = {
         "stream_id": stream_id,

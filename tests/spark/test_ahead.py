@@ -17,7 +17,7 @@ from noted_time.kafka import TopicLook
 from noted_time.reading import WholeFrom
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
-from spark_integration.marks.feed import NewMarks
+from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
 from spark_integration.marks_source import planner
@@ -67,10 +67,10 @@ class GivenFeed:
         """Continue after it."""
         self._taken = released.seq
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         """Return the marks that were added since."""
         new, self._taken = self._marks[self._taken :], len(self._marks)
-        return NewMarks("s", new)
+        return FeedMarks("s", new)
 
     def close(self) -> None:
         """Nothing is open."""

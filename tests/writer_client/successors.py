@@ -19,7 +19,7 @@ from controller.api.wire.encoding import encode
 from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
 from noted_time.client import AddressedQuestion, Controllers, Reply
 from tests.support.streams import restarted
-from writer_client.sending.answers import FoundPosition, NotesAnswer
+from writer_client.sending.answers import FoundPosition, NotesReply
 from writer_client.sending.exchange import Exchange, RequestNumbers
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
@@ -65,7 +65,7 @@ class Successor:
     outbox: Outbox
     posting: Posting
     exchange: Exchange
-    asking: Generator[AddressedQuestion, Reply, NotesAnswer] | None = None
+    asking: Generator[AddressedQuestion, Reply, NotesReply] | None = None
     batch: Batch = ()
 
 
@@ -196,7 +196,7 @@ class Successors:
         """Give the process the answer, or report that there is none."""
         asking = process.asking
         assert asking is not None
-        outcome: NotesAnswer | Exception
+        outcome: NotesReply | Exception
         try:
             error = Unreachable("lost")
             asked = asking.throw(error) if reply is None else asking.send(reply)

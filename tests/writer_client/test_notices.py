@@ -17,7 +17,7 @@ from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Exclusion, Flushed, Pace, SegmentLogWriter, WriterClient
-from writer_client.sending.answers import NotesAnswer
+from writer_client.sending.answers import NotesReply
 from writer_client.sending.outbox import Outbox
 
 SINCE = 1357041600000
@@ -302,7 +302,7 @@ TOO_FAR = Refused("too_far_ahead", BOUND)
 def post(outbox: Outbox, *answers: Accepted | Refused) -> list[tuple[object, ...]]:
     """Have the next batch answered; returns what was posted."""
     batch = outbox.take()
-    outbox.record_answer(batch, NotesAnswer(answers))
+    outbox.record_answer(batch, NotesReply(answers))
     return [(p.note.state, p.note.time, dict(p.note.position), p.note.max_time) for p in batch]
 
 

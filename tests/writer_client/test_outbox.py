@@ -11,7 +11,7 @@ from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachab
 from noted_time.client import Reply, position_to_wire
 from noted_time.values import HOUR_MS, MOST_LATE, LateRows, list_reports
 from tests.writer_client.posting import DOMAINS, Act, PostOnce, Run, Say, acts
-from writer_client.sending.answers import NotesAnswer, decode_reply
+from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.outbox import Outbox
 
 laws = settings(deadline=None)
@@ -153,7 +153,7 @@ def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
     outbox = Outbox("UA")
     outbox.record_write(7, None, {0: 1})
     outbox.note(5, {}, domain="ship", max_time=9)
-    outbox.record_answer(outbox.take(), NotesAnswer((Refused("unknown_domain", ("ship",)),)))
+    outbox.record_answer(outbox.take(), NotesReply((Refused("unknown_domain", ("ship",)),)))
 
     posted = [(p.note.time, p.note.max_time, p.note.max_times) for p in outbox.take()]
     assert (posted, outbox.pop_refused()) == ([(5, 9, {"ship": 7})], None)
@@ -164,9 +164,7 @@ def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
     outbox = Outbox("UA")
     outbox.record_write(7, "shpi", {0: 1})
     outbox.note(5, {}, domain="ship")
-    outbox.record_answer(
-        outbox.take(), NotesAnswer((Refused("unknown_domain", ("ship", "order")),))
-    )
+    outbox.record_answer(outbox.take(), NotesReply((Refused("unknown_domain", ("ship", "order")),)))
 
     posted = [(p.note.time, p.note.max_times) for p in outbox.take()]
     refused = outbox.pop_refused()
@@ -187,7 +185,7 @@ def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
     """A refusal is kept with the stored value until the caller asks."""
     outbox = Outbox("UA")
     outbox.note(5, {})
-    outbox.record_answer(outbox.take(), NotesAnswer((Refused("invalid_time", 9),)))
+    outbox.record_answer(outbox.take(), NotesReply((Refused("invalid_time", 9),)))
     refused = outbox.pop_refused()
 
     assert isinstance(refused, InvalidNote)
@@ -204,12 +202,12 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
     outbox.count_late_rows(None, LateRows(1, 3))
     batch = outbox.take()
     if answered:
-        outbox.record_answer(batch, NotesAnswer((Refused("invalid_time", 9),)))
+        outbox.record_answer(batch, NotesReply((Refused("invalid_time", 9),)))
     else:
         outbox.put_back(batch)
     outbox.note(10, {})
     again = outbox.take()
-    outbox.record_answer(again, NotesAnswer((Accepted(None),)))
+    outbox.record_answer(again, NotesReply((Accepted(None),)))
     outbox.note(11, {})
 
     posted = [[pending.note.late for pending in each] for each in (batch, again, outbox.take())]
@@ -275,7 +273,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     parts = []
     while outbox:
         batch = outbox.take()
-        outbox.record_answer(batch, NotesAnswer((Accepted(None),) * len(batch)))
+        outbox.record_answer(batch, NotesReply((Accepted(None),) * len(batch)))
         parts.append([pending.note.domain for pending in batch])
 
     assert parts == [[f"k{n}" for n in range(20)], [f"k{n}" for n in range(20, 30)] + ["k29"]]
@@ -335,7 +333,7 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
     while outbox and posts < 9:
         batch = outbox.take()
         outbox.record_answer(
-            batch, NotesAnswer((Refused("unknown_domain", ("default",)),) * len(batch))
+            batch, NotesReply((Refused("unknown_domain", ("default",)),) * len(batch))
         )
         posts += 1
 

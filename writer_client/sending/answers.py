@@ -32,7 +32,7 @@ class FoundPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class NotesAnswer:
+class NotesReply:
     """The results of a post: one for each note, in order.
 
     For an unknown domain, `Refused.last` has the domains that the stream declares.
@@ -45,7 +45,7 @@ class NotesAnswer:
     """The domains that the stream declares, or empty if the answer does not have them."""
 
 
-def decode_reply(reply: Reply, count: int, stream: str) -> NotesAnswer:
+def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
     """Return the answer in a reply to `count` notes.
 
     Raises the controller's problem as one of our errors. Raises `Unreachable` if the reply does not
@@ -62,7 +62,7 @@ def decode_reply(reply: Reply, count: int, stream: str) -> NotesAnswer:
         raise reply.build_error(f"{type(unknown).__name__}: {unknown}") from unknown
 
 
-def read_answer(body: Mapping[str, Any], count: int) -> NotesAnswer:
+def read_answer(body: Mapping[str, Any], count: int) -> NotesReply:
     """Return the answer in a decoded body.
 
     Raises one of `MISREAD_ERRORS` if the body has another form.
@@ -74,7 +74,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> NotesAnswer:
     if len(results) != count:
         raise ValueError(f"{len(results)} results for {count} notes")
     domains = _decode_names(body.get("domains", []))
-    return NotesAnswer(tuple(_decode_result(each, domains) for each in results), declared=domains)
+    return NotesReply(tuple(_decode_result(each, domains) for each in results), declared=domains)
 
 
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
@@ -94,7 +94,7 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
     return isinstance(result, Refused) and result.status == "too_far_ahead"
 
 
-def find_holder(answer: NotesAnswer) -> Session | None:
+def find_holder(answer: NotesReply) -> Session | None:
     """Return the session that took over the writer's name, or `None`."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)

@@ -21,7 +21,7 @@ from noted_time.client import (
     stream_path,
 )
 from noted_time.values import Refused, SharedName
-from writer_client.sending.answers import NotesAnswer, decode_reply
+from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
 SUPERSEDED_LIMIT = 3
@@ -71,7 +71,7 @@ class Exchange:
         self._numbers = RequestNumbers()
         self._overtaken = 0
 
-    def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesAnswer]:
+    def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
         """Post the notes to a controller. Accepted notes are durable.
 
         Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was refused,
@@ -99,7 +99,7 @@ class Exchange:
         )
         return True
 
-    def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesAnswer]:
+    def _ask(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
         def build_question() -> Question:
             number = self._numbers.take()
             notes = [note_to_wire(replace(p.note, sequence=number)) for p in batch]
@@ -111,7 +111,7 @@ class Exchange:
             lambda reply: decode_reply(reply, len(batch), self._stream),
         )
 
-    def _is_overtaken(self, answer: NotesAnswer) -> bool:
+    def _is_overtaken(self, answer: NotesReply) -> bool:
         """Return whether a newer request was accepted before, and continue above its number.
 
         It came from an earlier process with a faster clock, or from another process of the same

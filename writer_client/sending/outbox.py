@@ -40,7 +40,7 @@ from noted_time.values import (
 )
 from writer_client.sending.answers import (
     FoundPosition,
-    NotesAnswer,
+    NotesReply,
     can_be_resent,
     find_holder,
     is_too_far_ahead,
@@ -76,8 +76,8 @@ class Outbox:
     >>> batch = outbox.take()
     >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
     [(7, {0: 14}, 'live'), (None, {0: 14}, 'idle')]
-    >>> from writer_client.sending.answers import NotesAnswer
-    >>> outbox.record_answer(batch, NotesAnswer((Accepted(lower=4), Accepted(lower=4))))
+    >>> from writer_client.sending.answers import NotesReply
+    >>> outbox.record_answer(batch, NotesReply((Accepted(lower=4), Accepted(lower=4))))
     []
     >>> outbox.lower(None), outbox.durable_through
     (4, 3)
@@ -219,7 +219,7 @@ class Outbox:
     def set_log(self, log: str | None, *, observes: bool) -> None:
         self._additions.log, self._additions.observes = log, observes
 
-    def record_answer(self, batch: Batch, answer: NotesAnswer) -> list[Rejected]:
+    def record_answer(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
         refused: list[Rejected] = []
         self._in_flight = ()
         held = find_holder(answer)
@@ -386,7 +386,7 @@ class Outbox:
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 
-    def _rejoin(self, batch: Batch, answer: NotesAnswer) -> None:
+    def _rejoin(self, batch: Batch, answer: NotesReply) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
         Do so only if the controller does not wait for the writer yet. Otherwise a writer with a

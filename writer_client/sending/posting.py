@@ -20,7 +20,7 @@ from noted_time.values import (
     UnknownStream,
     Unreachable,
 )
-from writer_client.sending.answers import NotesAnswer
+from writer_client.sending.answers import NotesReply
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Flushed
@@ -166,7 +166,7 @@ class Posting:
 
     # The outcome of a post
 
-    def look_up_ends(self, answer: NotesAnswer) -> NotesAnswer:
+    def look_up_ends(self, answer: NotesReply) -> NotesReply:
         """Add the log's ends to an accepted join. Reads files, so call it without the lock."""
         first = answer.results[0]
         if not isinstance(first, Accepted):
@@ -174,7 +174,7 @@ class Posting:
         look_ups = self.outbox.beginning
         return replace(answer, found=tuple(each(first.position or {}) for each in look_ups))
 
-    def settle(self, batch: Batch, outcome: NotesAnswer | Exception, now: float) -> None:
+    def settle(self, batch: Batch, outcome: NotesReply | Exception, now: float) -> None:
         if isinstance(outcome, NotedTimeError):
             self._record_failure(batch, outcome, now)
         elif isinstance(outcome, Exception):
@@ -183,7 +183,7 @@ class Posting:
         else:
             self._record_answer(batch, outcome, now)
 
-    def _record_answer(self, batch: Batch, answer: NotesAnswer, now: float) -> None:
+    def _record_answer(self, batch: Batch, answer: NotesReply, now: float) -> None:
         outbox, notices = self.outbox, self.notices
         refused = outbox.record_answer(batch, answer)
         self._failures = 0
