@@ -34,6 +34,7 @@ CHECKS = {
     "import-linter": lambda: call("lint-imports", "--no-logo"),
     "alembic check": alembic_check,
     "reference": reference,
+    "plain words": lambda: call("python", ".ci/words.py"),
 }
 
 

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-BOUNDS = {
-    "odd turns in code, per 1,000 words": 3.0,
-    "odd turns in pages, per 1,000 words": 3.0,
-    "sentences over 28 words in code": 150,
-    "sentences over 28 words in pages": 60,
-    "functions named by a participle or a preposition, in percent": 3.0,
-    "module constants of one word": 80,
+BOUNDS = {  # ratchets: lower them as the figures fall
+    "odd turns in code, per 1,000 words": 1.5,
+    "odd turns in pages, per 1,000 words": 0.5,
+    "sentences over 28 words in code": 20,
+    "sentences over 28 words in pages": 5,
+    "functions named by a participle or a preposition, in percent": 1.2,
+    "module constants of one word": 20,
 }
 
 PACKAGES = (

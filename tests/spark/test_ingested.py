@@ -13,7 +13,7 @@ from noted_time import Mark, Rejected, StreamCut, Unreachable
 from spark_integration import Ingestion
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
-from spark_integration.marks.feed import NewMarks
+from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.released import Released
 from spark_integration.scan.admission import Unread, compute_shares
 from spark_integration.scan.files import LogFile
@@ -41,10 +41,10 @@ class KeptMarks:
         """See `MarksFeed`."""
         self.marks = [mark for mark in self.marks if mark.seq > released.seq]
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         """See `MarksFeed`."""
         new, self.marks = self.marks, []
-        return NewMarks() if self.is_away else NewMarks(self.stream_id, new)
+        return FeedMarks() if self.is_away else FeedMarks(self.stream_id, new)
 
     def close(self) -> None:
         """See `MarksFeed`."""

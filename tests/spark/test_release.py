@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noted_time import Mark, StreamCut
-from spark_integration.marks.feed import NewMarks
+from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.watermark import LAST_MS
@@ -21,7 +21,7 @@ YEAR_1 = -62_135_596_799_999
 class GivenFeed:
     """Marks that a test hands over."""
 
-    def __init__(self, *answers: NewMarks) -> None:
+    def __init__(self, *answers: FeedMarks) -> None:
         self.answers = list(answers)
         self.begun_at: list[Released] = []
 
@@ -31,16 +31,16 @@ class GivenFeed:
         """Remember the position."""
         self.begun_at.append(released)
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         """Return the next answer, or that of the last stream if there is none."""
         return self.answers.pop(0) if len(self.answers) > 1 else self._last()
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _last(self) -> NewMarks:
+    def _last(self) -> FeedMarks:
         answer = self.answers[0]
-        self.answers = [NewMarks(answer.stream_id)]
+        self.answers = [FeedMarks(answer.stream_id)]
         return answer
 
 
@@ -52,7 +52,7 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
 
 def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
     """The last one whose cut is reached; a crossed one bounds nothing."""
-    feed = GivenFeed(NewMarks("a", (mark(1, 10, s0=5), mark(2, 20, s0=5, s1=3))))
+    feed = GivenFeed(FeedMarks("a", (mark(1, 10, s0=5), mark(2, 20, s0=5, s1=3))))
     releaser = Releaser(feed)
     releaser.follow(Released())
     positions: list[dict[int, int]] = [{0: 4, 1: 9}, {0: 9, 1: 2}, {0: 5, 1: 3}]
@@ -66,7 +66,7 @@ def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
 
 def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
     """A restart does not read the history again."""
-    feed = GivenFeed(NewMarks("a", (mark(8, 80, s0=1),)))
+    feed = GivenFeed(FeedMarks("a", (mark(8, 80, s0=1),)))
     Releaser(feed).follow(Released("a", 7, 70))
 
     assert feed.begun_at == [Released("a", 7, 70)]
@@ -75,7 +75,7 @@ def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
 def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
     """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
     feed = GivenFeed(
-        NewMarks("a", (mark(9, 90, s0=1),)), NewMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
+        FeedMarks("a", (mark(9, 90, s0=1),)), FeedMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
     )
     releaser = Releaser(feed)
     before = Released("a", 8, 80)
@@ -91,7 +91,7 @@ def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
 
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
     """A query that was away for longer than marks are kept continues with the kept ones."""
-    feed = GivenFeed(NewMarks("a", (mark(3, 30, s0=1),)), NewMarks("a", (mark(7, 70, s0=4),)))
+    feed = GivenFeed(FeedMarks("a", (mark(3, 30, s0=1),)), FeedMarks("a", (mark(7, 70, s0=4),)))
     releaser = Releaser(feed)
     for _ in range(2):
         releaser.follow(Released())
@@ -106,7 +106,7 @@ def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
     """All that follow lie beyond it too, until the stream is recreated."""
     beyond = (mark(2, lower, s0=2), mark(3, lower + 1, s0=3))
     feed = GivenFeed(
-        NewMarks("a", (mark(1, 10, s0=1), *beyond)), NewMarks("b", (mark(1, 20, s0=1),))
+        FeedMarks("a", (mark(1, 10, s0=1), *beyond)), FeedMarks("b", (mark(1, 20, s0=1),))
     )
     releaser = Releaser(feed)
     let_in = []
@@ -129,7 +129,7 @@ def test_time_advances_with_the_first_mark_that_spark_can_express(
     caplog: pytest.LogCaptureFixture, lower: int
 ) -> None:
     """Spark has no year 0; the next mark is admitted."""
-    releaser = Releaser(GivenFeed(NewMarks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
+    releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, lower, s0=1), mark(2, 10, s0=1)))))
     releaser.follow(Released())
 
     assert releaser.release(Released(), {0: 1}) == Released("a", 2, 10)
@@ -142,7 +142,7 @@ def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
     """Its lower counts for nothing: any later mark comes in."""
     json = {"mark": {"stream_id": "a", "seq": 7, "lower": 2**63 - 1}}
     released = Admitted.from_json(json).mark
-    releaser = Releaser(GivenFeed(NewMarks("b", (mark(1, 10, s0=1),))))
+    releaser = Releaser(GivenFeed(FeedMarks("b", (mark(1, 10, s0=1),))))
     releaser.follow(released)
 
     assert releaser.release(released, {0: 1}) == Released("b", 1, 10)

@@ -14,7 +14,7 @@ from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
 from spark_integration import CatchUp
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.read import _limit_rows
-from spark_integration.marks.feed import NewMarks
+from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
 from spark_integration.marks_source.admitted import Admitted, MarksOffset
@@ -41,12 +41,12 @@ class LastMark:
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""
 
-    def take(self) -> NewMarks:
+    def take(self) -> FeedMarks:
         """See `MarksFeed`."""
         cut, last = StreamCut({0: 9}), self.last
         marks = [] if last is None else [Mark(2, last, last, cut)]
         self.last = None
-        return NewMarks("s", marks, is_quiet=self.is_quiet)
+        return FeedMarks("s", marks, is_quiet=self.is_quiet)
 
     def close(self) -> None:
         """See `MarksFeed`."""
