@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -27,7 +28,7 @@ def reference() -> int:
         return call("python", "docs/reference.py", directory)
 
 
-CHECKS = {
+CHECKS: dict[str, Callable[[], int]] = {
     "ruff check": lambda: call("ruff", "check"),
     "ruff format": lambda: call("ruff", "format", "--check"),
     "mypy --strict": lambda: call("mypy"),

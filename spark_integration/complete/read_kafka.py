@@ -86,10 +86,10 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 
     The read starts
 
-    - at the start cut, if `own_segments` is set and the cut is known,
+    - at the start cut, if `own_segments` is set and the cut is known.
     - at the first record with a timestamp at or above `start`, if ``event_time="timestamp"``
-      without `parse`, because producers note the timestamps that they give to Kafka,
-    - otherwise at the first records that Kafka still has. This is logged.
+      without `parse`, because producers note the timestamps that they give to Kafka.
+    - at the first records that Kafka still has, otherwise. This is logged.
 
     Raises the errors of `read_complete`, and
 
