@@ -197,7 +197,7 @@ def test_what_is_not_complete_is_refused(log: HourlyLog) -> None:
 
     for start, end, error, says in (
         (0, 6, NotCompleteYet, "time 6 is not complete yet: the lower is 5"),
-        (5, 5, Rejected, "its start 5 is not below its end 5"),
+        (5, 5, Rejected, "its start 5 is not before its end 5"),
         (0, 10**18, Rejected, "not one that Spark can express"),
         (noon, noon + timedelta(microseconds=1500), Rejected, "sub-millisecond precision"),
     ):
@@ -261,7 +261,7 @@ def test_a_window_from_which_a_writer_is_missing_is_read_with_a_warning(
         looked_up(served.url, ten, ten + HOUR, missing="accept")
         quiet = list(caplog.messages)
         looked_up(served.url, ten, ten + HOUR)
-    with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not below its end 2013-"):
+    with pytest.raises(Rejected, match="start 2013-01-01T11:00:00Z is not before its end 2013-"):
         looked_up(served.url, ten + HOUR, ten)
 
     says = "from 2013-01-01T10:00:00Z to 2013-01-01T11:00:00Z: without depot (removed)"
