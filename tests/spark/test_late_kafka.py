@@ -205,7 +205,7 @@ def test_rows_that_retention_removed_are_said(lied: Lied, caplog: pytest.LogCapt
     begin = lied.marks[-1].cut.offsets[0] - 1
     assert late == [each for each in everything if each.partition or each.offset >= begin]
     assert "partition 0: the records from" in caplog.text
-    assert f"below the cut of mark {lied.marks[0].seq} are not judged" in caplog.text
+    assert f"late rows below the cut of mark {lied.marks[0].seq}, written" in caplog.text
 
 
 def parsed(records: DataFrame) -> DataFrame:
