@@ -226,7 +226,7 @@ def test_events_of_one_record_are_judged_each_by_its_own_time(lied: Lied) -> Non
     ("parse", "says"),
     [
         (lambda records: records.select("timestamp", "offset"), "no column partition"),
-        (lambda records: records.withColumn("_seq", F.lit(1)), "a column _seq of their own"),
+        (lambda records: records.withColumn("_seq", F.lit(1)), "already have a column _seq"),
     ],
 )
 def test_events_keep_where_they_lie(lied: Lied, parse: Any, says: str) -> None:  # noqa: ANN401
