@@ -15,14 +15,11 @@ from writer_client.kafka.channel import Channel, log
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.producer_state import BETWEEN_TRANSACTIONS, ProducerState
 
-IDLE_S, WAITING_S = 1.0, 0.005
-"""How often to poll while no event is produced: without waiting notes, and with some."""
+IDLE_S, WAITING_S = 1.0, 0.005  # without and with waiting notes
 
 RETRY_S = 1.0
-"""The pause after a failed attempt to begin."""
 
 LIVE_STATES = ("live", "excluded")
-"""The states of a writer that is not idle or finished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class WaitingCalls:
         return is_first
 
     def end(self, last: Callable[[], object]) -> None:
-        """Make the queued calls and then `last`. None may raise."""
+        """No call may raise."""
         with self._lock:
             self._caller_thread = threading.get_ident()
         while self._calls:
@@ -141,7 +138,6 @@ class BackgroundThread:
     # The begin
 
     def wait_at_first(self, timeout_s: float | None) -> None:
-        """Wait at most `timeout_s` for startup, and log a delay. Raises if it failed."""
         if timeout_s == 0:
             return
         self._waiting.wait(timeout_s)
@@ -150,7 +146,6 @@ class BackgroundThread:
             self._put_off(Unreachable(f"{self._who} has not begun after {timeout_s:g} s"))
 
     def wait_for_begin(self, until: float) -> None:
-        """Wait for startup. Raises the reason if it failed, or `Unreachable` after `until`."""
         if self._waiting.is_over:
             return
         self.check()

@@ -17,8 +17,7 @@ from writer_client.sending.clock import unix_ms
 
 LOG_APPEND_TIME = "LogAppendTime"
 DOUBT_S = 30.0
-MARGIN_MS = 4_000
-"""The part of the default lag for the change of the in-sync replicas."""
+MARGIN_MS = 4_000  # for the change of the in-sync replicas
 
 
 class KafkaBrokerTimes(TopicPoller):
@@ -57,11 +56,6 @@ class KafkaBrokerTimes(TopicPoller):
             self._begin()
 
     def __call__(self) -> Seen:
-        """Return the ends, the known times of partitions, and the largest stamp.
-
-        Raises the same as `SameTopic.poll_ends`, and `NotObservable` if the topic now has
-        CreateTime.
-        """
         clocks, now = self._begin(), self._clock()
         look = self._topic.poll_ends(newest=True)
         hidden = [number for number, end in look.ends.items() if end and number not in look.newest]

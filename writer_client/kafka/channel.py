@@ -1,7 +1,4 @@
-"""Connects a noting producer to Kafka: configuration, deliveries and transactions.
-
-Everything that Kafka reports goes to a `DeliveryTracker`. Its `phase` is the state of the channel.
-"""
+"""Connects a noting producer to Kafka: configuration, deliveries and transactions."""
 
 from __future__ import annotations
 
@@ -41,19 +38,14 @@ from writer_client.sending.delivery import DeliveryTracker, OnFailure
 from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
 
 BEGIN_S = 10.0
-"""How long startup waits for Kafka, and then for the controller."""
 
-REPORTS_S, ATTEMPT_S = 0.2, 1.0
-"""How long one poll, and one attempt of a commit or an abort, may delay a signal handler."""
+REPORTS_S, ATTEMPT_S = 0.2, 1.0  # how long a poll, a commit or an abort may delay a signal handler
 
-COMMIT_S = 60.0
-"""How long to try a commit or an abort; Kafka's default of transaction.timeout.ms."""
+COMMIT_S = 60.0  # Kafka's default of transaction.timeout.ms
 
 FLUSH_S = 10.0
-"""How long an abort first waits for deliveries."""
 
-WARN_S, SIGN_S = 60.0, 10.0
-"""How often to warn of failed events, and how often at least to send a sign of life."""
+WARN_S, SIGN_S = 60.0, 10.0  # between warnings, and between signs of life
 
 FENCED_CODES = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own codes
 FATAL_CODE = KafkaError._FATAL  # noqa: SLF001 - likewise
@@ -62,11 +54,9 @@ REFUSED_SETTINGS = (
     (("acks", "request.required.acks"), ("0",), "reports no offsets"),
     (("enable.idempotence",), ("false", "f", "0"), "writes events twice, or out of order"),
     (("delivery.report.only.error",), ("true", "t", "1"), "reports no offsets"),
-)
-"""Settings that prevent correct notes: their names, the refused values, and why."""
+)  # names, refused values, why
 
-CHECK_INTERVAL_S = 10.0
-"""How often to check the topic's id. Notes may refer to a deleted topic for so long."""
+CHECK_INTERVAL_S = 10.0  # notes may refer to a deleted topic for so long
 
 TimedCall = Callable[[float], None]
 Answer = TypeVar("Answer")
@@ -101,11 +91,7 @@ class Channel:
         domains: Sequence[str] | None,
         on_failure: OnFailure,
     ) -> None:
-        """Connect, and create the client with `writer`. It joins in `begin`.
-
-        The timestamps of events belong to the first of the `domains`. Raises `Rejected` for an
-        invalid configuration.
-        """
+        """The timestamps of events belong to the first of the `domains`."""
         config = validate_config(config)
         self.kafka = create_client(Producer, {"logger": log, **config})
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
@@ -125,11 +111,9 @@ class Channel:
             phase=ProducerState.BEGINNING,
         )
         self.fault: NotedTimeError | None = None
-        """The error that every call raises. Set by `fail`."""
         self._ended = threading.Event()
         self.polls = self.served = 0
-        self._reporting = threading.RLock()
-        """Held by the thread that serves delivery reports. `_reports_in` is its id."""
+        self._reporting = threading.RLock()  # held while serving delivery reports
         self._reports_in: int | None = None
         self._membership = threading.RLock()
         self._resolving = threading.RLock()
@@ -141,8 +125,7 @@ class Channel:
     def begin(self) -> None:
         """Fence the earlier process of this producer, and join.
 
-        Raises `Rejected` for an invalid topic or stream. Raises `Unreachable` without an answer;
-        the next call then continues.
+        Raises `Unreachable` without an answer; the next call then continues.
         """
         while self._steps:
             self._steps[0]()
@@ -186,7 +169,6 @@ class Channel:
         return found
 
     def _watch(self) -> None:
-        """Check every ten seconds that the topic is the same. Otherwise stop noting, and raise."""
         while not self._ended.wait(CHECK_INTERVAL_S):
             try:
                 self._ends.check_same(self.client.position)
@@ -208,7 +190,7 @@ class Channel:
                 self.tracker.rests = False
 
     def rest(self, until: float, leave: Callable[[], Answer]) -> Answer:
-        """Deliver all events, and `leave`. Every later event joins first."""
+        """Every later event joins first."""
         with self._membership:
             while True:
                 self.deliver(until)
@@ -234,7 +216,7 @@ class Channel:
         self.poll(0)
 
     def fail(self, fault: NotedTimeError) -> None:
-        """Have every later call raise the error. The first error stays."""
+        """The first error stays."""
         self.fault = self.fault or fault
 
     def close(self) -> None:
@@ -380,10 +362,7 @@ class Channel:
             raise Rejected("no transaction is open: begin one first")
 
     def _resolve(self, timeout_s: float) -> None:
-        """Find out the outcome of the last transaction if it is unknown.
-
-        Raises `Conflict` if Kafka demanded an abort, which is then done, or `Unreachable`.
-        """
+        """Raises `Conflict` if Kafka demanded an abort, which is then done, or `Unreachable`."""
         try:
             with self._resolving:
                 self._end(timeout_s)
@@ -400,11 +379,7 @@ class Channel:
             ) from error
 
     def _abort(self, timeout_s: float) -> None:
-        """Abort, and drop the transaction's events and notes. Errors are raised later.
-
-        Flush first, because librdkafka once failed fatally when an abort interrupted the first
-        batch.
-        """
+        """Flush first: librdkafka once failed fatally when an abort interrupted the first batch."""
         is_certain = False
         try:
             with suppress(NotedTimeError):
@@ -465,7 +440,7 @@ class Channel:
             self.client.hold(f"{events} not delivered since {since}")
 
     def translate_error(self, error: KafkaException) -> NotedTimeError:
-        """Convert an error of Kafka. A fatal error is raised by every later call."""
+        """A fatal error is raised by every later call."""
         found = self._find_fatal(get_kafka_error(error))
         if found is None:
             return Rejected(f"Kafka's client refuses: {get_kafka_error(error).str()}")
@@ -496,7 +471,6 @@ class Channel:
 
 
 def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with idempotence on. Raises `Rejected` if notes are impossible."""
     for names, values, why in REFUSED_SETTINGS:
         for name in names:
             if str(config.get(name, "")).lower() in values:
@@ -511,8 +485,7 @@ def get_kafka_error(error: KafkaException) -> KafkaError:
     return found
 
 
-class _Reporting(Exception):
-    """See `_call_librdkafka`."""
+class _Reporting(Exception): ...
 
 
 def _call_librdkafka(call: Callable[[], Answer]) -> Answer:

@@ -24,14 +24,11 @@ from writer_client.sending.clock import unix_ms
 
 PAUSE_S = 0.2
 
-CLOCK_AHEAD_MS = 60_000
-"""A record whose timestamp is more than this ahead of the clock is reported."""
+CLOCK_AHEAD_MS = 60_000  # later timestamps are reported
 
-CHECKED_PARTITIONS = 3
-"""The number of partitions whose newest record is read to find markers."""
+CHECKED_PARTITIONS = 3  # their newest record is read to find markers
 
-MOST_CHECKS = 3
-"""The number of polls that read such records, until one succeeds in time."""
+MOST_CHECKS = 3  # polls that read such records
 
 
 class TopicEnds:
@@ -75,8 +72,8 @@ class TopicEnds:
 class SameTopic(Topic):
     """A topic as read_committed readers see it, checked to stay the same topic.
 
-    Other partitions than `partitions` are ignored. Raises `Rejected` if the topic does not exist or
-    may not be described. If Kafka does not answer, the first poll tries again.
+    Raises `Rejected` if the topic does not exist or may not be described. If Kafka does not answer,
+    the first poll tries again.
     """
 
     def __init__(
@@ -89,11 +86,10 @@ class SameTopic(Topic):
             self.look_again()
 
     def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
-        """Return the id and the ends of the topic, and optionally `high` ends and `newest` stamps.
+        """An open transaction holds the end of its partition.
 
-        An open transaction holds the end of its partition. Raises `Unreachable` if Kafka does not
-        answer for all partitions, `NotObservable` if a partition does not exist, and `Recreated` if
-        the id changed or an end went back.
+        Raises `Unreachable` if Kafka does not answer for all partitions, `NotObservable` if a
+        partition does not exist, and `Recreated` if the id changed or an end went back.
         """
         look = self.look_again(committed=True, high=high, newest=newest)
         if self._partitions is not None:
@@ -165,10 +161,7 @@ class KafkaTimes(TopicPoller):
         self._checks_left = MOST_CHECKS
 
     def __call__(self) -> Seen:
-        """Return the ends, and the newest time of each partition that is not idle.
-
-        Raises the same as `SameTopic.poll_ends`.
-        """
+        """Return the ends, and the newest time of each partition that is not idle."""
         look, now = self._topic.poll_ends(newest=True), self._clock()
         moved_by = self._find_times_ahead(look.newest, now)
         self._warn_of_markers(look)
@@ -178,7 +171,6 @@ class KafkaTimes(TopicPoller):
         return Seen(look.ends, newest, largest, (*self._find_open_transactions(look), *moved_by))
 
     def _warn_of_markers(self, look: TopicLook) -> None:
-        """Warn if a largest timestamp belongs to a marker or an aborted record."""
         visible = [(s.time, p, s.offset) for p, s in look.newest.items() if s.offset < look.ends[p]]
         if not self._checks_left or not visible:
             return

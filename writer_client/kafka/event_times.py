@@ -18,21 +18,17 @@ SHOWN_NAMES = 10
 
 WrittenTime = int | float | str | datetime
 TimeOf = Callable[[Message], WrittenTime | Sequence[WrittenTime] | None]
-"""Returns the time of a record, or several times if it has several events."""
 
-EventTime = int | list[int] | None
-"""The time of a record in ms, or the times of its events, or `None` without an event."""
+EventTime = int | list[int] | None  # in ms; several if it has several events
 
 
 def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
     """Return a function that finds the time of a record.
 
-    `field` is the path of a JSON field, a function, or its name as ``"module:function"``. A path
-    through arrays, or a function that returns a list, finds several times, for a record with
-    several events.
+    `field` is the path of a JSON field, a function, or its name as ``"module:function"``.
 
     The returned function raises `Rejected`, or any error of the user's function, if a record has no
-    time. Raises `Rejected` if the function cannot be imported.
+    time.
     """
     values_of = make_values_getter(field)
 
@@ -57,10 +53,6 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
 
 
 def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[object]]:
-    """Return a function that gets a record's times as they are written.
-
-    Raises the same as `make_time_getter`.
-    """
     if isinstance(field, str) and ":" not in field:
         names = field.split(".")
         return lambda message: get_values(msgspec.json.decode(message.value() or b""), names)
@@ -70,8 +62,6 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
 
 def get_values(found: object, names: Iterable[str]) -> list[object]:
     """Return the values at a path, through all elements of arrays.
-
-    Raises `Rejected` if there is no such field.
 
     >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
     [1, 2, 3]
@@ -95,7 +85,6 @@ def get_timestamp(message: Message) -> int | None:
 
 
 def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
-    """Return a decoder for a time of the usual forms only, and a getter for the time."""
     kind: Any = (
         Annotated[int, msgspec.Meta(ge=LEAST_TIME, le=LARGEST_TIME)]
         | float

@@ -30,15 +30,13 @@ from writer_client.sending.vouched import LateHours
 
 Start = Literal["earliest", "latest"]
 
-AHEAD_MS = 300_000
-"""How far ahead of the clock a time may be by default. Clocks differ, but not by hours."""
+AHEAD_MS = 300_000  # clocks differ, but not by hours
 
 
 class RecordTimes(TopicPoller):
     """The base of observers that read each record once, from the noted position.
 
-    `_time_of` returns the times of a record, or `None`, and raises if they cannot be read. For the
-    arguments see `KafkaFields`.
+    `_time_of` returns the times of a record, or `None`, and raises if they cannot be read.
     """
 
     _time_of: Callable[[Message], EventTime]
@@ -55,7 +53,6 @@ class RecordTimes(TopicPoller):
         ahead_ms: int | None = AHEAD_MS,
         clock: Callable[[], int] = unix_ms,
     ) -> None:
-        """Raises the same as `SameTopic`."""
         super().__init__(SameTopic(config, topic, partitions), clock)
         self._reader = TopicReader(self._topic)
         self._known = known

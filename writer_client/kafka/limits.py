@@ -11,8 +11,7 @@ from writer_client.sending.clock import unix_ms
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
-SETTINGS_S = 2.0
-"""How long to wait for a topic's settings, and how long to use them at least."""
+SETTINGS_S = 2.0  # to wait, and to use settings at least
 
 log = logging.getLogger("noted_time.writer.kafka")
 
@@ -51,17 +50,14 @@ class EventLimits:
         return f"{at}, and {name} has message.timestamp.{limit}"
 
     def _set_bounds(self) -> int:
-        """Set the range of times that need no check, and return the clock.
-
-        If the topic has a lower limit, it rises with the clock, so every event needs a check.
-        """
+        """If the topic has a lower limit, it rises with the clock, so every event needs a check."""
         now = unix_ms()
         self.earliest = 1 if self._before >= now else LARGEST_TIME
         self.latest = min(LARGEST_TIME - 1, now + self._after)
         return now
 
     def read(self) -> None:
-        """Read the settings, unless they were just read. Settings that cannot be read stay."""
+        """Settings that cannot be read stay."""
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
         try:

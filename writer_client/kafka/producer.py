@@ -1,4 +1,4 @@
-"""A Kafka producer that notes time. A note is sent once the events before it are delivered."""
+"""A Kafka producer that notes time."""
 
 from __future__ import annotations
 
@@ -38,11 +38,9 @@ from writer_client.sending.outcome import Exclusion, Flushed
 from writer_client.sending.producer_state import ProducerState
 from writer_client.sending.vouched import validate_domains
 
-POLL_EVERY = 64
-"""The number of events per poll. A poll would take longer than an event."""
+POLL_EVERY = 64  # a poll takes longer than an event
 
-OWN_QUEUE = 100_000
-"""librdkafka's default of `queue.buffering.max.messages`."""
+OWN_QUEUE = 100_000  # librdkafka's default of queue.buffering.max.messages
 
 Text = str | bytes | None
 Headers = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
@@ -73,17 +71,14 @@ class Delivered(int):
 
     @property
     def lower(self) -> int | None:
-        """See `Flushed`."""
         return self._answer.lower
 
     @property
     def excluded(self) -> Exclusion | None:
-        """See `Flushed`."""
         return self._answer.excluded
 
     @property
     def late_rows(self) -> int:
-        """See `Flushed`."""
         return self._answer.late_rows
 
     def __repr__(self) -> str:
@@ -101,7 +96,7 @@ class KafkaNotedProducer(Closing):
     `config` is a configuration of confluent-kafka (librdkafka). Idempotence is on. The settings
     `acks=0`, `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
     `transactional.id`, produce events inside ``with producer.transaction():``, or between
-    `begin_transaction` and `commit_transaction`. Notes are then sent after the commit.
+    `begin_transaction` and `commit_transaction`.
 
     *Event times* are the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
@@ -111,8 +106,6 @@ class KafkaNotedProducer(Closing):
     seconds for this. After that, startup continues in the background, and events and notes are
     queued, at most `queue.buffering.max.messages`. If the topic or the stream proves invalid, every
     call raises it.
-
-    *Failures.* See `flush`.
 
     *Leaving.* Only `finish` reports that the writer is finished. `close`, the end of a ``with``
     block and the end of the process deliver events where possible. The watermark then waits for the
@@ -334,7 +327,6 @@ class KafkaNotedProducer(Closing):
                 return served
 
     def __len__(self) -> int:
-        """Return the number of events in flight and of queued calls."""
         return self._tracker.under_way + len(self._waiting)
 
     def __bool__(self) -> bool:
@@ -368,9 +360,9 @@ class KafkaNotedProducer(Closing):
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that all events with a time below `time` were produced before this call.
 
-        `domain` is by default the first domain of the producer. Returns at once. The note is sent
-        when these events are delivered, and in a transaction after its commit. Only the last note
-        of a transaction is sent.
+        `domain` is by default the first domain of the producer. The note is sent when these events
+        are delivered, and in a transaction after its commit. Only the last note of a transaction is
+        sent.
 
         Raises `InvalidNote` if the time goes back, even behind notes of an earlier process (see
         `time`). Raises `DeliveryFailed` (see `on_failure`) and `Fenced`. If a note is refused at
@@ -425,8 +417,7 @@ class KafkaNotedProducer(Closing):
     def transaction(self) -> Iterator[None]:
         """Produce and note in a transaction, which is committed at the end of the block.
 
-        One note is sent after the commit. If the block raises, the transaction is aborted, and its
-        events and notes are dropped.
+        If the block raises, the transaction is aborted, and its events and notes are dropped.
 
         Raises `DeliveryFailed` or `Conflict` if the transaction had to be aborted. Produce all its
         events again then. Raises `Unreachable` if the outcome of the commit is unknown. The next
@@ -457,7 +448,7 @@ class KafkaNotedProducer(Closing):
         self._channel.begin_transaction()
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        """Commit in at most `timeout` seconds, by default 60. One note is sent then.
+        """Commit in at most `timeout` seconds, by default 60.
 
         Raises `DeliveryFailed` if events were not delivered: call `abort_transaction`. Raises
         `Unreachable` if the time is up: call it again. Raises `Conflict` if Kafka demanded an
@@ -495,10 +486,7 @@ class KafkaNotedProducer(Closing):
         self._channel.rest(until, self.client.idle)
 
     def finish(self, timeout: float = 10.0) -> Flushed:
-        """Deliver all events, report that the writer is finished, and flush.
-
-        Raises the same as `flush`.
-        """
+        """Deliver all events, report that the writer is finished, and flush."""
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
 
@@ -528,11 +516,11 @@ class KafkaNotedProducer(Closing):
             self.client.end(max(0.0, until - clocks.monotonic()))
 
     def end_soon(self) -> None:
-        """Post the waiting notes at once, because the process is about to end."""
+        """Post the waiting notes at once."""
         self.client.end_soon()
 
     def end(self, timeout_s: float) -> None:
-        """Close the producer as the process ends: log errors, and raise nothing."""
+        """Close the producer: log errors, and raise nothing."""
         try:
             self.close(timeout_s)
         except NotedTimeError as error:

@@ -1,7 +1,6 @@
 """Finds the times in records whose schemas are in a schema registry, in Confluent's wire format.
 
-confluent-kafka's deserializers read Avro, JSON Schema and Protobuf. The registry is queried once
-for each schema id.
+The registry is queried once for each schema id.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ from noted_time.extras import load_function
 from noted_time.values import Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, get_values
 
-NOT_FOUND_STATUS = 404
-"""The registry's status for an unknown schema id. Only this record is unusable then."""
+NOT_FOUND_STATUS = 404  # then only this record is unusable
 
 Deserialize = Callable[[bytes, SerializationContext], Any]
 
@@ -56,8 +54,6 @@ def registered_time(
 
 
 class _RecordDecoder:
-    """Decodes values by the types of their schemas."""
-
     def __init__(self, registry: str | Mapping[str, Any], message: str | None) -> None:
         settings = {"url": registry} if isinstance(registry, str) else dict(registry)
         self._url = settings.get("url")
