@@ -39,10 +39,8 @@ class NotesReply:
     """
 
     results: tuple[Accepted | Refused, ...]
-    found: tuple[FoundPosition, ...] = ()
-    """The positions that were looked up in the log after the notes were accepted."""
-    declared: tuple[str, ...] = ()
-    """The domains that the stream declares, or empty if the answer does not have them."""
+    found: tuple[FoundPosition, ...] = ()  # looked up in the log after acceptance
+    declared: tuple[str, ...] = ()  # empty if unknown
 
 
 def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
@@ -63,9 +61,7 @@ def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
 
 
 def read_answer(body: Mapping[str, Any], count: int) -> NotesReply:
-    """Return the answer in a decoded body.
-
-    Raises one of `MISREAD_ERRORS` if the body has another form.
+    """Raises one of `MISREAD_ERRORS` if the body has another form.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
@@ -95,7 +91,6 @@ def is_too_far_ahead(result: Accepted | Refused) -> bool:
 
 
 def find_holder(answer: NotesReply) -> Session | None:
-    """Return the session that took over the writer's name, or `None`."""
     last = (each.last for each in answer.results if isinstance(each, Refused))
     return next((each for each in last if isinstance(each, Session)), None)
 

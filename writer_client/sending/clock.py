@@ -6,5 +6,4 @@ import time
 
 
 def unix_ms() -> int:
-    """Return the wall clock in Unix milliseconds."""
     return time.time_ns() // 1_000_000

@@ -31,7 +31,6 @@ from writer_client.sending.vouched import EMPTY_POSITION, LateHours, check_int64
 from writer_client.sending.writer import Writer
 
 NO_EVENT_TIME = MIN_INT64
-"""A time below all event times."""
 
 
 OnFailure = Literal["raise", "hold"]
@@ -70,9 +69,8 @@ class Epoch:
     """The events between two notes, or the events of one transaction.
 
     With Confluent's clients, pass `on_delivery` as the callback of each event. It is one object for
-    all events, because one per event would keep the garbage collector busy (0.6 µs per event). With
-    other clients, call `delivered` or `failed`. These calls take no lock, so only one thread may
-    report at a time.
+    all events, because one per event would keep the garbage collector busy. With other clients,
+    call `delivered` or `failed`. These calls take no lock, so only one thread may report at a time.
     """
 
     __slots__ = (
@@ -94,7 +92,6 @@ class Epoch:
         self.sent = self.arrived = self.failures = 0
         self.ends: dict[int, int] = {}
         self.own = EventTimes()
-        """The times of the domain that `event_time` belongs to."""
         self.times = {tracker.domain: self.own}
         self.notes: dict[str | None, int] = {}
         self.is_unplaced = False
@@ -163,14 +160,12 @@ class DeliveryTracker:
         on_failure: OnFailure = "hold",
         phase: ProducerState = ProducerState.CLEAR,
     ) -> None:
-        self.lock = threading.RLock()
-        """Held by each call. While a thread holds it, no other thread produces or notes."""
+        self.lock = threading.RLock()  # while held, no other thread produces or notes
         self._client = client
         self._domains: tuple[str | None, ...] = (
             (domain,) if domain is None or isinstance(domain, str) else tuple(domain)
         )
         self.domain = self._domains[0]
-        """The default domain of all calls."""
         self.knows_all = True
         """Whether the event times below the position are known in all domains."""
         self._look_again = look_again
@@ -178,10 +173,8 @@ class DeliveryTracker:
         self._open = Epoch(self)
         self._epochs = deque([self._open])
         self.phase = phase
-        self.rests = False
-        """Whether the writer is idle or finished. Reset it after a join."""
-        self.placing: set[object] = set()
-        """The calls that are producing an event at the moment."""
+        self.rests = False  # reset it after a join
+        self.placing: set[object] = set()  # calls that are producing an event
         self._uncertain = self._open
         self._noted: dict[str | None, int] = {}
         self._sent: dict[str | None, int] = {}

@@ -1,7 +1,6 @@
 """Posts notes to a controller, without doing any network I/O itself.
 
-Each routine yields questions and receives replies, as described in `noted_time.client`. So the
-threaded and the asyncio client share this code.
+Each routine yields questions and receives replies, as described in `noted_time.client`.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from noted_time.values import Refused, SharedName
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
-SUPERSEDED_LIMIT = 3
-"""The number of superseded posts in a row that shows that another process uses the name."""
+SUPERSEDED_LIMIT = 3  # posts in a row; then another process uses the name
 
 
 def unix_us() -> int:

@@ -26,7 +26,6 @@ from writer_client.sending.outcome import Exclusion
 from writer_client.sending.vouched import HeldBack
 
 LATE_PERIOD_S = 60.0
-"""The minimum time between two reports of late rows."""
 
 _log = logging.getLogger("noted_time.writer")
 
@@ -47,15 +46,14 @@ class Notices:
         self._doubted = False
         self._is_behind = False
         self._late_reported = 0
-        self._lateness = (0, 0)
-        """How late the latest row since the last report is, in ms, and its time."""
+        self._lateness = (0, 0)  # ms, and the time of the latest late row
         self._late_after = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._queue)
 
     def emit(self) -> None:
-        """Report the recorded events. Call it without the lock, because handlers may be slow."""
+        """Call it without the lock, because handlers may be slow."""
         while self._queue:
             try:
                 report = self._queue.popleft()

@@ -58,8 +58,7 @@ from writer_client.sending.vouched import (
 if TYPE_CHECKING:
     LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
-OFFSETS_PER_REQUEST = 20_000
-"""An offset takes at most 45 bytes, so a request stays below the controller's 1 MiB."""
+OFFSETS_PER_REQUEST = 20_000  # at most 45 bytes each, of the controller's 1 MiB
 
 OFFSETS_PER_DOMAIN = 6
 """The number of offsets that take as many bytes as a domain with its largest event time."""
@@ -104,7 +103,6 @@ class Outbox:
         self.calls = 0
         self._was_live = self._is_known = self._must_join = self._is_awaited = False
         self.held_back: list[HeldBack] = []
-        """Events that were refused as too far ahead and not reported yet."""
         self._refused: dict[object, Rejected] = {}
         self._look_ups: list[LookUp] = []
         self._did_look_up: list[LookUp] = []
@@ -122,10 +120,9 @@ class Outbox:
         domain: str | None = None,
         max_time: int | None = None,
     ) -> int:
-        """Note that all events with a time of `domain` below `time` lie below the position.
+        """Raises `InvalidNote` if time or position goes back.
 
-        Raises `InvalidNote` if time or position goes back, and `Rejected` for numbers outside
-        int64. Then nothing is noted.
+        Then nothing is noted.
         """
         vouched = self.vouched
         vouched.check_time(time, domain)
@@ -143,10 +140,10 @@ class Outbox:
         return made
 
     def begin(self, look_up: LookUp) -> int:
-        """Join, and look up the ends of the writer's segments before anything else is noted.
+        """`look_up` runs when a join without a position is accepted.
 
-        `look_up` runs when a join without a position is accepted. No other process can note under
-        the writer's name after that, so the next note covers everything that others noted.
+        No other process can note under the writer's name after that, so the next note covers
+        everything that others noted.
         """
         if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
@@ -273,7 +270,6 @@ class Outbox:
         return begins
 
     def _continue_from(self, found: tuple[FoundPosition, ...]) -> None:
-        """Continue from the positions found in the log, or from none if the join was refused."""
         if not found:
             self._waiting = PendingNotes()
         self._did_look_up = [*dict.fromkeys([*self._did_look_up, *self._look_ups[: len(found)]])]
@@ -326,10 +322,6 @@ class Outbox:
         return made
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
-        """Return the change as notes: one for each domain with late rows, or one.
-
-        An unknown writer joins first, because only a member can become idle or finished.
-        """
         domains = self._additions.late_domains
         live = change.note.state == "live"
         joins = self._was_live and not live and (self._must_join or not (self._is_known or follows))

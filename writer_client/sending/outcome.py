@@ -16,8 +16,7 @@ _EXCLUSION_REASONS = {
         "it came back after the watermark had passed its time",
         "join before the first write, or have the stream expect the writer (expected_writers)",
     ),
-}
-"""For each reason: what happened, and how to avoid it."""
+}  # what happened, and how to avoid it
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,9 @@ class PendingNote:
     """A note that waits to be posted."""
 
     note: Note
-    since: int
-    """The ticket of the oldest call that this note covers."""
-    made: int
-    """The ticket of the call that created this note."""
-    written: int = 0
-    """The number of rows written when the note was created."""
+    since: int  # the oldest ticket covered
+    made: int  # the ticket of this note
+    written: int = 0  # rows so far
 
     @property
     def is_change(self) -> bool:
@@ -33,10 +30,7 @@ Batch = tuple[PendingNote, ...]
 
 
 class PendingNotes:
-    """The latest note of each domain and the latest change of state, in the order of their calls.
-
-    A later note replaces a change, because it makes the writer live and its position is not lower.
-    """
+    """The latest note of each domain and the latest change of state, in order of their calls."""
 
     def __init__(self) -> None:
         self._timed: dict[str | None, PendingNote] = {}
@@ -54,7 +48,6 @@ class PendingNotes:
         return [pending.since for pending in waiting]
 
     def note(self, note: Note, made: int, written: int = 0) -> None:
-        """Add a note. It replaces the previous note of its domain and any change."""
         replaced = (self._timed.get(note.domain), self._change)
         since = min((each.since for each in replaced if each is not None), default=made)
         self._timed[note.domain] = PendingNote(note, since, made, written)
@@ -64,7 +57,6 @@ class PendingNotes:
         self._change = PendingNote(note, since, made, written)
 
     def take(self, room: int) -> tuple[list[PendingNote], PendingNote | None]:
-        """Remove and return at most `room` notes, and the change if it is next and has room."""
         waiting = sorted(self._timed.values(), key=lambda pending: pending.made)
         change = self._change
         if change is not None and waiting and waiting[-1].made > change.made:
@@ -89,7 +81,7 @@ class PendingNotes:
             self._cover_by(newer, pending)
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Raise the position of all notes to one that reaches them; they stay true."""
+        """Raise the position of all notes to one that reaches them."""
         for domain, pending in list(self._timed.items()):
             self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
         if self._change is not None:

@@ -1,7 +1,6 @@
 """Decides when a writer's notes are posted, and handles the outcome of each post.
 
-The thread or task that posts calls `wait_s`, and then `settle` with each outcome. `now` is in
-seconds of a monotonic clock.
+`now` is in seconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class HeldClock:
         return bool(self._blocks)
 
     def hold(self) -> object:
-        """Begin and return a block. Until `release`, `read` returns at most the current time."""
+        """Until `release`, `read` returns at most the current time."""
         block = object()
         self._blocks[block] = self._clock()
         return block
@@ -167,7 +166,7 @@ class Posting:
     # The outcome of a post
 
     def look_up_ends(self, answer: NotesReply) -> NotesReply:
-        """Add the log's ends to an accepted join. Reads files, so call it without the lock."""
+        """Reads files, so call it without the lock."""
         first = answer.results[0]
         if not isinstance(first, Accepted):
             return answer
@@ -246,7 +245,6 @@ class Posting:
         return self.outbox.durable_through >= ticket
 
     def get_outcome(self, ticket: int, timeout_s: float) -> Flushed:
-        """Return the outcome of all calls up to the ticket. Raises the same as `flush`."""
         self.check()
         outbox = self.outbox
         refused = outbox.pop_refused()

@@ -43,4 +43,3 @@ BETWEEN_TRANSACTIONS = (
     ProducerState.UNABORTED,
     ProducerState.ABORTED,
 )
-"""The states without a transaction, so notes can be sent."""

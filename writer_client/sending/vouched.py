@@ -53,19 +53,15 @@ class VouchedTimes:
     def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
         self.writer = writer
         self.position: dict[int, int] = {}
-        self.last_domain = domains[0] if domains else None
-        """The domain last noted, or any declared one, for notes that need a domain."""
-        self.known_times: Mapping[str, int] = {}
-        """The writer's last time in each domain at the controller."""
-        self.known_timeout_ms: int | None = None
-        """The writer's timeout at its last join."""
+        self.last_domain = domains[0] if domains else None  # for notes that need a domain
+        self.known_times: Mapping[str, int] = {}  # at the controller
+        self.known_timeout_ms: int | None = None  # as of the last join
         self._vouched = None if domains is None else tuple(domains)
         self._times: dict[str | None, int] = {}
         self._largest: dict[str | None, int] = {}
         self._written: dict[str | None, Mapping[int, int]] = {}
         self._held_back: dict[str | None, int] = {}
-        self.declared_domains: tuple[str, ...] = ()
-        """The domains that the stream declares, or empty before an answer has them."""
+        self.declared_domains: tuple[str, ...] = ()  # empty before an answer has them
 
     def get_time(self, domain: str | None) -> int | None:
         return self._times.get(domain)
@@ -82,10 +78,10 @@ class VouchedTimes:
         return self._largest.get(domain)
 
     def add_max_times(self, note: Note) -> Note:
-        """Return the note with the current largest event times of all domains.
+        """Call it when the note is sent.
 
-        Call it when the note is sent. Then the times bound all rows below its position, including
-        rows written after the note was created.
+        Then the times bound all rows below its position, including rows written after the note was
+        created.
         """
         max_times: dict[str, int] = {}
         for each in self._largest.keys() - {note.domain}:
@@ -137,7 +133,6 @@ class VouchedTimes:
             self._written[domain] = written
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Record the caller's position. Raises `InvalidNote` if it goes back."""
         known, offsets = self.position, convert_position(position)
         behind = {s: known[s] for s, offset in offsets.items() if offset < known.get(s, 0)}
         if behind:
@@ -168,7 +163,7 @@ class VouchedTimes:
         return self._find_name(domain) in declared
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
-        """Stop declaring times above `bound`, which the controller refuses. Return the events.
+        """Stop declaring times above `bound`, which the controller refuses.
 
         The next noted time may be below a refused one.
         """
@@ -194,14 +189,13 @@ class VouchedTimes:
 
 
 class Process(NamedTuple):
-    """A process that notes: its session, and a label for people."""
+    """A process that notes."""
 
     session: str | None
     label: str
 
     @classmethod
     def own(cls) -> Process:
-        """Return a new session of this process, labeled with its host name and process id."""
         return cls(secrets.token_hex(8), f"{socket.gethostname()[:100]}:{os.getpid()}")
 
 
@@ -242,12 +236,10 @@ class NoteAdditions:
     ) -> None:
         self.takes_over = process is not None
         self.took_over: tuple[str, ...] = ()
-        self.held: str | None = None
-        """The reason why the writer is live but does not note."""
+        self.held: str | None = None  # why the live writer does not note
         self.log: str | None = None
         self.observes = False
         self.because: tuple[LogFact, ...] = ()
-        """The facts that an observer found in the log."""
         self._process = process or Process(None, "")
         self.total = 0
         self._domains = None if domains is None else tuple(domains)
@@ -263,7 +255,7 @@ class NoteAdditions:
         self._unreported[domain].add(late)
 
     def put_on(self, note: Note) -> Note:
-        """Return the note with these additions. Its late rows count as reported."""
+        """Its late rows count as reported."""
         note = replace(
             note,
             late=self._unreported.pop(note.domain, LateHours()).take() or None,
@@ -294,7 +286,7 @@ class NoteAdditions:
         return may
 
     def take_off(self, note: Note) -> Note:
-        """Take the late rows off a refused note, to report them with the next note."""
+        """Take the late rows off a refused note."""
         for late in list_reports(note.late):
             self._unreported[note.domain].add(late)
         return replace(note, late=None)
