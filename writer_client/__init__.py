@@ -1,8 +1,7 @@
 """The client library for writers: it notes time and appends to the file log.
 
 Each name is imported when it is first used. `SegmentLogWriter`, `LogEnds` and `LogTimes` need
-pyarrow. `TopicEnds` and the names that begin with `Kafka` need confluent-kafka. The other names,
-such as `WriterClient`, need neither.
+pyarrow. `TopicEnds` and the names that begin with `Kafka` need confluent-kafka.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ LAZY_IMPORTS = {
     "TopicEnds": ("writer_client.kafka.ends", "kafka"),
     "WriterClient": ("writer_client.client", ""),
     "registered_time": ("writer_client.kafka.registry", "registry"),
-}
-"""The module of each name, and the extra that it needs in addition to the base install."""
+}  # name → module, extra
 
 __all__ = list(LAZY_IMPORTS)
 

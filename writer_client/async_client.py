@@ -75,19 +75,13 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         *,
         timeout: float = 10.0,  # noqa: ASYNC109 - as `WriterClient`
     ) -> Flushed:
-        """Report that the writer is finished and its position is final, and flush.
-
-        Raises the same as `flush`.
-        """
+        """Report that the writer is finished and its position is final, and flush."""
         with self._lock_for_note():
             self._outbox.finish(position)
         return await self._flush(timeout)
 
     async def close(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - as `WriterClient`
-        """Flush, and close the client, in at most `timeout` seconds.
-
-        The writer stays a member of the stream, as with `WriterClient.close`.
-        """
+        """Flush, and close the client, in at most `timeout` seconds."""
         if self._closed or self._pid != os.getpid():
             return
         deadline = clocks.monotonic() + timeout

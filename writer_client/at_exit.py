@@ -7,14 +7,13 @@ import time
 from typing import Protocol
 
 EXIT_WAIT_S = 2.0
-"""How long all open clients together may delay the end of the process."""
 
 
 class OpenClient(Protocol):
     """A client that has not been closed."""
 
     def end_soon(self) -> None:
-        """Begin to post the waiting notes, without waiting for the outcome."""
+        """Begin to post the waiting notes."""
 
     def end(self, timeout_s: float) -> None:
         """Flush for at most `timeout_s`, and log the notes that were not sent. Raises nothing."""

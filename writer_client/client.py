@@ -28,7 +28,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the notes, and
     only the latest waiting note of each domain. If the controller is unreachable, the client keeps
     the notes and retries with backoff. Its memory is bounded by the number of domains times
-    segments. Call `flush` to wait until notes are durable and to see refusals.
+    segments.
 
     A position maps segments to exclusive offsets. Positions accumulate: a segment that a call does
     not name keeps its last offset. A time is an int64 of the application's clock, by convention
@@ -71,8 +71,6 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def flush(self, timeout: float = 10.0) -> Flushed:
         """Wait at most `timeout` seconds until everything noted so far is durable.
 
-        Returns the stream's lower, the writer's exclusion if any, and the number of late rows.
-
         Raises the oldest refusal that was not raised yet. Raises `Unreachable` if the time is up.
         After `Unreachable`, `UnknownStream`, `NotAllowed` and `SharedName` the notes are kept and
         retried.
@@ -86,7 +84,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         """Report that the writer is finished and its position is final, and flush.
 
         The watermark no longer waits for the writer. The client stays open: with a later note the
-        writer is live again. Raises the same as `flush`.
+        writer is live again.
         """
         with self._lock_for_note():
             self._outbox.finish(position)
@@ -104,14 +102,13 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds.
 
-        The writer stays a member: unless it is idle or finished, the watermark waits for it until
-        its timeout. Raises the same as `flush`; the client is closed even then. A second call does
-        nothing.
+        The writer stays a member. Raises the same as `flush`; the client is closed even then. A
+        second call does nothing.
         """
         self._close(timeout, LAST_WAIT_S)
 
     def end_soon(self) -> None:
-        """Post the waiting notes at once, because the process is about to end."""
+        """Post the waiting notes at once."""
         if self._pid == os.getpid():
             self._hurry()
 

@@ -34,11 +34,9 @@ from writer_client.sending.clock import unix_ms
 
 log = logging.getLogger("noted_time.observer")
 
-SIGN_OF_LIFE_MS = 10_000
-"""The interval of notes without a time while an observer's time does not advance."""
+SIGN_OF_LIFE_MS = 10_000  # while time does not advance
 
 OBSERVER_JOIN_S = 2.0
-"""How long a poll waits for the client to join."""
 
 
 def monotonic_ms() -> int:
@@ -60,7 +58,6 @@ class Observer(PollingLoop):
         silence_ms: int,
         ends: GrowingEnds,
     ) -> None:
-        """Start. The observer notes at least every `silence_ms` while the log can be read."""
         super().__init__(client.stream, poll_ms)
         self.client = client
         self._looks = looks
@@ -118,10 +115,7 @@ class Observer(PollingLoop):
         self._timeout_ms = known
 
     def check_refusals(self) -> None:
-        """Raise if a refusal shows that the log was recreated or is another log.
-
-        The client reports any other refusal, because a later note may be accepted.
-        """
+        """Raise `Recreated` or `AnotherLog`. After other refusals, a later note may be accepted."""
         self._check_ends(self.client.pop_refused())
 
     def _check_ends(self, error: Rejected | None) -> None:
@@ -253,7 +247,7 @@ class EventTimeNoter(Observer):
 
 
 def _call_look(look: Callable[[], Seen]) -> Seen:
-    """Call `look`. Any error that does not end the observer is raised as `Unreachable`."""
+    """Any error that does not end the observer is raised as `Unreachable`."""
     try:
         return look()
     except (Recreated, NotObservable, Unreachable):

@@ -36,7 +36,7 @@ class Span:
 
 
 def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the rows as a table, with the columns in the order of the segment's `schema`.
+    """Return the rows as a table.
 
     Raises `Rejected` if the rows cannot be converted or their columns or types differ from the
     schema.
@@ -79,8 +79,7 @@ def _check_differences(differences: Sequence[str]) -> None:
 def find_span(table: pa.Table, column: str) -> Span:
     """Return the least and the largest time of an event-time column, which is int64 or a timestamp.
 
-    int64 is in ms. A timestamp without a zone is UTC. Raises `Rejected` if the column is missing,
-    has another type, or contains nulls.
+    int64 is in ms. A timestamp without a zone is UTC.
     """
     if column not in table.column_names:
         raise Rejected(f"no event-time column {column!r} among {', '.join(table.column_names)}")
@@ -110,10 +109,7 @@ def open_parquet(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.Parque
 
 
 def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
-    """Return the largest event time of a file in ms, or `None` if the column is missing or empty.
-
-    Finer timestamps are rounded up.
-    """
+    """Finer timestamps are rounded up."""
     if column not in file.schema_arrow.names:
         return None
     unit = _find_unit(column, file.schema_arrow.field(column).type)
@@ -135,7 +131,6 @@ def _read_largest_of_group(file: pq.ParquetFile, group: int, column: str) -> int
 
 
 def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
-    """Return whether a column's statistics have the unit of its Arrow type."""
     if statistics.physical_type != "INT64":
         return False
     stored = json.loads(statistics.logical_type.to_json())
@@ -143,7 +138,6 @@ def _is_stored_as(kind: pa.DataType, statistics: pq.Statistics) -> bool:
 
 
 def find_late_rows(table: pa.Table, column: str, time: int) -> list[LateRows]:
-    """Return the rows with event times below `time` (ms), grouped by hour."""
     values = table.column(column)
     unit = _find_unit(column, values.type)
     ticks = pc.cast(values, pa.int64())
@@ -175,10 +169,7 @@ def _is_naive(row: object, column: str) -> bool:
 
 
 def _is_pandas(rows: Rows) -> bool:
-    """Return whether the rows are a DataFrame, without importing pandas.
-
-    pyarrow may be importing pandas in another thread, so the module may be incomplete.
-    """
+    """Do not import pandas: another thread may be importing it, so the module may be incomplete."""
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(rows, frame)
 
@@ -206,11 +197,7 @@ def cast_seconds_to_ms(table: pa.Table) -> pa.Table:
 
 
 def _convert_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Convert the columns of a DataFrame, and its index if it has a name.
-
-    pandas has fewer types than Arrow, so values are cast to the segment's types if this is
-    lossless.
-    """
+    """Cast values to the segment's types if this is lossless, as pandas has fewer types."""
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     frame = frame.rename(columns=str)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 METADATA_KEY = b"noted_time.batch"
-"""The key in the metadata of the Parquet file. The value is ``<source>:<number>``."""
 
 
 @dataclass(frozen=True, slots=True)

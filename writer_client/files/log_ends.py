@@ -42,7 +42,6 @@ class LogEnds:
         self._new: list[tuple[int, Path]] = []
 
     def __call__(self) -> Seen:
-        """Return the current ends."""
         self._find_ends()
         self._new.clear()
         return Seen(self.ends)
@@ -115,7 +114,7 @@ class LogTimes(LogEnds):
 
 
 class _Segment:
-    """The files of one segment when they were last listed."""
+    """The files of one segment."""
 
     __slots__ = ("_directory", "_last", "end")
 

@@ -174,10 +174,7 @@ class SegmentLogWriter:
             )
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
-        """Return the ends, and the largest event times in files beyond the `known` position.
-
-        The sender's thread or task calls it, so it may run during an `append`.
-        """
+        """Runs in the sender's thread or task, possibly during an `append`."""
         found = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
         largest = {}
         for domain, column in self._columns.items():

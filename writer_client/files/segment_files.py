@@ -2,8 +2,7 @@
 
 The rows are written to a hidden file, which is synced and then linked under the name of the next
 offset. A link is atomic and fails if the name exists. So exactly one of several writers gets an
-offset, and readers never see an incomplete file. The other writers find the new end and link again,
-without writing the rows again.
+offset, and readers never see an incomplete file.
 
 The end that a writer remembers is always the end of an existing file. So even if it is old, files
 cannot overlap. As files may have been removed, the writer first checks that this file exists.
@@ -32,8 +31,7 @@ from writer_client.files.arrow_rows import (
 from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
-MAX_PASSED_APPENDS = 8
-"""The number of other writers' appends to step over before listing the directory again."""
+MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 
 
 @dataclass(slots=True)
@@ -63,7 +61,6 @@ class SegmentFiles:
             check_schema(wanted, self.schema)
 
     def find_end(self) -> None:
-        """Find the end. Raises `Rejected` if a file is foreign or cannot be read."""
         starts = self._list_starts()
         if starts:
             self._step_to(starts[-1])
@@ -71,10 +68,7 @@ class SegmentFiles:
             self._last, self.end = None, 0
 
     def find_largest_time(self, column: str, *, beyond: int) -> int | None:
-        """Return the largest time of a column, in ms, in the files with rows beyond an offset.
-
-        Returns `None` if there are no times. Raises `Rejected` if a file cannot be read.
-        """
+        """Return the largest time of a column, in ms, in the files with rows beyond an offset."""
         starts = [start for start in self._list_starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
         found = [self._read_largest_time(self._build_path(start), column) for start in past]
@@ -83,7 +77,6 @@ class SegmentFiles:
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
         """Append the rows, and return whether they were appended.
 
-        With a `batch`, rows are not appended if a file has the batch or a later one of its source.
         In both cases the batch is durable and visible on return. Two runs of a program cannot
         append the same batch: a file that another process links after the check takes the next
         offset, and its batch is checked before the following offset is tried.
@@ -111,7 +104,6 @@ class SegmentFiles:
         return True
 
     def holds(self, batch: Batch) -> bool:
-        """Return whether the newest file of the batch's source has it or a later one, durably."""
         newest = (_reaches(self._build_path(at), batch) for at in reversed(self._list_starts()))
         is_held = next((reached for reached in newest if reached is not None), False)
         if is_held:
@@ -160,10 +152,7 @@ class SegmentFiles:
 
     @contextmanager
     def _write_hidden(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
-        """Write the rows to a file that readers ignore, and remove its name when the block ends.
-
-        If a crash leaves such a file behind, it can be deleted.
-        """
+        """Write a file that readers ignore. If a crash leaves it behind, it can be deleted."""
         hidden = self._directory / f".{uuid4().hex}{FILE_SUFFIX}.tmp"
         if batch is not None:
             table = table.replace_schema_metadata(batch.to_metadata())
