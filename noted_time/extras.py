@@ -27,8 +27,8 @@ def build_import_error(part: str, extra: str, error: ModuleNotFoundError) -> Imp
 def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
     """Return a name that a package imports on first use.
 
-    `names` maps each name to its module and the extra that it needs, or "". Raises `AttributeError`
-    for other names, and `ImportError` with the command that installs the extra.
+    `names` maps each name to its module and the extra that it needs, or "". Raises `ImportError`
+    with the command that installs the extra.
     """
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

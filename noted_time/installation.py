@@ -12,7 +12,6 @@ from urllib.request import url2pathname
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs this noted-time with `extra`, which may be empty."""
     try:
         record = distribution("noted-time").read_text("direct_url.json")
     except PackageNotFoundError:  # on the PYTHONPATH, without metadata

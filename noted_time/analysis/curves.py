@@ -28,15 +28,13 @@ NO_WATERMARK = -(2**62)
 """The watermark before the first row. It is below every time, without overflow in differences."""
 
 MAX_OPEN = 0.05
-"""If a larger share of windows is still open, the p99 is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowWaits:
     """Waits in ms from the end of each window to its result, sorted.
 
-    `still_open` is the number of windows without a result when the rows end. They are not in the
-    other figures.
+    `still_open` is the number of windows without a result when the rows end.
     """
 
     ms: Times
@@ -44,7 +42,6 @@ class WindowWaits:
 
     @property
     def median_ms(self) -> float | None:
-        """The median, or `None` if no window was closed."""
         return float(np.median(self.ms)) if len(self.ms) else None
 
     @property
@@ -57,31 +54,30 @@ class WindowWaits:
 
     @property
     def longest_ms(self) -> int | None:
-        """The longest wait, or `None` if no window was closed."""
         return int(self.ms[-1]) if len(self.ms) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """The cost of one kind of watermark at every delay."""
+    """The cost of one kind of watermark at every delay.
+
+    - `largest`: the time that the watermark trails, after each row.
+    - `needed`: the delay that each row would have needed, if above 0, sorted.
+    - `ends`: the ends of the windows with a row, sorted.
+    - `opens`: the least delay that counts at least one row of each window.
+    """
 
     rows: int
     arrivals: Times
     largest: Times
-    """The time that the watermark trails, after each row."""
     needed: Times
-    """The delay that each row would have needed, if above 0, sorted."""
     ends: Times
-    """The ends of the windows with a row, sorted."""
     opens: Times
-    """The least delay that counts at least one row of each window."""
 
     def count_lost(self, delay_ms: int) -> int:
-        """Return the number of rows that arrive after their window was closed, at a delay >= 0."""
         return len(self.needed) - int(np.searchsorted(self.needed, delay_ms, "right"))
 
     def least_delay_ms(self, lost_share: float = 0.0) -> int:
-        """Return the least delay that loses at most this share of the rows, known in hindsight."""
         may_be_lost = int(lost_share * self.rows)
         return 0 if may_be_lost >= len(self.needed) else int(self.needed[-1 - may_be_lost])
 
@@ -105,19 +101,19 @@ class Analysis:
     """The curves of the watermarks of Spark and Flink, and the waits of the perfect watermark.
 
     The perfect watermark is always the least event time still to arrive. It loses no row, and every
-    higher watermark does. No window has its result before its end.
+    higher watermark does.
+
+    - `late`: the numbers of the rows with a smaller event time than an earlier row.
+    - `owed_to`: the number of the row whose time causes the least delay without loss. `None` if that
+      delay is 0.
     """
 
     spark: Curve
     flink: Curve
     perfect: WindowWaits
     late: NDArray[np.int64]
-    """The numbers of the rows with a smaller event time than an earlier row."""
     late_by: Times
-    """By how many ms each of these rows is late."""
     owed_to: int | None
-    """The number of the row whose time causes the least delay without loss. `None` if that delay is
-    0."""
 
     def find_behind(self, names: ArrayLike, most: int = 10) -> list[RowsBehind]:
         """Return the names with rows behind the largest earlier event time, the worst first.
@@ -131,7 +127,6 @@ class Analysis:
 
 
 def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[RowsBehind]:
-    """Return the number of rows and the ms for each name, the worst first."""
     found = []
     for rows in group_rows(names) if len(names) else ():
         median, worst = float(np.median(ms[rows])), int(ms[rows].max())
@@ -207,12 +202,10 @@ def analyse(
 
 
 def window_ends(times: Times, window_ms: int) -> Times:
-    """Return the end of the window of each time. Without windows it is the time itself."""
     return times if window_ms == 0 else (times // window_ms + 1) * window_ms
 
 
 def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 0) -> WindowWaits:
-    """Return the waits for a watermark that must pass the ends by `beyond`."""
     closed_by = np.searchsorted(watermark, ends + beyond)
     closed = closed_by < len(watermark)
     waited = arrivals[closed_by[closed]] - ends[closed]

@@ -26,13 +26,10 @@ if TYPE_CHECKING:
 BROKEN_VERDICT = "broken"
 UNKNOWN_VERDICT = "not known"
 IDLE_VERDICT = "idle"
-"""Verdicts in addition to the reasons in the ledger."""
 
 
 class NotedMarks:
     """Consecutive marks, numbered from 0. `first_seq` is the seq of the first mark, or 0.
-
-    `lowers` contains the lower of each mark, and `written` when it was written (Unix ms).
 
     >>> from noted_time.values import StreamCut
     >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
@@ -110,11 +107,6 @@ class WriterPromise:
     away: Sequence[AbsencePeriod] = ()
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
-        """Return a verdict for each lost row, by the seq of its mark and its time.
-
-        From the first mark of a period on, the cuts cover all rows of the writer below the end of
-        the period.
-        """
         known_from = self.periods[0].from_seq if self.periods else MAX_INT64
         found = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
         for first, last, reason in self.away:
@@ -168,29 +160,26 @@ class LostRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgement:
-    """The cost of marks."""
+    """The cost of marks. `lost` contains the numbers of the lost rows.
 
-    lost: NDArray[np.int64]
-    """The numbers of the lost rows."""
-    names: NDArray[Any]
-    """The name of each lost row."""
-    verdicts: NDArray[np.object_]
-    """The verdict on each lost row:
+    Verdicts on a lost row:
 
     - `BROKEN_VERDICT`: the writer had vouched for the time at a mark that did not cover the row.
     - `UNKNOWN_VERDICT`: it is not known from which mark on the writer vouched.
     - Other verdicts: the row is late by contract. The verdict is why the mark excluded the writer.
+
+    `not_judged` is the number of rows below the first kept cut. It is 0 if that mark is the first
+    mark of the stream.
     """
+
+    lost: NDArray[np.int64]
+    names: NDArray[Any]
+    verdicts: NDArray[np.object_]
     not_judged: int
-    """The number of rows below the first kept cut. It is 0 if that mark is the first mark of the
-    stream."""
     waits: WindowWaits
 
     def rows(self, times: Times) -> list[LostRows]:
-        """Return the lost rows by name and verdict: broken promises first, then the most rows.
-
-        `times` contains the times of all rows.
-        """
+        """Return the lost rows by name and verdict: broken promises first, then the most rows."""
         groups: dict[tuple[str, str], list[int]] = {}
         for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
             groups.setdefault(each[:2], []).append(each[2])

@@ -10,7 +10,6 @@ from noted_time.values.parsing import unix_ms_of
 from noted_time.values.times import DAY_MS, EPOCH, UNIX_MS, format_time
 
 FIRST_MIDNIGHT = EPOCH.replace(tzinfo=None)
-"""Midnight of 1970-01-01 on the clock of any zone."""
 
 
 def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:

@@ -18,7 +18,6 @@ EXPECTS_PROPERTY = f"{KEY_PREFIX}expects"
 """The table property with the names that a table expects, separated by commas."""
 
 RESERVED_NAMES = ("expects", "accept")
-"""Names that a claim must not have, because their keys have another meaning."""
 
 VALID_THROUGH = "kafka.connect.valid-through-ts"
 """The key of the time (Unix ms) that Iceberg's own sink for Kafka Connect claims."""
@@ -27,7 +26,6 @@ NAMES_KEPT = 100
 SEGMENTS_KEPT = 1000
 
 LARGEST_RECORD = 1 << 20
-"""Maximum number of characters of a record or the metadata of a commit. Longer text is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,52 +35,45 @@ class Claim:
     Every row of the query with a time below `complete_to` is in this commit or an earlier one,
     except rows that are late by contract.
 
+    - `complete_to`: Unix ms in the column `time_of`, or `None` if the commit claims nothing.
+    - `plan`: the input of the batch. The same batch with another plan has other rows.
+    - `after`: the commit with the previous record of the name, as far as the committer knew.
+    - `ended`: why nothing is claimed. Empty if the query has no watermark yet, or if another part of
+      the batch follows.
+    - `names`: the other names ever found in the table, with their times at the commit `seen`.
+    - `missing`: writers that the watermark advanced without. `None` if this was not requested.
+    - `since`: the query may lack rows with times below it (Unix ms), because they were deleted from
+      the log before the query started. `None` if this time is not known.
+    - `starts`: whether this is the first record of a query that took over the name.
+    - `accepted`: the comment of the operator who vouched for the table as of the commit `after`.
+
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
     Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
     """
 
     name: str
     complete_to: int | None
-    """Unix ms in the column `time_of`, or `None` if the commit claims nothing."""
     time_of: str = ""
     query: str = ""
-    """Spark's id of the query. `batch` is Spark's id of the micro-batch."""
     batch: int = -1
     part: str = ""
-    """The part of the batch, if the batch has several commits."""
     id: str = ""
-    """A random id that distinguishes the record from all others."""
     table: str = ""
-    """The id of the table. Empty in the commit that creates it, and if the table has no id."""
     plan: str = field(default="", repr=False)
-    """The input of the batch. The same batch with another plan has other rows."""
     after: int | None = None
-    """The commit with the previous record of the name, as far as the committer knew."""
     after_id: str = field(default="", repr=False)
     ended: str = ""
-    """Why nothing is claimed. Empty if the query has no watermark yet, or if another part of the
-    batch follows."""
     names: Mapping[str, int | None] = field(default_factory=dict, repr=False)
-    """The other names ever found in the table, with their times at the commit `seen`."""
     seen: int | None = field(default=None, repr=False)
     stream: str = field(default="", repr=False)
     domain: str = field(default="", repr=False)
     cut: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """How far the query had read of `stream` and `domain`."""
     missing: tuple[str, ...] | None = field(default=None, repr=False)
-    """Writers that the watermark advanced without. `None` if this was not requested."""
     vouched: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """The number of writers that vouched (`count`), of expected writers, and of expected writers
-    that vouched (`expected_vouching`)."""
     since: int | None = field(default=MIN_INT64, repr=False)
-    """The query may lack rows with times below it (Unix ms), because they were deleted from the log
-    before the query started. `None` if this time is not known."""
     starts: bool = field(default=False, repr=False)
-    """Whether this is the first record of a query that took over the name."""
     merges: bool = field(default=False, repr=False)
-    """Whether the commit changes rows instead of appending them."""
     accepted: str = field(default="", repr=False)
-    """The comment of the operator who vouched for the table as of the commit `after`."""
     unreadable: str = field(default="", repr=False)
 
     @property
@@ -113,7 +104,6 @@ class Claim:
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Claim:
-        """Return the record of a name. Raises `Rejected` if the text is not a record."""
         try:
             found: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
             query, batch = found["batch"]
@@ -173,7 +163,6 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,
 }
-"""The other fields of a record in JSON, in order, with a function that checks the value."""
 
 RECORD_DEFAULTS: Mapping[str, Any] = {
     each.name: each.default if each.default is not MISSING else {} for each in fields(Claim)

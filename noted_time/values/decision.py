@@ -36,9 +36,8 @@ class Hold:
     """The watermark waits for members that have not noted a time above the last lower."""
 
     waiting_for: tuple[Waiting, ...]
-    """At most 1000 of the members, the longest holder first."""
+    """At most 1000 , the longest holder first."""
     holders: int
-    """The number of all members that hold."""
 
 
 @dataclass(frozen=True, slots=True)

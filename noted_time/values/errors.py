@@ -1,43 +1,10 @@
 """The errors of noted-time, sorted by how the caller should react.
 
-::
-
-    NotedTimeError
-    ├── Rejected            do not retry: the request itself is wrong
-    │   ├── InvalidName
-    │   ├── Unreadable
-    │   ├── InvalidNote
-    │   ├── NotesRefused
-    │   ├── ImplausibleTime
-    │   ├── InvalidScale
-    │   ├── InvalidCut
-    │   ├── InvalidFinalTime
-    │   ├── StreamSealed
-    │   ├── LimitReached
-    │   │   └── TooManySegments
-    │   ├── NotAllowed
-    │   ├── SharedName
-    │   ├── Fenced          stop writing
-    │   ├── Recreated
-    │   ├── AnotherLog
-    │   ├── NotObservable
-    │   ├── UnknownStream
-    │   ├── UnknownDomain
-    │   ├── UnknownWriter
-    │   ├── UnknownReader
-    │   ├── OpenStream
-    │   ├── WritersMissing
-    │   └── RowsLate
-    ├── Conflict            read again, then retry
-    │   ├── AlreadySealed
-    │   ├── MarkConflict
-    │   ├── NotLive
-    │   ├── NotedMeanwhile
-    │   └── NotCompleteYet
-    ├── Unreachable         retry with backoff: the outcome is unknown
-    │   └── UnexpectedAnswer
-    ├── DeliveryFailed      produce the events again, then forgive
-    └── ClientFailed        create a new client and report the cause
+- `Rejected`: do not retry, because the request itself is wrong.
+- `Conflict`: read again, then retry.
+- `Unreachable`: retry with backoff, because the outcome is unknown.
+- `DeliveryFailed`: produce the events again, then forgive.
+- `ClientFailed`: create a new client and report the cause.
 """
 
 from __future__ import annotations
@@ -72,7 +39,7 @@ class ProblemKind:
         return {each: getattr(error, self.attributes.get(each, each)) for each in self.facts}
 
     def arguments(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the class for a problem.
+        """Return the arguments of the class.
 
         >>> UnknownDomain.kind.arguments({"domain": "b", "domains": ["a"]})
         {'domain': 'b', 'declared': ['a']}
@@ -113,15 +80,8 @@ class Unreadable(Rejected):
 class InvalidNote(Rejected):
     """A note was refused.
 
-    =================================================================  ==========================
-    `status`, as on the wire                                           `last`
-    =================================================================  ==========================
-    ``invalid_time``, ``invalid_position``, ``superseded``             the value it is behind
-    ``unknown_domain``, ``not_vouched``                                the accepted domains
-    ``too_far_ahead``, ``too_many_segments``, ``too_many_writers``     the bound that it exceeds
-    ``implausible_position``                                           the bound, by segment
-    ``unknown_writer``, ``sealed``                                     `None`
-    =================================================================  ==========================
+    `Refused` lists `status` and `last`. For ``unknown_domain``, `last` contains the declared
+    domains.
 
     `beyond` is the time that is ``too_far_ahead``, or `None` if it is not known. If `first`, no
     earlier note of this process was accepted, so the note is behind an earlier process.

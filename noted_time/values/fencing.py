@@ -59,7 +59,6 @@ class Session:
     def admits(
         self, session: str, *, takes_over: bool = False, took_over: Collection[str] | None = None
     ) -> bool:
-        """Return whether a note of this session may be accepted and take over the name."""
         if any(session == each.id for each in self.lost):
             return False
         return self.id is None or takes_over or self.id in (took_over or ())

@@ -27,9 +27,4 @@ class OtherLog:
 
     @property
     def sentence(self) -> str:
-        """The difference, as a sentence.
-
-        >>> OtherLog("a", "b").sentence
-        'its positions are of log a, and this is log b'
-        """
         return f"its positions are of log {self.known}, and this is log {self.given}"

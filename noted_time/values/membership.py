@@ -30,17 +30,17 @@ MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one writer. Most writers have the defaults."""
+    """The terms of one writer. Most writers have the defaults.
+
+    If `timeout_ms` is `None`, the timeout of the stream applies. If `domains` is `None`, the writer
+    vouches for all domains. `hold_until` is on the service clock.
+    """
 
     timeout_ms: int | None = None
-    """The timeout that the writer declared. `None` is the timeout of the stream."""
     domains: tuple[str, ...] | None = None
-    """The domains that the writer vouches for. `None` is all domains."""
     hold_until: int | None = None
-    """Until when an operator suspends the timeout (service clock)."""
     held_by: str | None = None
     held_for: str | None = None
-    """The reason of the operator `held_by`."""
     removed_by: str | None = None
 
 
@@ -55,19 +55,17 @@ class VouchingPeriod(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the period lasts: every later mark includes all rows below its lower."""
         return self.until == MAX_INT64
 
 
 FROM_FIRST_MARK: tuple[VouchingPeriod] = (VouchingPeriod(1, MAX_INT64),)
 
 LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
-"""Maximum hold of an operator: 90 days."""
 
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows that a writer wrote below the lower: their number and their least and largest time.
+    """Rows that a writer wrote below the lower.
 
     `most` is the largest time, or `None` if it is not known.
     """
@@ -77,11 +75,6 @@ class LateRows:
     most: int | None = None
 
     def join(self, other: LateRows) -> LateRows:
-        """Return the sum of both.
-
-        >>> LateRows(3, 500, 600).join(LateRows(1, 200, 700))
-        LateRows(rows=4, least=200, most=700)
-        """
         most = None if self.most is None or other.most is None else max(self.most, other.most)
         return LateRows(_sum(self.rows, other.rows), min(self.least, other.least), most)
 
@@ -181,7 +174,6 @@ class Absence:
 
 
 WRITERS_NAMED = 100
-"""Maximum number of missing or late writers listed. All of them are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,14 +35,12 @@ RefusedStatus = Literal[
     "sealed",
     "another_log",
 ]
-"""Why a note is refused. See `Refused`."""
 
 MAX_NOTES_PER_REQUEST = 1000
 
 MOST_DOMAINS = 100
 
 MOST_LATE = 24
-"""Maximum number of reports of late rows in a note, for example one for each hour of a day."""
 
 UNCHANGED_TIMEOUT = 0
 """The `timeout_ms` of a note that does not change the timeout. A timeout is never 0."""
@@ -84,6 +82,28 @@ class Note:
     Times are int64 of the application's own clock, by convention Unix ms. A note without a time
     only says that the writer is alive and how far it wrote.
 
+    - `position`: segment → exclusive offset. A segment that is left out keeps its offset.
+    - `domain`: `None` is the default domain of the stream.
+    - `max_time`: the largest event time written so far, if the writer knows it.
+    - `sequence`: the number of the request among all requests of the writer, from 1 on. It rises
+      also with a repeated request, so that a delayed request is recognised. If it is `None`,
+      requests are ordered by arrival.
+    - `domains`: the domains that the writer vouches for from now on. `None` changes nothing.
+    - `timeout_ms`: the writer's own timeout from now on. `None` is the timeout of the stream.
+    - `late`: rows written below the lower since the last such report. At most 24 entries.
+    - `session`: the process that notes. If it is `None`, the process is not checked.
+    - `takes_over`: whether the process takes over the name of the writer.
+    - `max_times`: the largest times by domain, if the rows written have times in all of these
+      domains. In the domain of the note, the larger of `max_time` and this time counts.
+    - `took_over`: the sessions whose name the process took over before. If one of them has the
+      name, the process takes it over again.
+    - `held`: why the writer is alive and does not note, for people.
+    - `log`: the id of the log of the position, if the log has one.
+    - `observes`: whether the writer observes the log and notes on behalf of other writers.
+    - `because`: facts about the log that hold or moved the time.
+    - `since`: the least time of the rows of a first note. If it is `None`, the rows may have any
+      time.
+
     >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
     Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
          state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
@@ -92,49 +112,25 @@ class Note:
     """
 
     writer: str
-    """The name of the writer."""
     time: int | None = None
-    """The time below which all events are written."""
     position: Mapping[int, int] = field(default_factory=dict)
-    """Segment → exclusive offset. A segment that is left out keeps its offset."""
     domain: str | None = None
-    """The time domain. `None` is the default domain of the stream."""
     max_time: int | None = None
-    """The largest event time written so far, if the writer knows it."""
     state: State = "live"
-    """Whether to wait for this writer from now on."""
     sequence: int | None = None
-    """The number of the request among all requests of the writer, from 1 on. It rises with each
-    request, also with a repeated one, so that a delayed request is recognised. If it is `None`,
-    requests are ordered by arrival."""
     domains: tuple[str, ...] | None = None
-    """The domains that the writer vouches for from now on. `None` changes nothing."""
     timeout_ms: int | None = UNCHANGED_TIMEOUT
-    """The writer's own timeout from now on. `None` is the timeout of the stream."""
     late: LateRows | Sequence[LateRows] | None = None
-    """Rows written below the lower since the last such report. At most `MOST_LATE` entries."""
     session: str | None = None
-    """The process that notes. If it is `None`, the process is not checked."""
     takes_over: bool = False
-    """Whether the process takes over the name of the writer."""
     label: str = ""
-    """A name of the process for people. It is kept when the session starts."""
     max_times: Mapping[str, int] | None = None
-    """The largest times by domain, if the rows written have times in all of these domains. In the
-    domain of the note, the larger of `max_time` and this time counts."""
     took_over: tuple[str, ...] | None = None
-    """The sessions whose name the process took over before. If one of them has the name, the
-    process takes it over again."""
     held: str | None = None
-    """Why the writer is alive and does not note, for people. A note without a reason clears it."""
     log: str | None = None
-    """The id of the log of the position, if the log has one. See `log_id`."""
     observes: bool = False
-    """Whether the writer observes the log and notes on behalf of other writers."""
     because: Sequence[LogFact] = ()
-    """Facts about the log that hold or moved the time. At most `MOST_LOG_FACTS`."""
     since: int | None = None
-    """The least time of the rows of a first note. If it is `None`, the rows may have any time."""
 
 
 def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRows]:
@@ -145,19 +141,20 @@ def list_reports(late: LateRows | Sequence[LateRows] | None) -> Sequence[LateRow
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The note was accepted."""
+    """The note was accepted.
+
+    - `lower`: the lower of the domain's last mark, or `None` before the first mark.
+    - `position`, `times`: if the writer joined, what it noted before. It continues from there.
+    - `timeout_ms`: if the writer joined, the timeout in force.
+    - `took_over`: if the process took over the name, the sessions that lost it.
+    """
 
     lower: int | None
-    """The lower of the domain's last mark, or `None` before the first mark."""
     exclusion: ExcludedSince | None = None
     position: Mapping[int, int] | None = None
-    """If the writer joined: the position that it noted before. It continues from there."""
     times: Mapping[str, int] | None = None
-    """If the writer joined: the last time that it noted in each domain."""
     timeout_ms: int | None = None
-    """If the writer joined: the timeout in force."""
     took_over: tuple[str, ...] | None = None
-    """If the process took over the name: the sessions that lost it."""
 
     @property
     def says_only_lower(self) -> bool:

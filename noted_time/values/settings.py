@@ -20,13 +20,7 @@ NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
 
 
 def validate_name(what: str, name: str) -> str:
-    """Return `name`, or raise `InvalidName` with `what` if the name is not valid.
-
-    >>> validate_name("stream", "flights.2013")
-    'flights.2013'
-    >>> [name for name in (".", "..", "...", ".a", "") if NAME_PATTERN.fullmatch(name)]
-    ['...', '.a']
-    """
+    """Return `name`, or raise `InvalidName` with `what` if the name is not valid."""
     if not NAME_PATTERN.fullmatch(name):
         raise InvalidName(what, name)
     return name

@@ -115,8 +115,6 @@ class Beyond:
     >>> bound = 1357034420000
     >>> Beyond("time", 1357034420000000).sentence(bound)
     'time 1357034420000000 is 42988 years too far ahead: microseconds?'
-    >>> Beyond("max_times.ship", 1357034420000000000).sentence(bound)[-14:]
-    ': nanoseconds?'
     >>> Beyond("max_time", 1357120820000).sentence(bound)
     'max_time 1357120820000 is 1d too far ahead'
     """
@@ -125,7 +123,6 @@ class Beyond:
     time: int
 
     def sentence(self, bound: int) -> str:
-        """Return how far the time is beyond `bound`, and the unit that it may be in."""
         if abs(self.time) >= MAX_INT64:
             return f"{self.field} {self.time} is an end of int64, which is not a time"
         ahead = self.time - bound
