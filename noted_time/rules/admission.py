@@ -1,7 +1,4 @@
-"""Check whether a note is accepted.
-
-A note is refused if it is behind an earlier note of its writer, or exceeds a bound.
-"""
+"""Check whether a note is accepted."""
 
 from __future__ import annotations
 

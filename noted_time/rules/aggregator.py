@@ -114,7 +114,7 @@ class Aggregator:
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The domains whose `is_unbounded` is set, so that later uppers are not bounds."""
+        """The domains where later uppers are not bounds."""
         return tuple(domain.name for domain in self.domains if domain.is_unbounded)
 
     @property
@@ -126,7 +126,7 @@ class Aggregator:
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
         """Accept the note, or return why it is refused. A refused note changes nothing.
 
-        `Admission` defines the reasons. Times above `largest_time` are refused.
+        Times above `largest_time` are refused.
         """
         if self.sealed is not None:
             return SEALED_REFUSAL
@@ -204,14 +204,14 @@ class Aggregator:
     def settle_members(self, domain: str) -> bool:
         """Continue an advance past many members. Return whether it is finished.
 
-        The domain does not advance again before it is finished. See `Domain.settle`.
+        The domain does not advance again before it is finished.
         """
         return self.domains[domain].settle(self.settings.writer_timeout_ms)
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
         """Advance the watermark as far as the notes allow, and return the new mark.
 
-        Returns `None` if the watermark does not advance. `decide` then returns the reason.
+        Returns `None` if the watermark does not advance.
         """
         state = self.domains[domain]
         step = state.next_step()
@@ -365,7 +365,7 @@ class Aggregator:
         self.domains.segments.stop_counting_sealed(self.succession.final, first_cuts)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Slices[Seal]:
-        """Append the last marks and finish every member. See `noted_time.rules.seal.seal`.
+        """Append the last marks and finish every member.
 
         If the request is repeated, nothing changes. Another request raises `AlreadySealed`.
         """
@@ -389,7 +389,10 @@ class Aggregator:
         return added
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        """Apply changed settings as `Domains.reconfigure` does. Raises as `check_settings`."""
+        """Apply changed settings and return the writers whose lateness changed.
+
+        Raises as `check_settings`.
+        """
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)
             self._accepted.append(_build_accepted(domain))

@@ -25,11 +25,9 @@ from noted_time.values import (
 )
 
 HOLDERS_NAMED = 1000
-"""Maximum number of holders named in a decision. Before the first mark all members hold."""
 
 
 EXCLUSIONS_FORESEEN = 10_000
-"""Maximum number of exclusions that a forecast examines. This takes about 20 ms."""
 
 EXCLUSIONS_NAMED = 20
 
@@ -39,7 +37,6 @@ class Forecast:
     """The next advance of the watermark if no writer notes.
 
     - `at`: when the watermark advances (service clock).
-    - `lower`: the next lower.
     - `writers`: at most 20 of the writers that are excluded by then.
     - `exclusions`: the number of writers that are excluded by then.
     """
@@ -167,7 +164,6 @@ def _is_waiting(members: Collection[str], excluded: AbstractSet[str]) -> bool:
 def _find_timed_out(
     domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
-    """Return the removed writers, and all others that another writer timeout would exclude now."""
     excluded, found = set(removed), set[str]()
     while True:
         for domain in domains:
@@ -195,7 +191,7 @@ def _predict_overtaken(
 ) -> Callable[[Track], int | None]:
     """Return a function that predicts when a member would have been overtaken.
 
-    The function returns `None` if the removal changes nothing for the member.
+    It returns `None` if the removal changes nothing for the member.
     """
     if not removed:
         return lambda _: None

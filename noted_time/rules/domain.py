@@ -8,7 +8,7 @@ While a member holds, the watermark does not advance. Once no member holds, the 
 becomes the next lower, and the members at exactly that time hold.
 
 Members ahead are in a queue by time. A note, and the share of each member in an advance, therefore
-cost O(log members), and nothing scans all members. `running_cut` keeps the cut of the next mark.
+cost O(log members), and nothing scans all members.
 """
 
 from __future__ import annotations
@@ -44,11 +44,7 @@ class Domain:
     - `upper`: the largest time declared. A time noted without a declaration counts as declared.
     - `undeclared`: the number of members that wrote rows without declaring their event times.
     - `is_unbounded`: whether rows of a forgotten or removed member may be above later uppers.
-    - `late_rows`: the number of late rows reported since the stream was loaded.
-    - `excluded_by_mark`: the members that the last mark excluded.
-    - `returned`: the writers whose rows the last mark includes again.
     - `joined`: the members whose rows the last mark was the first to include.
-    - `newcomers`: the members that joined since the last mark.
     - `forgotten_lower`: the last lower when a member was last forgotten.
 
     `_peak` is the highest time noted so far, and `_leader` the first member that noted it.
@@ -168,7 +164,7 @@ class Domain:
             self.absences.check_returned(track, self.lower)
 
     def update_vouching(self, track: Track) -> None:
-        """Update `track.vouching_periods`, the ranges of marks that include the member's rows.
+        """Update the ranges of marks that include the member's rows.
 
         The next mark includes the rows of a live member. If a member finished and the last cut
         covers its position, the last mark includes its rows.
@@ -207,8 +203,6 @@ class Domain:
         track.exclusion = track.exclusion or ExcludedSince("returned_late", unix_ms)
         self.absences.add(track)
 
-    # Departed and removed members
-
     def can_forget(self, track: Track) -> bool:
         """Return whether the member can be dropped without changing later marks.
 
@@ -237,7 +231,6 @@ class Domain:
 
     @property
     def highest(self) -> int:
-        """The highest time noted by members that were not removed and did not start again."""
         if self._is_highest_stale:
             self._highest, self._is_highest_stale = self._find_highest(()), False
         return self._highest
@@ -274,7 +267,6 @@ class Domain:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
         Otherwise a wrong clock would set the upper for ever, and the lower once no member is live.
-        The removed member's rows stay below the cut, so the upper no longer bounds them.
 
         If only the removed member had overtaken a member, its timeout now counts from the last note
         of a member at the new highest time.
@@ -372,8 +364,6 @@ class Domain:
                 track.lead = last_note_at
         self.timeouts.requeue_all([*self.holders.values(), *self.late.values()], timeout_ms)
 
-    # Advancing
-
     def next_step(self) -> Advance | None:
         """Return how far the watermark may advance, or `None` if it may not advance yet.
 
@@ -431,11 +421,9 @@ class Domain:
         return self._ahead.skip_while(times_out)[0]
 
     def is_bound(self, cut: Mapping[int, int]) -> bool:
-        """Return whether no event below the cut has a time above the upper."""
         return not self.undeclared and not self.is_unbounded and self.sharing.is_noted(cut)
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
-        """Advance to the lower of the step and return the mark. The caller appends the mark."""
         lower = step.lower
         self.returned = self.absences.pop_returned(lower)
         self.excluded_by_mark = self.absences.pop_reported(
@@ -468,7 +456,6 @@ class Domain:
 
     @property
     def is_settled(self) -> bool:
-        """Whether a member holds, or the least time ahead is known."""
         return bool(self.holders) or self._ahead.settle(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:

@@ -1,9 +1,4 @@
-"""The members of a stream.
-
-- A `Member` is a writer.
-- A `Track` is the state of one member in one time domain.
-- A `MemberRecord` is the stored row of a member.
-"""
+"""Members of a stream, their state in each domain, and their stored rows."""
 
 from __future__ import annotations
 
@@ -45,6 +40,9 @@ Role = Literal["ahead", "holds", "late", "inactive"]
 class Member:
     """A writer that has noted, or that the stream expects. A member belongs to all domains.
 
+    `noted_at` and `since`, the last change of the membership, are on the service clock. `heard_at`,
+    `expected_at` and `joined_at` are in Unix ms. `heard_at` is `None` if the member never noted.
+
     The track of the first domain is a separate field because most streams have one domain. With
     100,000 members, each additional object costs a cache miss.
     """
@@ -53,14 +51,10 @@ class Member:
     state: State = "live"
     excluded: ExclusionReason | None = None
     noted_at: int = 0
-    """When the last note was accepted (service clock)."""
     heard_at: int | None = None
-    """When the last note was accepted (Unix ms). `None` if the member never noted."""
     expected_at: int | None = None
     joined_at: int | None = None
-    """When the member joined (Unix ms). `None` if it returned after a removal."""
     since: int = 0
-    """When the membership last changed (service clock)."""
     sequence: int = 0
     session: Session = NO_SESSION
     terms: Terms = NO_TERMS
@@ -71,7 +65,6 @@ class Member:
     hold_reason: str | None = None
     observes: bool = False
     log_facts: Sequence[LogFact] = ()
-    """Facts that the member found in the log it observes."""
     is_queued_as_departed: bool = False
     counted_as: MemberState | None = None
 
@@ -111,8 +104,6 @@ class Member:
     def vouches_for(self, domain: str) -> bool:
         """Return whether the writer vouches for the domain whenever it is live.
 
-        A writer vouches for all domains unless its terms list some.
-
         >>> from noted_time.values.membership import Terms
         >>> member = Member("UA", terms=Terms(domains=("ship_time",)))
         >>> member.vouches_for("ship_time"), member.vouches_for("order_time")
@@ -139,7 +130,6 @@ class Member:
         self.late[domain] = known.join(late) if known else late
 
     def restore(self, record: MemberRecord) -> None:
-        """Restore the fields from the record. `Domain.restore` restores the tracks."""
         self.excluded = record.excluded
         self.since = record.since
         self.heard_at = record.heard_at
@@ -164,34 +154,31 @@ class Lead:
 
 @dataclass(slots=True, eq=False)
 class Track:
-    """The state of one member in one domain."""
+    """The state of one member in one domain.
+
+    - `lead`: when another member noted a later time (service clock), or a `Lead` shared by several
+      members. The moment may be too early if the member has noted since.
+    - `vouching_periods`: the last two ranges of marks that include the rows of the member.
+    """
 
     member: Member
     lead: Lead | int | None
-    """When another member noted a later time (service clock), or a `Lead` shared by several
-    members. The moment may be too early if the member has noted since."""
     time: int = BEFORE_ALL_TIME
     max_time: int | None = None
     vouches_here: bool = True
     returned_late: bool = False
-    """Whether the member is excluded because it returned below the lower."""
     is_undeclared: bool = False
-    """Whether the member wrote rows without declaring their event times."""
     exclusion: ExcludedSince | None = None
     waiting_since: int = 0
     role: Role = "inactive"
     is_unreported: bool = False
-    """Whether a mark has yet to report the exclusion."""
     vouching_periods: tuple[VouchingPeriod, ...] = ()
-    """The last two ranges of marks that include the rows of the member."""
     in_ahead: bool = False
     in_absences: bool = False
     timeout_queued: int | None = None
-    """The time of the entry in the queue of timeouts, or `None`."""
 
     @property
     def overtaken_at(self) -> int | None:
-        """When another member noted a later time. It may be before the last note of the member."""
         return self.lead.overtaken_at if isinstance(self.lead, Lead) else self.lead
 
     def times_out_at(
@@ -200,11 +187,7 @@ class Track:
         """Return when the member times out if it stays silent (service clock).
 
         The timeout starts when the member was overtaken or became a holder, whichever is earlier,
-        but not before its last accepted note. `waiting_since` and `overtaken_at` replace the stored
-        moments.
-
-        A timeout that the member declared replaces the timeout of the stream. An operator's hold
-        can extend both.
+        but not before its last accepted note. An operator's hold can extend it.
         """
         member, terms = self.member, self.member.terms
         since = self.waiting_since if waiting_since is None else waiting_since
@@ -219,7 +202,6 @@ class Track:
         return max(silent_since + own, terms.hold_until or 0)
 
     def excluded_at(self, timeout_ms: int) -> int | None:
-        """Return when the member is excluded if it stays silent, or `None` if it is not."""
         if self.is_waited_for:
             return self.times_out_at(timeout_ms)
         overtaken_at = self.overtaken_at
@@ -237,7 +219,6 @@ class Track:
 
     @property
     def is_for_first_mark(self) -> bool:
-        """Whether the domain's first mark reports the exclusion, however old it is."""
         member = self.member
         was_excluded = member.excluded is not None and member.excluded != "removed"
         return self.vouches_here and was_excluded and member.state == "live"
@@ -261,8 +242,11 @@ class Track:
 class MemberRecord(NamedTuple):
     """The stored row of a member: its latest note in each domain, and its membership.
 
-    Mappings are by domain. It is a named tuple because every note creates one. A frozen dataclass
-    took four times as long.
+    Mappings are by domain. `undeclared` contains the domains where the member declared event times,
+    but not for its last rows. `vouching` leaves out a domain if all its marks include the rows of
+    the member.
+
+    It is a named tuple because every note creates one.
     """
 
     writer: str
@@ -277,18 +261,14 @@ class MemberRecord(NamedTuple):
     terms: Terms = NO_TERMS
     late: Mapping[str, LateRows] = {}
     returned_late: tuple[str, ...] = ()
-    """Domains where the member returned below the last lower."""
     session: Session = NO_SESSION
     heard_at: int | None = None
     exclusions: Mapping[str, ExcludedSince] = {}
     undeclared: tuple[str, ...] = ()
-    """Domains where the member declared event times, but not for its last rows."""
     held: str | None = None
     expected_at: int | None = None
     joined_at: int | None = None
     vouching: Mapping[str, tuple[VouchingPeriod, ...]] = {}
-    """The vouching periods. A domain is left out if all its marks include the rows of the member.
-    """
 
     @property
     def exclusion(self) -> ExcludedSince | None:
@@ -341,15 +321,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
 
 
 class Census:
-    """The number of members by state, kept up to date so that metrics need no scan.
-
-    >>> from noted_time import Aggregator, Note, StreamSettings
-    >>> stream = Aggregator(StreamSettings())
-    >>> for state in ("live", "idle"):
-    ...     _ = stream.note(Note("UA", state=state), now=0)
-    >>> stream.domains.census.members
-    {'live': 0, 'idle': 1, 'finished': 0, 'excluded': 0}
-    """
+    """The number of members by state, kept up to date so that metrics need no scan."""
 
     __slots__ = ("members",)
 

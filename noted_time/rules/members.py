@@ -94,10 +94,7 @@ class Domains:
     def accept(  # noqa: C901 - the hot path
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
-        """Apply a note in the domain with that number and return the member's track there.
-
-        `gained` contains the offsets of the note beyond the member's position.
-        """
+        """Apply a note in the domain with that number and return the member's track there."""
         state = note.state
         changes = member.excluded is not None or member.state != state
         is_returning = vouches_for_more = False
@@ -203,7 +200,6 @@ class Domains:
             self.by_number[number].note(track, None, max_time, now)
 
     def _change_state(self, member: Member, state: State, now: int) -> bool:
-        """Change the membership and return whether the watermark waits for the member again."""
         is_returning = state == "live" and not member.is_active
         excluded, was_finished = member.excluded, member.state == "finished"
         member.since = now
@@ -274,7 +270,7 @@ class Domains:
         return vouches_for_more
 
     def find_overdue(self, now: int) -> dict[str, Member]:
-        """Return the members to exclude because they were silent for their timeout, by name.
+        """Return the members to exclude because they were silent for their timeout.
 
         These are members that hold, and members ahead that would time out as soon as they hold.
         """
@@ -292,7 +288,6 @@ class Domains:
         return overdue
 
     def exclude(self, member: Member, reason: ExclusionReason, now: int) -> None:
-        """Exclude a member at its last position. If it is removed, its times are ignored."""
         waited_for = member.is_active
         member.excluded = reason
         member.since = now
@@ -339,7 +334,6 @@ class Domains:
         self._finish_change(member, now, is_returning=False)
 
     def restore(self, member: Member, record: MemberRecord) -> None:
-        """Restore a member from a record, as if it had sent one note at its latest position."""
         member.restore(record)
         self.segments.join(record.position)
         self.sharing.record_writer(member, member.position)
@@ -364,10 +358,7 @@ class Domains:
                 domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        """Apply changed settings and return the writers whose lateness changed.
-
-        Only their records change. Writing the records of 100,000 members would take seconds.
-        """
+        """Apply changed settings and return the writers whose lateness changed."""
         old, self.settings = self.settings, settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)
@@ -405,7 +396,6 @@ def _is_named_missing(domain: Domain, track: Track) -> bool:
 
 
 def _is_expected_first(domain: Domain, track: Track) -> bool:
-    """Return whether an expected writer that joined since the last mark has not noted yet."""
     member = track.member
     is_new = member.expected_at is not None and member.writer in domain.newcomers
     return is_new and track.noted is None

@@ -1,8 +1,7 @@
 """Queues of members ordered by time.
 
-They contain members ahead, timeouts, departed members, and exclusions that a mark has yet to
-report. An entry does not move when the time of its member changes. It is checked when it reaches
-the front, and queued again if its time was too early. This avoids scanning all members.
+An entry does not move when the time of its member changes. It is checked when it reaches the front,
+and queued again if its time was too early. This avoids scanning all members.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from noted_time.values import Absence
 Item = TypeVar("Item")
 
 BATCH_SIZE = 5_000
-"""Maximum number of members moved between queues in one step. A step takes about 5 ms."""
 
 
 class TimeQueue(Generic[Item]):
@@ -61,14 +59,6 @@ class TimeQueue(Generic[Item]):
         return self._items.pop(heappop(self._times))
 
     def take(self, upto: int, limit: int) -> list[Item]:
-        """Remove and return up to `limit` items with times up to `upto`, in order of time.
-
-        >>> queue = TimeQueue[str]()
-        >>> for time, name in ((5, "UA"), (9, "DL"), (5, "AA"), (7, "BA")):
-        ...     queue.push(time, name)
-        >>> queue.take(7, 2), queue.take(7, 2), queue.least
-        (['UA', 'AA'], ['BA'], 9)
-        """
         found: list[Item] = []
         while self._times and self._times[0] <= upto and len(found) < limit:
             items = self.peek()
@@ -148,7 +138,7 @@ class Ahead(TimeQueue["Track"]):
 class Timeouts:
     """Members that hold or are late, by the earliest moment when each may time out.
 
-    Every note postpones the timeout, so the moment of a stale entry is too early.
+    The moment of a stale entry is too early.
     """
 
     __slots__ = ("_queue",)
@@ -195,11 +185,7 @@ class Timeouts:
 
 
 class Departures:
-    """Members that finished or were excluded, by the start of their silence (service clock).
-
-    At the front, an entry is dropped if the member has returned. It is requeued if the member has
-    noted since.
-    """
+    """Members that finished or were excluded, by the start of their silence (service clock)."""
 
     __slots__ = ("_queue",)
 
@@ -214,10 +200,6 @@ class Departures:
     def pop_forgettable(
         self, before: int, can_forget: Callable[[Member], bool], limit: int
     ) -> list[Member]:
-        """Remove and return up to `limit` departed members silent since before `before`.
-
-        If `can_forget` returns false for a member, the member is requeued.
-        """
         departed: list[Member] = []
         kept: list[Member] = []
         while self._queue.has_before(before) and len(departed) < limit:
@@ -236,9 +218,8 @@ class Departures:
 class Absences:
     """Excluded members, each queued until the first mark above its time reports it.
 
-    At the front, an entry is dropped if the member is no longer excluded. `missing` contains the
-    writers that the last mark excluded, including forgotten writers. A writer is deleted from it
-    when a mark includes its rows again or reports it as removed.
+    `missing` contains the writers that the last mark excluded, including forgotten writers. A
+    writer is deleted from it when a mark includes its rows again or reports it as removed.
     """
 
     __slots__ = ("_queue", "_returning", "missing")
@@ -253,14 +234,12 @@ class Absences:
             self._returning[track.member.writer] = track
 
     def add(self, track: Track) -> None:
-        """Queue the member. The first mark above its time reports it if it is excluded then."""
         track.is_unreported = True
         if not track.in_absences:
             track.in_absences = True
             self._queue.push(track.time, track)
 
     def has_unreported(self, track: Track) -> bool:
-        """Return whether a mark has yet to report that the member is excluded or has returned."""
         is_unreported = track.is_unreported and track.member.excluded is not None
         return is_unreported or track.member.writer in self._returning
 
@@ -268,10 +247,6 @@ class Absences:
         return (track for track in self._queue.iter_before(lower) if _is_due(track, lower))
 
     def pop_reported(self, lower: int, last_lower: int | None) -> tuple[Absence, ...]:
-        """Return the absences that the mark at `lower` reports, sorted by writer.
-
-        `last_lower` is the lower of the preceding mark.
-        """
         absences: dict[str, Absence] = {}
         while self._queue.has_before(lower):
             for track in self._queue.pop():
@@ -285,10 +260,6 @@ class Absences:
         return tuple(absences[writer] for writer in sorted(absences))
 
     def pop_returned(self, lower: int) -> tuple[str, ...]:
-        """Return the writers whose rows the mark at `lower` includes again.
-
-        Removed writers are left out.
-        """
         found = self._returning.items()
         back = sorted(writer for writer, track in found if not track.is_missing_at(lower))
         self._returning.clear()

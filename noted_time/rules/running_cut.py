@@ -16,7 +16,6 @@ FEW_WAITING = 1000
 """Number of positions to pop one by one. For more, scanning all positions is faster."""
 
 OFFSETS_KEPT = 1 << 15
-"""Maximum number of offsets kept exactly as noted. Thinning or joining them takes about 20 ms."""
 
 
 class RunningCut:
@@ -90,7 +89,6 @@ class RunningCut:
         return StreamCut(cut)
 
     def complete(self, floor: Mapping[int, int], segments: frozenset[int]) -> None:
-        """Add `floor` to each position that contains one of `segments`, after a scale event."""
         for position in (self._passed, *self._waiting.values()):
             if not segments.isdisjoint(position):
                 join_into(position, floor)

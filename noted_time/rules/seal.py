@@ -32,10 +32,8 @@ from noted_time.values import (
 )
 
 NEVER_NOTED_NAMED = 1000
-"""Maximum number of named members that never noted a time."""
 
 SLICE_SIZE = 500
-"""Number of members handled in one slice, which takes about 2 ms."""
 
 T = TypeVar("T")
 
@@ -44,11 +42,6 @@ Slices = Generator[None, None, T]
 
 
 def split_slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield the items in slices of up to `SLICE_SIZE`.
-
-    >>> [len(batch) == SLICE_SIZE for batch in split_slices(range(SLICE_SIZE + 1))]
-    [True, False]
-    """
     return (items[begin : begin + SLICE_SIZE] for begin in range(0, len(items), SLICE_SIZE))
 
 
@@ -65,14 +58,16 @@ class SealRequest:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The seal of a stream. No rows are written beyond `final_cut`."""
+    """The seal of a stream. No rows are written beyond `final_cut`.
+
+    `never_noted` contains at most 1000 members that joined and never noted a time. Their rows may
+    be beyond the final cut.
+    """
 
     request: SealRequest
     final_cut: Mapping[int, int]
     at: int = 0
     never_noted: tuple[str, ...] = ()
-    """At most `NEVER_NOTED_NAMED` members that joined and never noted a time. Their rows may be
-    beyond the final cut."""
 
 
 def seal(
@@ -183,7 +178,6 @@ def _build_last_mark(
 def _collect_absences(
     domain: Domain, tracks: list[Track], lower: int, written_at: int
 ) -> Slices[tuple[Absence, ...]]:
-    """Return the members that the last mark excludes: excluded members and all live members."""
     last_lower = domain.last.lower if domain.last else None
     absences = {each.writer: each for each in domain.absences.pop_reported(lower, last_lower)}
     for batch in split_slices(tracks):

@@ -26,10 +26,9 @@ NOT_NAMED = -MAX_INT64 - 2
 """
 
 ANY_JUMP = MAX_INT64 + 1
-"""A jump larger than from the least to the largest offset: no bound."""
 
 LARGEST_FIRST_OFFSET = 2**62
-"""The largest first offset of a segment. It is high because the log may be old."""
+"""High, because the log may be old."""
 
 
 class KnownSegments:
@@ -81,11 +80,7 @@ class KnownSegments:
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
-        """Apply a scale event to `succession`. If it raises, nothing changes.
-
-        Raises `InvalidScale` if the event contradicts a note, and `TooManySegments` if the
-        successors exceed the limit.
-        """
+        """Apply a scale event to `succession`. If it raises, nothing changes."""
         known = self.offsets.keys()
         succession.check(event, known)
         for member in members:
@@ -107,7 +102,7 @@ class KnownSegments:
     ) -> None:
         """Stop counting the sealed segments below all `cuts`, the first kept marks.
 
-        No later mark stores such a segment. A segment that was sealed at 0 need not be in the cuts.
+        A segment that was sealed at 0 need not be in the cuts.
         """
         firsts = list(cuts)
         self._not_counted = sum(
@@ -135,7 +130,7 @@ class Sharing:
     __slots__ = ("_final", "_passed", "_shared", "_writers")
 
     def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
-        """Start with the final offsets of sealed segments and with the last cuts.
+        """Start with the last cuts.
 
         The caller updates `final`. Offsets in the cuts that no member noted were written by
         forgotten members.
@@ -150,7 +145,6 @@ class Sharing:
     def record_writer(
         self, member: Member, segments: Iterable[int], *, again: bool = False
     ) -> None:
-        """Record that a member named these segments, or returned and may write to them `again`."""
         for segment in segments:
             writer = self._writers.setdefault(segment, member)
             if writer is not member:
