@@ -63,7 +63,6 @@ class Curve:
 
     - `largest`: the time that the watermark trails, after each row.
     - `needed`: the delay that each row would have needed, if above 0, sorted.
-    - `ends`: the ends of the windows with a row, sorted.
     - `opens`: the least delay that counts at least one row of each window.
     """
 
@@ -104,8 +103,8 @@ class Analysis:
     higher watermark does.
 
     - `late`: the numbers of the rows with a smaller event time than an earlier row.
-    - `owed_to`: the number of the row whose time causes the least delay without loss. `None` if that
-      delay is 0.
+    - `owed_to`: the number of the row whose time causes the least delay without loss. `None` if it
+      is 0.
     """
 
     spark: Curve

@@ -38,14 +38,11 @@ class Claim:
     - `complete_to`: Unix ms in the column `time_of`, or `None` if the commit claims nothing.
     - `plan`: the input of the batch. The same batch with another plan has other rows.
     - `after`: the commit with the previous record of the name, as far as the committer knew.
-    - `ended`: why nothing is claimed. Empty if the query has no watermark yet, or if another part of
+    - `ended`: why nothing is claimed. Empty if the query has no watermark yet, or another part of
       the batch follows.
-    - `names`: the other names ever found in the table, with their times at the commit `seen`.
     - `missing`: writers that the watermark advanced without. `None` if this was not requested.
     - `since`: the query may lack rows with times below it (Unix ms), because they were deleted from
       the log before the query started. `None` if this time is not known.
-    - `starts`: whether this is the first record of a query that took over the name.
-    - `accepted`: the comment of the operator who vouched for the table as of the commit `after`.
 
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
     Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
@@ -82,11 +79,6 @@ class Claim:
 
     @property
     def vouched_by(self) -> str:
-        """How many writers vouched, as the end of a sentence. Empty if this was not requested.
-
-        >>> Claim("till", 5, vouched={"count": 1, "expected": 2, "expected_vouching": 1}).vouched_by
-        ', by 1 of 2 expected writers'
-        """
         if not self.vouched:
             return ""
         if self.vouched["expected"]:
@@ -185,11 +177,6 @@ def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
 
 
 def is_key(key: object) -> bool:
-    """Return whether a key in the metadata of a commit is the key of a claim.
-
-    >>> is_key("noted-time.flights"), is_key("noted-time.expects")
-    (True, False)
-    """
     name = key.removeprefix(KEY_PREFIX) if isinstance(key, str) else ""
     return name != key and name not in RESERVED_NAMES and NAME_PATTERN.fullmatch(name) is not None
 
@@ -202,11 +189,6 @@ def _read(name: str, text: object) -> Claim:
 
 
 def list_expected_names(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names that the properties of a table expect.
-
-    >>> list_expected_names({"noted-time.expects": "flights, bookings"})
-    ('bookings', 'flights')
-    """
     names = {name.strip() for name in properties.get(EXPECTS_PROPERTY, "").split(",")}
     return tuple(sorted(names - {""}))
 

@@ -66,7 +66,6 @@ class Mark:
     All events with time < `lower` of every vouching writer are below `cut`. The marks of a domain
     form a chain: `lower` rises strictly, and each cut reaches the one before.
 
-    - `seq`: the number of the mark: 1, 2, 3 …
     - `upper`: the largest event time that was declared.
     - `written_at`: when the mark was written (Unix ms), for people. No decision depends on it.
     - `excluded`: the writers that this mark was the first to exclude.
@@ -117,13 +116,7 @@ class TimeWindow(NamedTuple):
 
 
 def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return a position with plain integers, for JSON. Integers of numpy are accepted.
-
-    >>> convert_position([120])
-    Traceback (most recent call last):
-        ...
-    noted_time.Rejected: a position is a dict, segment → offset, both integers; not [120]
-    """
+    """Return a position with plain integers, for JSON. Integers of numpy are accepted."""
     try:
         plain = {index(s): index(offset) for s, offset in position.items()}
     except (TypeError, AttributeError) as error:

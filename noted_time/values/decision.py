@@ -36,7 +36,7 @@ class Hold:
     """The watermark waits for members that have not noted a time above the last lower."""
 
     waiting_for: tuple[Waiting, ...]
-    """At most 1000 , the longest holder first."""
+    """At most 1000 members, the longest holder first."""
     holders: int
 
 

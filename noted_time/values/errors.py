@@ -39,11 +39,6 @@ class ProblemKind:
         return {each: getattr(error, self.attributes.get(each, each)) for each in self.facts}
 
     def arguments(self, problem: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the class.
-
-        >>> UnknownDomain.kind.arguments({"domain": "b", "domains": ["a"]})
-        {'domain': 'b', 'declared': ['a']}
-        """
         known = {**self.facts, **problem}
         return {self.attributes.get(each, each): known[each] for each in self.facts}
 
@@ -143,11 +138,7 @@ class NotesRefused(Rejected):
 
 
 class ImplausibleTime(Rejected):
-    """A requested time seems to be in seconds, while the times of the stream are Unix ms.
-
-    As Unix ms it would be in the first years after 1970, so the stream would be complete to it at
-    once.
-    """
+    """A requested time seems to be in seconds, while the times of the stream are Unix ms."""
 
     kind = ProblemKind("implausible_time", 422, {"time": 0, "lower": 0}, has_own_class=True)
 

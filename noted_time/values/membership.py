@@ -211,13 +211,6 @@ class LateWriter:
 
     @property
     def row_count(self) -> str:
-        """The number of rows, in words.
-
-        >>> LateWriter("pos", 3, 5, 6, 7, at_most=True).row_count
-        'at most 3'
-        >>> LateWriter("till", 0, None, 6, 7, unknown=True).row_count
-        'an unknown number'
-        """
         if self.unknown:
             return f"{self.rows} and more" if self.rows else "an unknown number"
         return f"{'at most ' if self.at_most else ''}{self.rows}"
@@ -248,8 +241,6 @@ class Late(_Writers[LateWriter]):
 
         >>> Late((LateWriter("pos", 3, 5, 6, 7), LateWriter("UA", 9, 1, 8, 8, True)), 4).sentence
         'but rows came too late: 3 of pos, at most 9 of UA and those of 2 more writers'
-        >>> Late(is_known=False).sentence
-        'but it is not known which rows came too late'
         """
         if not self.count:
             return "but it is not known which rows came too late" if self else "with no late rows"
@@ -274,8 +265,6 @@ class Missing(_Writers[MissingWriter]):
 
         >>> Missing((MissingWriter("stock", "timed_out", 7, 5),), 3).sentence
         'without stock (timed_out) and 2 more writers'
-        >>> Missing(is_known=False).sentence
-        'but who is missing is not known: it is older than the ledger or the first mark'
         """
         if not self.count and self.is_known:
             return "with all writers"
@@ -289,11 +278,7 @@ class Missing(_Writers[MissingWriter]):
 WriterStanding = Literal[
     "live", "idle", "finished", "excluded", "joined_later", "unknown", "missing"
 ]
-"""Why a writer does not vouch for a time at a mark.
-
-It is the present state of the writer, or states that the writer was not a member yet, is not a
-member now, or is missing.
-"""
+"""Why a writer does not vouch for a time at a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +297,6 @@ class NotVouching:
 
     @property
     def sentence(self) -> str:
-        """The writer and why it does not vouch.
-
-        >>> NotVouching("delhi", "idle", 20).sentence
-        'delhi (idle, vouches to 20)'
-        """
         until = "" if self.until is None else f", vouches to {format_time(self.until)}"
         return f"{self.writer} ({STANDING_WORDS.get(self.reason, self.reason)}{until})"
 
@@ -349,8 +329,6 @@ class VouchedBy:
 
         >>> VouchedBy(1, ("berlin",)).sentence
         'by berlin (1 writer, none expected)'
-        >>> VouchedBy(0).sentence
-        'but nobody vouches for it'
         """
         writers = f"{self.count:,} writer{'' if self.count == 1 else 's'}"
         if not self.expected:

@@ -83,7 +83,6 @@ class Note:
     only says that the writer is alive and how far it wrote.
 
     - `position`: segment → exclusive offset. A segment that is left out keeps its offset.
-    - `domain`: `None` is the default domain of the stream.
     - `max_time`: the largest event time written so far, if the writer knows it.
     - `sequence`: the number of the request among all requests of the writer, from 1 on. It rises
       also with a repeated request, so that a delayed request is recognised. If it is `None`,
@@ -92,15 +91,12 @@ class Note:
     - `timeout_ms`: the writer's own timeout from now on. `None` is the timeout of the stream.
     - `late`: rows written below the lower since the last such report. At most 24 entries.
     - `session`: the process that notes. If it is `None`, the process is not checked.
-    - `takes_over`: whether the process takes over the name of the writer.
     - `max_times`: the largest times by domain, if the rows written have times in all of these
       domains. In the domain of the note, the larger of `max_time` and this time counts.
     - `took_over`: the sessions whose name the process took over before. If one of them has the
       name, the process takes it over again.
     - `held`: why the writer is alive and does not note, for people.
-    - `log`: the id of the log of the position, if the log has one.
     - `observes`: whether the writer observes the log and notes on behalf of other writers.
-    - `because`: facts about the log that hold or moved the time.
     - `since`: the least time of the rows of a first note. If it is `None`, the rows may have any
       time.
 

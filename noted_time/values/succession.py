@@ -41,10 +41,7 @@ class Succession:
         return bool(self.final or self._implied)
 
     def normalise(self, position: Mapping[int, int]) -> Mapping[int, int]:
-        """Return `position` with every predecessor of its segments at the final offset.
-
-        Returns the position itself if it implies nothing.
-        """
+        """Return `position` with every predecessor of its segments at the final offset."""
         if not any(segment in self._implied for segment in position):
             return position
         whole = dict(position)
@@ -62,13 +59,7 @@ class Succession:
         return segment in self.final and position.get(segment, 0) >= self.final[segment]
 
     def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
-        """Return how many predecessors of a segment the position has not read to the end.
-
-        >>> succession = Succession()
-        >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
-        >>> [succession.unread_before(segment, {0: 499}) for segment in (0, 1, 2)]
-        [0, 0, 1]
-        """
+        """Return how many predecessors of a segment the position has not read to the end."""
         implied = self._implied.get(segment, {})
         return sum(position.get(each, 0) < final for each, final in implied.items())
 

@@ -66,11 +66,6 @@ def format_gap(earlier: int, later: int) -> str:
 
 
 def format_month(unix_ms: int) -> str:
-    """Return the month of a time in Unix ms.
-
-    >>> format_month(1357041600000)
-    'January 2013'
-    """
     return f"{EPOCH + timedelta(milliseconds=unix_ms):%B %Y}"
 
 
@@ -98,11 +93,6 @@ def format_seconds(ms: int) -> str:
 
 
 def pluralize(number: int, what: str) -> str:
-    """Return a number with a noun in the singular or plural.
-
-    >>> pluralize(1, "writer"), pluralize(2000, "writer")
-    ('1 writer', '2,000 writers')
-    """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -115,8 +105,6 @@ class Beyond:
     >>> bound = 1357034420000
     >>> Beyond("time", 1357034420000000).sentence(bound)
     'time 1357034420000000 is 42988 years too far ahead: microseconds?'
-    >>> Beyond("max_time", 1357120820000).sentence(bound)
-    'max_time 1357120820000 is 1d too far ahead'
     """
 
     field: str
