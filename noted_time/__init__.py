@@ -1,8 +1,7 @@
 """The core of noted-time: cuts, notes, marks, and the rules that turn notes into marks.
 
-Only `client` uses a library or a socket, and no module uses a clock. `docs/reference/glossary.md`
-defines the words. The rules are imported on first use, because clients and queries do not need
-them.
+Only `client` uses a library or a socket, and no module uses a clock. The rules are imported on
+first use, because clients and queries do not need them.
 """
 
 from __future__ import annotations

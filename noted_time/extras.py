@@ -12,12 +12,6 @@ from noted_time.values import Rejected
 
 
 def build_import_error(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
-    """Return an error with the command that installs the missing package.
-
-    >>> error = build_import_error("a", "spark", ModuleNotFoundError(name="pyspark.sql"))
-    >>> str(error).partition(": ")[0], error.name
-    ('a needs pyspark', 'pyspark')
-    """
     from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
 
     missing, _, _ = (error.name or str(error)).partition(".")

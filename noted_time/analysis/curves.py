@@ -103,8 +103,8 @@ class Analysis:
     higher watermark does.
 
     - `late`: the numbers of the rows with a smaller event time than an earlier row.
-    - `owed_to`: the number of the row whose time causes the least delay without loss. `None` if it
-      is 0.
+    - `owed_to`: the number of the row whose time causes the least delay without loss. `None` if
+      that delay is 0.
     """
 
     spark: Curve

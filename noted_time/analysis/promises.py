@@ -149,7 +149,7 @@ class LocatedRows(NamedTuple):
 
 
 class LostRows(NamedTuple):
-    """The number of lost rows with one name and verdict, and their least and largest time."""
+    """The number of lost rows with one name and verdict."""
 
     name: str
     verdict: str

@@ -44,8 +44,6 @@ class Domain:
     - `upper`: the largest time declared. A time noted without a declaration counts as declared.
     - `undeclared`: the number of members that wrote rows without declaring their event times.
     - `is_unbounded`: whether rows of a forgotten or removed member may be above later uppers.
-    - `joined`: the members whose rows the last mark was the first to include.
-    - `forgotten_lower`: the last lower when a member was last forgotten.
 
     `_peak` is the highest time noted so far, and `_leader` the first member that noted it.
     `_highest` leaves out members that were removed or started again since, so it can be lower.

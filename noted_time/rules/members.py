@@ -307,8 +307,7 @@ class Domains:
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Drop and return at most `limit` members that departed before `horizon`.
 
-        A member is kept if a mark must still report its exclusion or cover its rows. A forgotten
-        writer that notes again is a new member.
+        A member is kept if a mark must still report its exclusion or cover its rows.
         """
         departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
         for member in departed:

@@ -75,7 +75,7 @@ class RunningCut:
             if after >= lower:
                 later[after] = position
                 continue
-            for segment, offset in position.items():  # `join_into` without a call for each
+            for segment, offset in position.items():
                 if offset > passed.get(segment, -1):
                     passed[segment] = offset
         self._waiting, self._times = later, sorted(later)
@@ -97,8 +97,7 @@ class RunningCut:
     def _thin(self) -> None:
         """Halve the number of offsets by joining neighbouring positions at the earliest time.
 
-        A cut may be larger than necessary, so this is sound. If positions have too few segments in
-        common, the limit rises to twice the present number.
+        A cut may be larger than necessary, so this is sound.
         """
         kept: dict[int, dict[int, int]] = {}
         joined, brought = dict[int, int](), 0

@@ -10,11 +10,7 @@ from noted_time.values import ScaleEvent, Succession, find_gained
 
 
 def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
-    """Apply a scale event. If it raises, nothing changes.
-
-    A position with a segment that the event created implies that the predecessors of the segment
-    are complete.
-    """
+    """Apply a scale event. If it raises, nothing changes."""
     members = domains.members.values()
     domains.segments.scale(event, succession, members)
     for segment in event.created:

@@ -121,8 +121,6 @@ class KnownSegments:
 class Sharing:
     """The member that writes to each segment. Memory grows with segments, not with members.
 
-    If the writer of a segment finishes, another member can become its writer.
-
     At the end of a sealed segment, a member no longer writes to it. A position with a successor
     covers all of its predecessors, including rows that their writers have not noted yet.
     """
@@ -181,10 +179,7 @@ class Sharing:
         )
 
     def is_needed(self, member: Member) -> bool:
-        """Return whether only this member shows that a segment may have rows that it did not note.
-
-        The member is the only known writer of the segment, and it did not finish.
-        """
+        """Return whether only this member shows that a segment may have rows it did not note."""
         return member.state != "finished" and any(
             self._writers[segment] is member and segment not in self._shared
             for segment in member.position

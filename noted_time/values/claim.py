@@ -40,7 +40,6 @@ class Claim:
     - `after`: the commit with the previous record of the name, as far as the committer knew.
     - `ended`: why nothing is claimed. Empty if the query has no watermark yet, or another part of
       the batch follows.
-    - `missing`: writers that the watermark advanced without. `None` if this was not requested.
     - `since`: the query may lack rows with times below it (Unix ms), because they were deleted from
       the log before the query started. `None` if this time is not known.
 

@@ -130,7 +130,10 @@ def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
 
 
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
-    """Raise `cut` in place to the least cut that reaches both. It takes dicts, for hot code."""
+    """Raise `cut` in place to the least cut that reaches both.
+
+    It takes plain dicts because it runs for every note.
+    """
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):
             cut[segment] = offset

@@ -13,7 +13,6 @@ class Waiting:
     """A member that the watermark waits for. Durations are on the service clock.
 
     - `time`: the last noted time, or `None` before the first note in the domain.
-    - `held_for_ms`: how long the member has held the watermark.
     - `times_out_in_ms`: when the member is excluded if it stays silent.
     """
 

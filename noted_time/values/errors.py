@@ -489,8 +489,8 @@ class Unreachable(NotedTimeError):
 class UnexpectedAnswer(Unreachable):
     """The answer is not from a controller of this version, but from a proxy or another service.
 
-    Because the outcome is unknown, the request is retried. The URL may be wrong. If the answer
-    looks like the answer of a controller, `why` is the difference.
+    The URL may be wrong. If the answer looks like the answer of a controller, `why` is the
+    difference.
     """
 
     def __init__(self, message: str, why: str = "") -> None:

@@ -310,7 +310,6 @@ class VouchedBy:
 
     - `count`: the number of writers that vouch. `names` contains at most 100 of them.
     - `expected`: the number of expected writers. If it is 0, the complete set is not known.
-    - `expected_vouching`: the number of expected writers that vouch.
     - `not_vouching`: at most 100 of the members that do not vouch, expected writers first.
     - `names_known`: false if the stream has forgotten members that vouched.
     """

@@ -85,8 +85,8 @@ class Note:
     - `position`: segment → exclusive offset. A segment that is left out keeps its offset.
     - `max_time`: the largest event time written so far, if the writer knows it.
     - `sequence`: the number of the request among all requests of the writer, from 1 on. It rises
-      also with a repeated request, so that a delayed request is recognised. If it is `None`,
-      requests are ordered by arrival.
+      with each request, also with a repeated one, so that a delayed request is recognised. If it is
+      `None`, requests are ordered by arrival.
     - `domains`: the domains that the writer vouches for from now on. `None` changes nothing.
     - `timeout_ms`: the writer's own timeout from now on. `None` is the timeout of the stream.
     - `late`: rows written below the lower since the last such report. At most 24 entries.
@@ -99,12 +99,6 @@ class Note:
     - `observes`: whether the writer observes the log and notes on behalf of other writers.
     - `since`: the least time of the rows of a first note. If it is `None`, the rows may have any
       time.
-
-    >>> Note("UA", 1357034220000, {0: 10})  # doctest: +NORMALIZE_WHITESPACE
-    Note(writer='UA', time=1357034220000, position={0: 10}, domain=None, max_time=None,
-         state='live', sequence=None, domains=None, timeout_ms=0, late=None, session=None,
-         takes_over=False, label='', max_times=None, took_over=None,
-         held=None, log=None, observes=False, because=(), since=None)
     """
 
     writer: str
