@@ -1,10 +1,43 @@
 """The errors of noted-time, sorted by how the caller should react.
 
-- `Rejected`: do not retry, because the request itself is wrong.
-- `Conflict`: read again, then retry.
-- `Unreachable`: retry with backoff, because the outcome is unknown.
-- `DeliveryFailed`: produce the events again, then forgive.
-- `ClientFailed`: create a new client and report the cause.
+::
+
+    NotedTimeError
+    ├── Rejected            do not retry: the request itself is wrong
+    │   ├── InvalidName
+    │   ├── Unreadable
+    │   ├── InvalidNote
+    │   ├── NotesRefused
+    │   ├── ImplausibleTime
+    │   ├── InvalidScale
+    │   ├── InvalidCut
+    │   ├── InvalidFinalTime
+    │   ├── StreamSealed
+    │   ├── LimitReached
+    │   │   └── TooManySegments
+    │   ├── NotAllowed
+    │   ├── SharedName
+    │   ├── Fenced          stop writing
+    │   ├── Recreated
+    │   ├── AnotherLog
+    │   ├── NotObservable
+    │   ├── UnknownStream
+    │   ├── UnknownDomain
+    │   ├── UnknownWriter
+    │   ├── UnknownReader
+    │   ├── OpenStream
+    │   ├── WritersMissing
+    │   └── RowsLate
+    ├── Conflict            read again, then retry
+    │   ├── AlreadySealed
+    │   ├── MarkConflict
+    │   ├── NotLive
+    │   ├── NotedMeanwhile
+    │   └── NotCompleteYet
+    ├── Unreachable         retry with backoff: the outcome is unknown
+    │   └── UnexpectedAnswer
+    ├── DeliveryFailed      produce the events again, then forgive
+    └── ClientFailed        create a new client and report the cause
 """
 
 from __future__ import annotations
