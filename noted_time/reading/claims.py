@@ -36,12 +36,10 @@ class Commit:
 
     id: int
     parent: int | None
-    """The preceding commit, `None` for the table's first."""
     change: Change
     operation: str = ""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     renamed: tuple[str, ...] = ()
-    """Old and new names of the columns that the commit renames."""
 
     @property
     def description(self) -> str:
@@ -53,37 +51,35 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of one name's claim at a commit."""
+    """The state of one name's claim at a commit.
+
+    `complete_to` is in Unix ms, `None` if the claim is not valid. `ended_at` and the places in
+    `steps` are indexes in the history, not ids of commits.
+    """
 
     complete_to: int | None = None
-    """In Unix ms, `None` if the claim is not valid; `why` has the reason."""
     why: str = ""
     claim: Claim | None = None
-    """The last record of the name, `None` if only other records mention the name."""
     at: int | None = None
-    """The commit that contains the last record."""
     is_ended: bool = False
     ended_at: int = -1
-    """The index in the history of the commit that last ended the claim."""
     is_foreign: bool = False
-    """Whether others appended rows after the name's first record."""
     steps: Steps = ()
-    """The indexes in the history where `complete_to` changed, and its new values."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableClaim:
-    """The completeness of a table: the least time of the expected names' claims."""
+    """The completeness of a table: the least time (Unix ms) of the expected names' claims.
+
+    `missing` is `None` if one claim did not check for missing writers. `is_foreign` is true if
+    others appended rows to the table, too.
+    """
 
     complete_to: int
-    """In Unix ms."""
     version: int
     claims: Mapping[str, Claim]
-    """The last record of each name."""
     missing: tuple[str, ...] | None = None
-    """The missing writers of the claims, `None` if one claim did not check for them."""
     is_foreign: bool = False
-    """Whether others appended rows to the table, too."""
     steps: Steps = field(default=(), repr=False)
 
     @property
@@ -106,7 +102,7 @@ class TableClaim:
 
     @property
     def gone(self) -> str:
-        """A sentence about rows that may be missing because of `since`, empty if none may be."""
+        """A sentence about rows that may be missing because of `since`, or `""`."""
         if self.since is None:
             return START_UNKNOWN
         return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
@@ -145,13 +141,11 @@ class TableHistory:
     commits: Sequence[Commit]
     properties: Mapping[str, str] = field(default_factory=dict)
     table: str = ""
-    """The table's id, empty if not known."""
     is_numbered: bool = False
-    """Whether commits are numbered from 0, as in Delta."""
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """The names whose claims must all be valid, empty if the table does not say."""
+        """The names whose claims must all be valid."""
         return list_expected_names(self.properties)
 
     @property
@@ -163,10 +157,7 @@ class TableHistory:
         return self.commits[-1].id if self.commits else None
 
     def records(self, commit: Commit) -> Mapping[str, Claim]:
-        """Return the records in a commit that belong to this table.
-
-        The commit that creates a table cannot contain the table's id.
-        """
+        """The commit that creates a table cannot contain the table's id."""
         needs_id = self.is_numbered and commit.parent is not None
         return {
             name: claim
@@ -220,8 +211,6 @@ def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[
 
 
 class _Fold:
-    """Applies the commits of a history one by one, oldest first."""
-
     def __init__(self, history: TableHistory) -> None:
         self._history = history
         self._found: dict[str, Standing] = {}
@@ -300,7 +289,6 @@ class _Fold:
         return replace(standing, is_foreign=True) if is_foreign else standing
 
     def _find_doubt(self, before: Standing, claim: Claim) -> str:
-        """Return why a record's predecessor cannot be relied on, or `""`."""
         if claim.starts:
             return ""
         if claim.accepted:
@@ -316,7 +304,6 @@ class _Fold:
         return HISTORY_EXPIRED if seen is None or self._changed_at > seen else ""
 
     def _find_doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
-        """Return why an operator's acceptance does not cover the present table, or `""`."""
         place = None if claim.after is None else self._places.get(claim.after)
         if place is None:
             return (
@@ -333,13 +320,12 @@ class _Fold:
         return any(each.id == claim.after_id for each in self._history.records(commit).values())
 
     def _add_names(self, claim: Claim, commit: Commit) -> None:
-        """Add the names that only this record mentions. Their own records have expired."""
         for name in claim.names:
             self._found.setdefault(name, Standing(why=HISTORY_EXPIRED, at=commit.id))
 
 
 def _raise_claim(standing: Standing, claim: Claim) -> Standing:
-    """Raise a claim to its record's time. A record that was committed late does not lower it."""
+    """A record that was committed late does not lower the time."""
     times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(standing, complete_to=max(times), why="")
@@ -348,7 +334,7 @@ def _raise_claim(standing: Standing, claim: Claim) -> Standing:
 
 
 def _end_claim(standing: Standing, why: str, place: int) -> Standing:
-    """End a claim. If it has ended before, the first reason stays, but `ended_at` may rise."""
+    """If the claim has ended before, the first reason stays, but `ended_at` may rise."""
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)
     return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)

@@ -40,13 +40,11 @@ MANY_NAMES = "the table has claims under {} names, but a commit can contain only
 
 @dataclass(frozen=True, slots=True)
 class RememberedBatch:
-    """The records that the committer stored before it wrote a batch."""
+    """The records that the committer stored before it wrote a batch, by part."""
 
     batch: int
     records: Mapping[str, Claim]
-    """By part."""
     runs: Mapping[str, str] = field(default_factory=dict)
-    """By part, the run of the query that stored the record."""
 
 
 def find_committed_part(
@@ -54,13 +52,9 @@ def find_committed_part(
 ) -> Claim | None:
     """Return the record of this part of the batch if an earlier run has committed it.
 
-    Raises `Rejected` in three cases:
-
-    - The table has a later batch of the query.
-    - The table has this batch with other content.
-    - This `run` of the query has written the part before, so the second write would be skipped.
-
-    In the first two cases the checkpoint is older than the table.
+    Raises `Rejected` if this `run` of the query has written the part before, because the second
+    write would be skipped. Raises `Rejected` if the table has a later batch of the query, or this
+    batch with other content: the checkpoint is then older than the table.
     """
     own = [
         (commit, record)
@@ -91,9 +85,8 @@ def prepare_commit(
 ) -> Claim:
     """Return the record with its predecessor and the table's other names.
 
-    `memory` contains the last batches that the committer stored. If the name's last claim has
-    ended, or batches of the query may be missing from the table, the record claims nothing and
-    states the reason.
+    If the name's last claim has ended, or batches of the query may be missing from the table, the
+    record claims nothing and states the reason.
 
     Raises `Rejected` if the table has too many names, or if the name belongs to another query. With
     `start_over` the query takes the name over; this works once for each query.
@@ -134,7 +127,6 @@ def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatc
 
 
 def _find_lost_batch(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> str:
-    """Return why committed rows may be missing from the table, or `""`."""
     before = [each for each in memory if each.batch < claim.batch]
     last = max(before, key=lambda each: each.batch, default=None)
     if last is None and claim.batch > 0:
@@ -156,8 +148,7 @@ def build_acceptance(
 ) -> list[Claim]:
     """Return records with an operator's acceptance of a table as of the commit `at`.
 
-    Each record repeats the last time claimed under its name. It is valid if all commits between
-    `at` and the record's own commit keep the earlier rows.
+    A record is valid if all commits between `at` and the record's own commit keep the earlier rows.
 
     Raises `Rejected` if none of the claims had ended at `at`, or if `at` is not a commit of the
     table.

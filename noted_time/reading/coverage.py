@@ -29,21 +29,22 @@ class Uncovered(NamedTuple):
     missing: Missing
     late: Late
     before_first_mark: bool
-    """Whether the window begins below the stream's first mark. No writer vouches for that part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The missing writers and late rows of one domain."""
+    """The missing writers and late rows of one domain.
+
+    `first_lower` is the lower of the stream's first mark, even if that mark has been deleted.
+    `newcomers` are the writers that no mark counts yet. Below `newcomers_from`, they may have been
+    counted before they were deleted.
+    """
 
     missing: MissingWriters
     late: LateReports
     first_lower: int | None
-    """The lower of the stream's first mark, even if that mark has been deleted."""
     newcomers: Missing = Missing()  # noqa: RUF009 - frozen
-    """The writers that no mark counts yet."""
     newcomers_from: int = MIN_INT64
-    """Below this time, newcomers may have been counted before they were deleted."""
 
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
         """Return the rows that a mark's cut may lack from `since` to `complete_to`.
@@ -63,7 +64,6 @@ class Coverage:
         return map(self._assess, starts, starts, missing, late)
 
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
-        """Assess the times from `start` on; `newest` is the latest time that newcomers may lack."""
         is_before = self.first_lower is not None and start < self.first_lower
         new = self.newcomers if newest >= self.newcomers_from else Missing()
         found = Missing(
@@ -104,7 +104,7 @@ class VouchingTally:
         self._members = 0
 
     def add(self, writer: str, periods: Periods, standing: WriterStanding) -> None:
-        """Count a member. `standing` is the reason at marks outside its periods."""
+        """`standing` is the reason at marks outside the member's periods."""
         self._members += 1
         self._unseen.pop(writer, None)
         is_expected, end = writer in self._expected, 0
@@ -136,7 +136,7 @@ class VouchingTally:
             )
 
     def results(self, *, names_known: bool = True) -> list[VouchedBy]:
-        """Return who vouches at each mark. Expected writers that are not members do not vouch."""
+        """Expected writers that are not members do not vouch."""
         unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
         members, found = self._members + len(unknown), []
         counts, expected = accumulate(self._steps), accumulate(self._expected_steps)

@@ -1,7 +1,6 @@
 """Store the cuts of a run of marks by segment, so that positions are found by bisection.
 
-A segment that often moves has a *column*: a flat int64 array with its offset at each mark. A search
-in a column takes a fraction of a microsecond and narrows the range for the next column.
+A segment that often moves has a *column*: a flat int64 array with its offset at each mark.
 
 A segment that rarely moves has only its *moves*: one array of the marks that moved it, and one of
 its offsets there. So a mark costs in proportion to the segments that it moved.
@@ -15,10 +14,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 OFTEN_EVERY, RARELY_EVERY = 4, 16
-"""A segment gets a column if it moves at one mark in `OFTEN_EVERY` or more.
-
-It loses the column if it moves at fewer than one mark in `RARELY_EVERY`.
-"""
 
 CHOSEN_EVERY = 32
 
@@ -31,7 +26,7 @@ class _Moves(NamedTuple):
 
 
 class _Forms(NamedTuple):
-    """The two forms. Each segment has one of them; `moved` counts the moves in a column."""
+    """`moved` counts the moves in a column."""
 
     columns: dict[int, array[int]]
     moves: dict[int, _Moves]
@@ -86,7 +81,7 @@ class Cuts:
         """Return the indexes of the last mark reached and the first mark beyond the position.
 
         One pass finds both: a segment with too low an offset lowers the first index, a segment with
-        too high an offset raises the second. Few columns do either.
+        too high an offset raises the second.
         """
         last, beyond = count - 1, 0
         columns, moves, _ = self._forms
@@ -114,7 +109,6 @@ class Cuts:
         return last, max(last + 1, beyond)
 
     def _find_reached_without(self, position: Mapping[int, int], last: int) -> int:
-        """Return the last mark up to `last` whose cut is 0 in all segments outside the position."""
         columns, moves, _ = self._forms
         for segment in columns.keys() - position.keys():
             last = bisect_right(columns[segment], 0, 0, last + 1) - 1
@@ -160,10 +154,7 @@ class Cuts:
         return first if first < count else None
 
     def find_last_move(self, segment: int, count: int) -> int | None:
-        """Return the index of the last mark that moved a segment, 0 if that mark was dropped.
-
-        Returns `None` if no mark includes the segment.
-        """
+        """Return the index of the last mark that moved a segment, 0 if that mark was dropped."""
         columns, moves, _ = self._forms
         if segment in columns:
             column = columns[segment]
@@ -181,7 +172,7 @@ class Cuts:
         return offsets[move - 1] if move else 0
 
     def drop(self, number: int, count: int) -> None:
-        """Drop the first `number` of `count` marks. No other thread may search meanwhile."""
+        """No other thread may search meanwhile."""
         columns, moves, moved = self._forms
         self._dropped += number
         for segment, column in columns.items():
@@ -206,10 +197,7 @@ class Cuts:
         return kept
 
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
-        """Return the indexes of the first mark at or above an offset, and of the first above it.
-
-        Without such a mark, the index is at least `count`.
-        """
+        """Return the indexes of the first mark at or above an offset, and of the first above it."""
         at, offsets = moves
         move = bisect_right(offsets, offset)
         above = at[move] - self._dropped if move < len(offsets) else count

@@ -92,17 +92,17 @@ class MarkHistory:
 
     @property
     def last(self) -> Mark | None:
-        """The last mark, `None` if there is none."""
+        """The last mark."""
         return self._mark(self._count - 1) if self._count else None
 
     @property
     def first(self) -> Mark | None:
-        """The first kept mark, `None` if there is none."""
+        """The first kept mark."""
         return self._mark(0) if self._count else None
 
     @property
     def last_lower(self) -> int | None:
-        """The lower of the last mark, `None` if there is none."""
+        """The lower of the last mark."""
         return self._lowers[self._count - 1] if self._count else None
 
     def append(self, mark: Mark) -> None:
@@ -229,10 +229,7 @@ class MarkHistory:
         return self._mark(index) if index < self._count else None
 
     def excluded_in(self, first_seq: int, last_seq: int) -> tuple[str, ...]:
-        """Return the writers first excluded by the marks from `first_seq` to `last_seq`.
-
-        Each writer appears once, in the order of the marks.
-        """
+        """Return the writers first excluded by the marks from `first_seq` to `last_seq`."""
         first = bisect_left(self._excluding, first_seq)
         last = bisect_right(self._excluding, last_seq)
         names = (name for seq in self._excluding[first:last] for name in self._excluded[seq])
@@ -246,7 +243,7 @@ class MarkHistory:
     def following(self, seq: int) -> Iterator[Mark]:
         """Yield the present marks with a seq above `seq`.
 
-        Marks may be appended or dropped during the iteration. Dropped marks are skipped.
+        Marks may be appended or dropped during the iteration.
         """
         last = self.last_seq
         while seq < last:
@@ -283,12 +280,7 @@ class MarkHistory:
         self._keep_exclusions(self)
 
     def latest(self, count: int) -> MarkHistory:
-        """Return a copy with the last `count` marks. Others may search the original meanwhile.
-
-        >>> chain = [Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3)]
-        >>> [mark.seq for mark in MarkHistory(chain).latest(2).after(0, 9)]
-        [2, 3]
-        """
+        """Return a copy with the last `count` marks. Others may search the original meanwhile."""
         start = max(0, self._count - count)
         kept = MarkHistory()
         kept._first_seq, kept._count = self._first_seq + start, self._count - start

@@ -56,10 +56,7 @@ class LateReports:
     def add(
         self, report: LateReport, most: int = MOST_REPORTS
     ) -> Mapping[LatePlace, LateReport | None]:
-        """Add a report, and keep at most `most`.
-
-        Returns the new content of each changed place, `None` if its report was deleted.
-        """
+        """Return the new content of each changed place, `None` if its report was deleted."""
         changed = {self._put(report)}
         if len(self) > most:
             changed |= self._merge(most * 3 // 4)
@@ -69,7 +66,6 @@ class LateReports:
         return {place: self._reports.get(place) for place in changed}
 
     def forget_before(self, at: int) -> Iterable[LatePlace]:
-        """Delete the reports last seen before `at` (Unix ms), and return their places."""
         return self._forget([each for each in self if each.last_seen < at])
 
     def since(self, at: int) -> LateReports:
@@ -78,8 +74,8 @@ class LateReports:
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
         """Return whether all reports seen at or after `at` (Unix ms) are kept.
 
-        Reports from before `kept_from` have expired. If there are too many reports, the oldest are
-        deleted, and at least half are kept until they expire.
+        If there are too many reports, the oldest are deleted, and at least half are kept until they
+        expire.
         """
         if self.known_from == MIN_INT64:
             return True
@@ -115,10 +111,7 @@ class LateReports:
         return changed
 
     def find_between(self, start: int, end: int) -> Late:
-        """Return the late rows that may have times from `start` to `end`, exclusive.
-
-        Rows of unknown time are included only if `start` is `MIN_INT64`.
-        """
+        """Rows of unknown time are included only if `start` is `MIN_INT64`."""
         reports = (each for each in self if each.least is not None or start == MIN_INT64)
         return self._select(reports, start, end)
 

@@ -17,18 +17,14 @@ from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Mark, Missing, 
 
 
 class Interval(NamedTuple):
-    """The times and marks without a writer."""
+    """The times from `start` to `end`, exclusive, and the marks without a writer."""
 
     writer: MissingWriter
     start: int
-    """Inclusive."""
     first_seq: int
     opened_at: int
-    """When the ledger recorded the absence (Unix ms)."""
     end: int
-    """Exclusive."""
     last_seq: int
-    """The last mark without the writer."""
 
 
 class MissingWriters:
@@ -71,7 +67,7 @@ class MissingWriters:
         before, lower = lowers
         for name in returned:
             self._end(name, before, seq - 1)
-        absent: list[Absence] = []  # intervals are kept in the order in which they end
+        absent: list[Absence] = []  # intervals are kept in the order of their ends
         for absence in absences:
             writer = _build_missing_writer(absence)
             if not writer.joined_later:
@@ -100,10 +96,7 @@ class MissingWriters:
         self._last_seqs.append(interval.last_seq)
 
     def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
-        """Delete the intervals that began before `at` (Unix ms), as the ledger does.
-
-        An open interval is kept while its writer is a member.
-        """
+        """An open interval is kept while its writer is a member."""
         old = [each for each in self._ended if each.opened_at < at]
         expired = {name for name, each in self.open.items() if each.opened_at < at}
         expired.difference_update(members if expired else ())
@@ -182,7 +175,7 @@ class MissingWriters:
 
 
 def sort_missing(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
-    """Return the missing writers. Former members precede writers that joined later."""
+    """Former members precede writers that joined later."""
     writers = sorted(found, key=attrgetter("joined_later"))
     later = sum(each.joined_later for each in writers)
     return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)

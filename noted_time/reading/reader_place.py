@@ -12,23 +12,22 @@ from noted_time.values import SegmentWaited, find_missing_offsets
 
 @dataclass(frozen=True, slots=True)
 class ReaderPlace:
-    """The time of a reader at a position, and the segments that it must read next."""
+    """The time of a reader at a position, and the segments that it must read next.
+
+    `marks` counts the marks whose cuts the position does not reach. `segments` counts the segments
+    that lack rows below the next of these cuts, and `waiting_for` has the first of them.
+    """
 
     lower: int | None
-    """The lower of the position's time window."""
     next_seq: int | None
-    """The seq of the first mark whose cut the position does not reach, `None` if it reaches all."""
     next_lower: int | None
     marks: int
-    """The number of marks whose cuts the position does not reach."""
     segments: int
-    """The number of segments that lack rows below the next mark's cut."""
     waiting_for: tuple[SegmentWaited, ...]
-    """The first of these segments, by the number of rows that they lack."""
 
 
 def locate_reader(history: MarkHistory, position: Mapping[int, int], limit: int) -> ReaderPlace:
-    """Return the place of a reader at a normalised position, with at most `limit` segments.
+    """Return the place of a reader at a normalised position.
 
     >>> from noted_time.values import Mark, StreamCut
     >>> cuts = {10: {0: 100}, 20: {0: 200, 1: 50}, 30: {0: 200, 1: 90}}

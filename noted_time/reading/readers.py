@@ -40,7 +40,7 @@ class ReaderGroup:
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
-        """Return the result of `segments_of` for each reader with segments, in one pass."""
+        """Return the result of `segments_of` for each reader with segments."""
         found: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
             found.setdefault(owner, {})[segment] = offset

@@ -45,7 +45,6 @@ class RelayQueue:
         self._seen: dict[int, int] = {}
 
     def newest(self, domain: str) -> Mark | None:
-        """Return the last known mark. The relay requests the marks after it."""
         return self.waiting[domain][-1] if self.waiting[domain] else self.last.get(domain)
 
     def look(self, ends: Mapping[int, int], now_ms: int) -> None:
@@ -53,22 +52,18 @@ class RelayQueue:
         self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
     def add(self, domain: str, marks: Iterable[Mark], *, is_all: bool = False) -> None:
-        """Add the marks after `newest`.
-
-        Set `is_all` if the stream is sealed and the last of them is its final mark.
-        """
+        """Set `is_all` if the stream is sealed and the last of the marks is its final mark."""
         self.waiting[domain].extend(marks)
         newest = self.newest(domain)
         if is_all and newest is not None and not newest.final:
             self.waiting[domain][-1:] = [replace(newest, final=True)]
 
     def is_waiting(self, domain: str, mark: Mark) -> bool:
-        """Return whether the mark waits to be written and is equal to the controller's mark."""
         known = next((each for each in self.waiting[domain] if each.seq >= mark.seq), None)
         return known is not None and known.seq == mark.seq and not describe_difference(mark, known)
 
     def record_written(self, domain: str, mark: Mark) -> None:
-        """Record the next record of the log of marks. Its writer has waited for new segments."""
+        """The writer of the record has waited for new segments."""
         before, self.last[domain] = self.last.get(domain, mark), mark
         waiting = self.waiting[domain] if before.seq <= mark.seq else []
         self.waiting[domain] = [each for each in waiting if each.seq > mark.seq]
@@ -91,9 +86,7 @@ class RelayQueue:
 
 
 def describe_difference(written: Mark, known: Mark) -> str:
-    """Return how a record differs from the mark with its seq, or `""`.
-
-    `known` is the controller's mark with that seq, or the first kept mark after it.
+    """Return how a record differs from `known`, the controller's first kept mark from its seq on.
 
     >>> from noted_time.values import StreamCut
     >>> known = Mark(2, 20, 20, StreamCut({0: 7}))

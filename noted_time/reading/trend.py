@@ -1,8 +1,4 @@
-"""Show how a domain's watermark advanced over wall time.
-
-Wall time may step back from one mark to the next. Between such steps a moment is found by
-bisection.
-"""
+"""Show how a domain's watermark advanced over wall time, which may step back between marks."""
 
 from __future__ import annotations
 
@@ -29,7 +25,11 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The last mark of a slot of time, and the largest lag of the marks written in the slot."""
+    """The last mark of a slot of time, and the largest lag of the marks written in the slot.
+
+    `lag_ms` is how far the lower was behind the wall clock just before a mark, `None` if times are
+    not Unix ms. `excluded` has at most 10 writers.
+    """
 
     at: int
     seq: int
@@ -38,19 +38,15 @@ class Point:
     upper_is_bound: bool
     marks: int
     lag_ms: int | None
-    """How far the lower was behind the wall clock just before a mark. `None` if not known, or if
-    times are not Unix ms.
-    """
     excluded: tuple[str, ...]
-    """The writers that marks in the slot excluded, at most 10."""
     excluded_marks: int
-    """The number of marks in the slot that excluded writers."""
 
 
 class Trend(NamedTuple):
     """The marks of one domain at one moment. Any thread may read it.
 
-    It shares the arrays of a `MarkHistory`, but uses only the first `marks` marks.
+    It shares the arrays of a `MarkHistory`, but uses only the first `marks` marks. The marks in
+    `stepped_back` were written before their predecessors by the wall clock.
     """
 
     first_seq: int
@@ -61,9 +57,7 @@ class Trend(NamedTuple):
     bounds: bytearray
     excluded: Mapping[int, Sequence[str]]
     excluding: array[int]
-    """The seqs of the marks that excluded a writer."""
     stepped_back: array[int]
-    """The seqs of the marks written before their predecessor by the wall clock."""
 
     @property
     def first_at(self) -> int | None:
@@ -73,7 +67,7 @@ class Trend(NamedTuple):
         """Return the marks written from `start` to `end`, both inclusive, as at most `most` points.
 
         The time is divided into `most` slots of equal length, and each slot with marks gives one
-        point. `start` must not be above `end`.
+        point.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -94,13 +88,6 @@ class Trend(NamedTuple):
         return [self._point(slots[slot]) for slot in sorted(slots)]
 
     def lower_before(self, wall_ms: int) -> int | None:
-        """Return the lower of the last mark written before `wall_ms`, or `None`.
-
-        >>> from noted_time import Mark, MarkHistory, StreamCut
-        >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
-        >>> [trend.lower_before(wall_ms) for wall_ms in (10, 11, 99)]
-        [None, 1, 6]
-        """
         return self._lower_before(wall_ms, [*self._runs()])
 
     def lags(self, moments: Sequence[int]) -> list[int | None]:
@@ -123,7 +110,6 @@ class Trend(NamedTuple):
         return None
 
     def _runs(self) -> Iterator[Run]:
-        """Yield the runs of marks within which wall time does not step back, in order."""
         steps = (seq - self.first_seq for seq in self.stepped_back)
         return pairwise([0, *(index for index in steps if 0 < index < self.marks), self.marks])
 

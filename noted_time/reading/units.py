@@ -18,7 +18,7 @@ def look_like_seconds(time: int) -> bool:
 
 
 def describe_doubt(time: int) -> str:
-    """Return a question about a time that looks like seconds, with its meaning in ms.
+    """Return a question about a time that looks like seconds.
 
     >>> describe_doubt(1795255200)
     '1795255200, which is January 1970: are these seconds?'

@@ -16,8 +16,8 @@ PENDING_REASON = "no mark's cut reaches the first offsets of the log yet"
 class WholeFrom:
     """The earliest `time` (Unix ms) after all deleted rows, for a reader of the whole log.
 
-    It is *pending* while no mark's cut reaches `begins`. The upper of the first such mark then
-    bounds the times of all deleted rows, and the result does not change afterwards.
+    It is *pending* while no mark's cut reaches `begins`, the first offsets that segments still had.
+    The upper of the first such mark then bounds the times of all deleted rows.
 
     >>> from noted_time.values import Mark, StreamCut
     >>> cuts = [(10, 14, {0: 20}), (20, 29, {0: 40})]
@@ -32,10 +32,8 @@ class WholeFrom:
     """
 
     begins: Mapping[int, int] | None = None
-    """The first offsets that the segments still had, `None` before they are looked up."""
     time: int | None = None
     unknown: str = ""
-    """The reason why the time cannot be known: the upper is not a bound."""
 
     @property
     def is_pending(self) -> bool:
@@ -48,7 +46,7 @@ class WholeFrom:
         return f"it is not known which windows may lack rows: {self.unknown or PENDING_REASON}"
 
     def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
-        """Return the result with these marks. `bounded`: their uppers are in the reader's times."""
+        """If `bounded`, the uppers of the marks are in the reader's times."""
         if not self.is_pending or self.begins is None:
             return self
         if not any(self.begins.values()):
@@ -67,8 +65,6 @@ WHOLE_LOG = WholeFrom(time=MIN_INT64)
 def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:
     """Return the result for a reader of several logs. `None` stands for a log that is not checked.
 
-    >>> combine_whole([WholeFrom(time=5), WholeFrom(time=9), None]).time
-    9
     >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True
     """

@@ -1,10 +1,8 @@
 """Find the complete windows of time, and the two cuts between which their rows are.
 
-Time is divided into windows of one size. A window is complete when a mark's lower is at or above
-its end: all its rows are below the cut of that mark.
-
-If all writers declare their largest event times, no rows of the window are below a cut whose upper
-is below the window's start. A batch job therefore reads only the rows between the two cuts.
+A window is complete when a mark's lower is at or above its end: all its rows are below the cut of
+that mark. If all writers declare their largest event times, no rows of the window are below a cut
+whose upper is below the window's start.
 """
 
 from __future__ import annotations
@@ -69,38 +67,32 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class CompleteWindow:
-    """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it."""
+    """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it.
+
+    All rows of vouching writers are below `to_cut`, the cut of mark `seq`. If the window is
+    `exact`, all its rows are at or above `from_cut`. Otherwise `from_cut` is empty.
+
+    The writers in `missing` were excluded while the watermark passed the window. The writers in
+    `late` wrote rows of the window below the watermark, and more may be added later. No writer
+    vouches for the part of the window `before_first_mark`.
+    """
 
     start: int
     end: int
     from_cut: StreamCut
-    """If the window is `exact`, all its rows are at or above this cut. Otherwise it is empty."""
     to_cut: StreamCut
-    """The cut of mark `seq`. All rows of vouching writers are below it."""
     seq: int
     written_at: int
-    """When the mark was written (Unix ms)."""
     excluded: tuple[str, ...] = ()
-    """The writers first excluded by a mark that advanced over a part of the window."""
     exact: bool = False
     missing: Missing = MISSING_NOT_KNOWN
-    """The writers that were excluded while the watermark passed the window, at most 100, with their
-    `count`. Some of their rows may be missing. If `is_known` is false, there may be more such
-    writers.
-    """
     late: Late = LATE_NOT_KNOWN
-    """The writers that wrote rows of the window below the watermark. More may be added later."""
     before_first_mark: bool = False
-    """Whether the window begins below the stream's first mark. No writer vouches for that part."""
     vouched: VouchedBy = VOUCHED_NOT_KNOWN
-    """The writers that vouch for the window, if a controller was asked."""
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
-    """Raise `ImplausibleTime` if `after` is in seconds, see `check_time`.
-
-    A time close to the first kept mark may be the end of the previous window, and is accepted.
-    """
+    """A time close to the first kept mark is accepted: it may be the end of the previous window."""
     first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
         check_time(after, history.last_lower)
@@ -119,9 +111,6 @@ def find_complete_windows(
     The end of the last window is the `after` of the next call. Without `after`, the first window
     contains the lower of the stream's first mark, or of the first kept mark. The last window of a
     sealed stream ends at its last lower or contains it.
-
-    Each window is computed when it is iterated. Without `coverage`, missing and late writers are
-    not known.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
