@@ -17,7 +17,6 @@ from typing import Any
 import httpx
 
 SOCKET_EVENTS = ("connect_tcp.complete", "start_tls.complete")
-"""The httpx events after which a connection has a new socket."""
 
 
 class PooledConnection:
@@ -85,8 +84,6 @@ class ConnectionPool:
 
 
 class _DeadlineWatch:
-    """Ends calls that exceed their deadlines, in one thread per process."""
-
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._lines: set[PooledConnection] = set()

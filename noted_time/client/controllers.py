@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from noted_time.values import Rejected
 
 OWNER_HEADER = "noted-time-owner"
-"""The header with the URL of the controller that owns the stream."""
 
 DOUBTS_BEFORE_RETRY = 100
 """How often a failed controller must be named as the owner before the client asks it again."""
 
 
 ENVIRONMENT_VARIABLE = "NOTED_TIME_TOKEN"
-"""The token for clients created without one."""
 
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
 
@@ -34,7 +32,6 @@ class Controllers:
     """
 
     def __init__(self, urls: str) -> None:
-        """Parse one URL, or several separated by commas. Raises `Rejected` for an invalid URL."""
         if not isinstance(urls, str):
             message = f"the URL of a controller is text, not {urls!r}: use http://127.0.0.1:7464"
             raise Rejected(message)
@@ -51,7 +48,6 @@ class Controllers:
         return self.urls[self._at]
 
     def prefer(self, url: str | None) -> None:
-        """Ask this controller from now on, if it is one of `urls` and did not fail lately."""
         if url not in self.urls:
             return
         doubts = self._doubted.get(url, 0)
@@ -67,10 +63,9 @@ class Controllers:
 
 
 def build_authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the header with `token`, or with the environment's token. Empty without a token.
+    """Return the header with `token`, or with the environment's token.
 
-    Raises `Rejected` if the token has characters that a header cannot contain. The error does not
-    repeat the token.
+    Raises `Rejected` for an invalid token. The error does not repeat the token.
 
     >>> build_authorization(None, {}), build_authorization("", {ENVIRONMENT_VARIABLE: "nt_1_x"})
     ({}, {})

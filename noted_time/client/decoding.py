@@ -27,7 +27,6 @@ from noted_time.values import (
 )
 
 SHOWN_CHARACTERS = 200
-"""The maximum number of characters of an invalid value in a message."""
 
 TYPE_WORDS = {
     int: "an int64",
@@ -80,11 +79,6 @@ FIELDS_BY_TYPES = {
 
 
 def _type_of(hint: Any) -> type:  # noqa: ANN401 - any type
-    """Return the JSON type of a value's field.
-
-    >>> [_type_of(hint).__name__ for hint in (int | None, tuple[str, ...], Mark)]
-    ['int', 'list', 'dict']
-    """
     kind = get_args(hint)[0] if NoneType in get_args(hint) else hint
     kind = get_origin(kind) or kind
     kind = {Literal: str, tuple: list, Sequence: list}.get(kind, kind)

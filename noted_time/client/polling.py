@@ -1,4 +1,4 @@
-"""Poll a log in a loop, and handle failures."""
+"""Poll a log in a loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from noted_time.values import ClientFailed, NotedTimeError, Recreated, Unreachab
 STOP_S = 5.0
 
 PATIENCE_S = 10.0
-"""How long a log must appear to be recreated before that is reported."""
 
 
 class PollingLoop(Closing):

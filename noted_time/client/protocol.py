@@ -1,8 +1,7 @@
 """Build questions to a controller and read replies, without I/O.
 
 The logic of clients is written once, as generators. Each generator yields an effect (a request, a
-pause) and resumes with its outcome. Synchronous clients perform effects by blocking calls,
-asynchronous clients by awaiting them.
+pause) and resumes with its outcome.
 """
 
 from __future__ import annotations
@@ -39,15 +38,9 @@ class Question:
     query: Mapping[str, Any] = field(default_factory=dict)
     body: object = None
     wait_ms: int = 0
-    """How long the controller may wait before it answers."""
 
     @property
     def stream(self) -> str:
-        """The stream in the path, `""` if there is none.
-
-        >>> Question("GET", stream_path("flights", "marks")).stream
-        'flights'
-        """
         return self.path.removeprefix(STREAMS_PATH).strip("/").partition("/")[0]
 
 
@@ -59,11 +52,6 @@ class AddressedQuestion(NamedTuple):
 
 
 def stream_path(stream: str, *below: str) -> str:
-    """Return the path of a stream or of a resource below it. Raises `InvalidName`.
-
-    >>> stream_path("flights", "explain")
-    '/v1/streams/flights/explain'
-    """
     return "/".join((STREAMS_PATH, validate_name("stream", stream), *below))
 
 
@@ -80,13 +68,6 @@ class Reply:
 
         Raises the exception for a problem document, and `UnexpectedAnswer` if the answer is not a
         controller's, such as a proxy's page.
-
-        >>> Reply(200, {}, b'{"results": []}').read_body("flights")
-        {'results': []}
-        >>> Reply(302, {"location": "http://login/"}, b"<html>").read_body("flights")
-        Traceback (most recent call last):
-            ...
-        noted_time.UnexpectedAnswer: no answer of a controller: status 302, no type to ...
         """
         body = _parse_object(self.content) if self.status != NO_CONTENT else {}
         if body is not None and (self.status in SUCCESS_STATUSES or is_known(body)):
@@ -113,13 +94,7 @@ class Reply:
 
 
 class IncomingReply:
-    """An answer whose body is arriving: uncompressed, and at most `MOST_BYTES`.
-
-    >>> incoming = IncomingReply(200, {})
-    >>> incoming.add(b"{}")
-    >>> incoming.reply()
-    Reply(status=200, headers={}, content=b'{}')
-    """
+    """An answer whose body is arriving: uncompressed, and at most `MOST_BYTES`."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
         """Raise `UnexpectedAnswer` if the body is compressed."""
@@ -161,10 +136,9 @@ def ask(
 def ask_in_turn(
     controllers: Controllers, question: Callable[[], Question], read: Callable[[Reply], Result]
 ) -> Generator[AddressedQuestion, Reply, Result]:
-    """Ask each controller once, until one answers, and return the result of `read`.
+    """Ask each controller once, until one answers. Raises the last `Unreachable` if none does.
 
-    A reply may name the owner of the stream, and later questions go to the owner. Raises the last
-    `Unreachable` if no controller answers.
+    A reply may name the owner of the stream, and later questions go to the owner.
     """
     failure = Unreachable("no controller was asked")
     for _ in controllers.urls:
@@ -207,7 +181,6 @@ def run(
 async def run_async(
     routine: Generator[Effect, Outcome, Result], perform: Callable[[Effect], Awaitable[Outcome]]
 ) -> Result:
-    """Run a generator as in `run`, awaiting each effect."""
     try:
         effect = next(routine)
         while True:

@@ -72,7 +72,7 @@ class Outage:
         return f"{self._who}: {what}, retrying: {error}"
 
     def record_answer(self, *, now: float, asker: str = "") -> str | None:
-        """Record that this asker got an answer. The outage ends once all askers have one."""
+        """The outage ends once all askers have an answer."""
         since = self._since.pop(asker, None)
         if since is None or self._since:
             return None

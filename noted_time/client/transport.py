@@ -31,7 +31,6 @@ from noted_time.values import Rejected
 Result = TypeVar("Result")
 
 ANSWER_S = 10.0
-"""How much longer an answer may take than the requested wait of the controller."""
 
 ANSWER_TOO_LATE = "the answer did not end in time"
 
@@ -42,8 +41,7 @@ BYTES_PER_S = 64 * 1024
 class Transport:
     """Connections to the controllers of one database, kept alive. Threads may share them.
 
-    Every call raises `Unreachable` if there was no answer, and `Rejected` or `Conflict` for a
-    refusal.
+    Every call raises `Unreachable` without an answer, and `Rejected` or `Conflict` for a refusal.
     """
 
     def __init__(
@@ -54,7 +52,6 @@ class Transport:
         timeout_s: float = ANSWER_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Connect on the first question. `transport` replaces the network."""
         self.controllers = _parse_controllers(url)
         self._timeout_s = timeout_s
         self._lines = ConnectionPool({"transport": transport, **_build_options(token, transport)})
@@ -159,7 +156,7 @@ def _build_options(token: str | None, transport: object | None) -> dict[str, Any
 
 @cache
 def _load_authorities() -> ssl.SSLContext:
-    """Return the certificate authorities, shared because reading them takes 30 ms."""
+    """The authorities are shared, because reading them takes 30 ms."""
     return httpx.create_ssl_context()
 
 

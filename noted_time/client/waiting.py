@@ -1,7 +1,6 @@
 """Wait until a time is complete: poll, pause, and stop at the timeout.
 
 The first poll returns at once, so that the reason for waiting is known. Later polls are long polls.
-Temporary errors are retried.
 """
 
 from __future__ import annotations
@@ -48,11 +47,8 @@ class Sleep:
 
     seconds: float
     why: Conflict | Unreachable
-    """The error of the last poll."""
     failures: int
-    """The number of consecutive faults."""
     is_news: bool
-    """Whether the message differs from the previous one."""
 
 
 def until_complete(
@@ -61,7 +57,7 @@ def until_complete(
     clock: Callable[[], float] = monotonic,
     chance: Callable[[], float] = draw_chance,
 ) -> Generator[Poll | Sleep, Any, Any]:
-    """Poll until the time is complete, and return the answer. The last poll is at the timeout.
+    """Poll until the time is complete. The last poll is at the timeout.
 
     Raises `Conflict` and `Unreachable` at the timeout, and all other errors of a poll at once.
 

@@ -31,7 +31,6 @@ from noted_time.values import (
 Json = dict[str, Any]
 
 MISREAD_ERRORS = (Rejected, KeyError, TypeError, ValueError, AttributeError)
-"""The exceptions that an answer of unexpected shape raises."""
 
 MARK_FIELDS = tuple(each.name for each in fields(Mark))
 
@@ -42,20 +41,10 @@ _values = attrgetter(*NOTE_FIELDS)
 
 
 def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
-    """Return the JSON of a position or of a cut's offsets.
-
-    >>> position_to_wire({0: 120, 3: 7})
-    {'0': 120, '3': 7}
-    """
     return {str(segment): offset for segment, offset in sorted(position.items())}
 
 
 def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
-    """Return the position in JSON. Raises `Rejected` with the segment's name.
-
-    >>> position_from_wire({"0": 120, "3": 7})
-    {0: 120, 3: 7}
-    """
     return dict(
         StreamCut(
             {_parse_segment(s): _check_integer(s, offset) for s, offset in wire.items()}
@@ -64,7 +53,6 @@ def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
 
 
 def note_to_wire(note: Note) -> Json:
-    """Return the JSON of a note: its state, and the fields that differ from their defaults."""
     values = zip(NOTE_FIELDS, _values(note), NOTE_DEFAULTS, strict=True)
     wire = {name: value for name, value, default in values if value != default}
     wire["state"] = note.state
@@ -88,10 +76,6 @@ def mark_to_wire(mark: Mark) -> Json:
 
 
 def mark_from_wire(wire: Json) -> Mark:
-    """Return the mark in JSON.
-
-    Raises `Rejected` if a field is missing, and other `MISREAD_ERRORS` if a field is malformed.
-    """
     try:
         return Mark(
             seq=parse_int64(wire["seq"]),
@@ -154,7 +138,7 @@ def _read_writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ..
 
 
 def _read(kind: type[Any], wire: Json) -> Any:  # noqa: ANN401 - a value of that kind
-    """Return a value from its known fields. A newer controller may send more fields."""
+    """A newer controller may send more fields."""
     return kind(**{each.name: wire[each.name] for each in fields(kind)})
 
 
