@@ -17,10 +17,7 @@ another process.
 
 
 def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration with the settings that its `FUNCTION_SETTING` returns.
-
-    Raises `Rejected` if the function fails.
-    """
+    """Return the configuration with the settings of its function. Raises `Rejected` if it fails."""
     if FUNCTION_SETTING not in config:
         return config
     name = config[FUNCTION_SETTING]

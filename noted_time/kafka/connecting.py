@@ -21,7 +21,6 @@ Result = TypeVar("Result")
 log = logging.getLogger("noted_time.kafka")
 
 TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - its name
-"""The setting with a function that returns a token and its expiry in Unix seconds."""
 
 FATAL_ONLY = 2
 """librdkafka writes only critical errors to stderr. Other failures are raised."""
@@ -42,7 +41,6 @@ CONNECTION_PREFIXES = (
     "https.",
     "broker.address.",
 )
-"""The settings of a connection, by full name and by prefix."""
 
 POLL_INTERVAL_S = 0.05
 
@@ -50,7 +48,6 @@ LOGIN_FAILED = KafkaError._AUTHENTICATION  # noqa: SLF001 - librdkafka's own cod
 TLS_FAILED = KafkaError._SSL  # noqa: SLF001 - likewise
 BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - likewise
 NO_TOKEN = KafkaError.SASL_AUTHENTICATION_FAILED
-"""The code if an `oauth_cb` returns no first token."""
 
 ERROR_PHRASES = {
     LOGIN_FAILED: "refuses the login",
@@ -61,7 +58,6 @@ ERROR_PHRASES = {
 """The codes whose reasons are kept, and the phrase for errors that a retry cannot fix."""
 
 REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
-"""The connection's name and state, which librdkafka puts around a reason."""
 
 
 def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,10 +87,9 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Return a client of librdkafka, with its first token if it has an `oauth_cb`.
+    """Raise `Rejected` for an invalid configuration.
 
-    Raises `Rejected` if librdkafka refuses the configuration, and `Unreachable` if there is no
-    first token within ten seconds.
+    Raises `Unreachable` if an `oauth_cb` gives no first token within ten seconds.
     """
     settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
@@ -135,7 +130,6 @@ class Cluster:
         self.admin.set_sasl_credentials(username, password)
 
     def wait_for(self, future: Future[Result], timeout_s: float) -> Result:
-        """Return the answer to a call. Raises Kafka's error, or why connecting failed."""
         until = clocks.monotonic() + timeout_s
         self._errors.clear()
         while not future.done() and clocks.monotonic() < until:
@@ -160,7 +154,7 @@ class Cluster:
         return Unreachable(self._describe_error(found))
 
     def _record_error(self, error: KafkaError) -> None:
-        """Keep the reason of an error. Of several reasons for a code, keep the longest."""
+        """Of several reasons for a code, keep the longest."""
         code = error.code()
         if code in ERROR_PHRASES or code == BROKERS_DOWN:
             known = self._errors.get(code, error)

@@ -24,7 +24,6 @@ from noted_time.progress import ReadOffsets, check_known, find_lookup_starts
 from noted_time.values import Rejected, Unreachable
 
 GROUP_LOAD_S = 5.0
-"""How long to retry while a broker loads its groups."""
 
 LOOKUP_S = 5.0
 """How long to search for records. Without a result, the committed offset counts."""
@@ -45,10 +44,7 @@ SHARE_GROUP = (
 
 
 class GroupOffsets:
-    """The offsets that a group has committed of one topic. It changes nothing and joins no group.
-
-    Takes the `config` of a `Topic`, and raises the same errors.
-    """
+    """The offsets that a group has committed of one topic. Raises as `Topic`."""
 
     def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
         self._topic, self._group = Topic(config, topic), group
@@ -140,7 +136,6 @@ class GroupOffsets:
         return answer.topic_partitions or []
 
     def _is_share_group(self) -> bool:
-        """Return whether the group exists, but not as a group of consumers, Connect or Streams."""
         admin, group = self._cluster.admin, self._group
         try:
             with warnings.catch_warnings(
@@ -155,7 +150,6 @@ class GroupOffsets:
         return not known.errors and group not in {each.group_id for each in known.valid}
 
     def _find_first_records(self, places: Mapping[int, int]) -> dict[int, int]:
-        """Return the first record at or after each offset, or the end that a reader reaches."""
         name, until = self._topic.name, clocks.monotonic() + LOOKUP_S
         consumer = create_client(Consumer, {**self._topic.connection, **CONSUMER_SETTINGS})
         found: dict[int, int] = {}

@@ -43,7 +43,7 @@ class NotedRecord:
 
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
-        """Return a record from its value. Raises `Rejected` if no relay wrote it."""
+        """Raise `Rejected` if no relay wrote the record."""
         try:
             wire = json.loads(value or b"")
             stream, topic_id = parse_text(wire["stream"]), wire["topic_id"]

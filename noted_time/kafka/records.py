@@ -21,7 +21,6 @@ READ_LIMIT_S = 2.0
 
 REPORT_INTERVAL_S = 60.0
 SHOWN_CHARACTERS = 200
-"""The maximum length of a reason in the log. It may repeat the record."""
 
 POLL_WAIT_S = 0.05
 BATCH_RECORDS = 5000
@@ -44,8 +43,7 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
 class TopicReader(Closing):
     """Reads the records of a topic as read_committed consumers do, without a group.
 
-    `position` has the exclusive offset after the last read record of each partition. `unusable`
-    counts the skipped records, which have no readable time.
+    `position` has the exclusive offset after the last read record of each partition.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -69,7 +67,6 @@ class TopicReader(Closing):
         self.begin(dict(self.position))
 
     def pass_over(self, partition: int, offset: int, reason: Exception) -> None:
-        """Count a record without a readable time, and log one at most once a minute."""
         self.unusable += 1
         now = clocks.monotonic()
         if now >= self._report_at:
@@ -94,8 +91,8 @@ class TopicReader(Closing):
     ) -> Iterator[tuple[int, int, Message]]:
         """Yield partition, offset and record up to these ends, for at most `for_s` seconds.
 
-        Records that were deleted before they were read are logged. Raises `Recreated` if a
-        partition was already read beyond its end, and `Unreachable` if Kafka refuses the read.
+        Raises `Recreated` if a partition was already read beyond its end, and `Unreachable` if
+        Kafka refuses the read.
         """
         position, until = self.position, clocks.monotonic() + for_s
         for each, end in ends.items():
@@ -122,7 +119,7 @@ class TopicReader(Closing):
     def _skip_non_record(
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
-        """Handle a message that is not a record. Return its error if reading cannot continue."""
+        """Return the error of the message if reading cannot continue."""
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka asks for the group, which is not needed
         if error is None or partition is None or offset is None:

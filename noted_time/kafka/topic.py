@@ -59,24 +59,22 @@ NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 @dataclass(frozen=True, slots=True)
 class TopicLook:
-    """The state of a topic at one poll."""
+    """The state of a topic at one poll.
+
+    `id` changes if the topic is deleted and created again, and is `None` if the broker has no topic
+    ids. `ends` are exclusive. They lack the `unknown` partitions, whose leaders did not answer.
+
+    `in_sync` replicas and `high` watermarks are read before the ends, the `newest` records after
+    them. A newest record may be above the end, but no record below the end has a larger timestamp.
+    In an open transaction, the end of read_committed readers is below the high watermark (KIP-98).
+    """
 
     id: str | None
-    """Changes if the topic is deleted and created again. `None` if the broker has no topic ids."""
     ends: Mapping[int, int]
-    """The exclusive end offset of each partition that is not `unknown`."""
     unknown: frozenset[int] = frozenset()
-    """The partitions whose leader did not answer, such as a partition that was just added."""
     newest: Mapping[int, Stamp] = field(default_factory=dict)
-    """If requested, the record with the largest timestamp of each partition, read after the ends.
-    It may be above the end, but no record below the end has a larger timestamp.
-    """
     in_sync: Mapping[int, int] = field(default_factory=dict, compare=False)
-    """The number of in-sync replicas of each partition, read before the ends."""
     high: Mapping[int, int] = field(default_factory=dict, compare=False)
-    """If requested, the high watermarks, read before the ends. In an open transaction, the end of
-    read_committed readers is lower (KIP-98).
-    """
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -115,7 +113,6 @@ class Topic:
         return self._cluster.settings
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Use these credentials from the next connection on."""
         self._cluster.set_sasl_credentials(username, password)
 
     def look(
@@ -128,8 +125,8 @@ class Topic:
     ) -> TopicLook:
         """Return the topic's id and ends. No record is read.
 
-        With `committed`, the ends are below the oldest open transaction, as for read_committed
-        readers. Otherwise the ends, like all timestamps, include uncommitted and aborted records.
+        With `committed`, the ends are below the oldest open transaction. Otherwise the ends, like
+        all timestamps, include uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
         above = (
@@ -149,7 +146,7 @@ class Topic:
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False
     ) -> TopicLook:
-        """Poll the topic. Raises `Recreated` if its id has changed since the first such call."""
+        """Raise `Recreated` if the topic's id has changed since the first such call."""
         look = self.look(committed=committed, high=high, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
             raise self.build_recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
@@ -190,16 +187,12 @@ class Topic:
         return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
-        """Return the largest timestamp (ms) of each partition that has one.
-
-        Uncommitted and aborted records are included.
-        """
+        """Uncommitted and aborted records are included."""
         _, partitions = self._describe_or_reconnect()
         found = self._list_offsets(partitions, LARGEST_TIMESTAMP)
         return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
 
     def first_stamps(self, time_ms: int, partitions: Iterable[int]) -> Mapping[int, Stamp]:
-        """Return the first record with a timestamp >= `time_ms` of each partition that has one."""
         found = self._list_offsets(partitions, OffsetSpec.for_timestamp(time_ms))
         return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
 
@@ -235,10 +228,9 @@ class Topic:
     def _describe_or_reconnect(
         self, timeout_s: float = TIMEOUT_S
     ) -> tuple[str | None, dict[int, int]]:
-        """Return the topic's id, and the number of in-sync replicas of each partition.
+        """Describe the topic. If its broker has stopped, reconnect.
 
-        If the broker that answers such requests stops, the client fails for minutes, but a new
-        client finds another broker.
+        Without a new client, the calls fail for minutes.
         """
         try:
             return self._describe(timeout_s / 2)
@@ -269,7 +261,7 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        """Return an offset of each partition whose leader answers, -1 for none."""
+        """Return -1 for a partition without such an offset."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         specs = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not specs:
