@@ -39,23 +39,10 @@ class UnreadableFile(Rejected):
 
 
 def segment_directory(root: Path, stream: str, segment: int) -> Path:
-    """Return the directory with the files of one segment.
-
-    >>> from pathlib import Path
-    >>> segment_directory(Path("/log"), "flights", 3).as_posix()
-    '/log/flights/partition=3'
-    """
     return root / stream / f"partition={segment}"
 
 
 def file_name(stream: str, segment: int, start: int) -> str:
-    """Return the name of the append that begins at offset `start`.
-
-    Each offset has one name, so an exclusive create of the name reserves the offset.
-
-    >>> file_name("flights", 3, 1200)
-    'flights+3+0000001200.parquet'
-    """
     return f"{stream}+{segment}+{start:010d}{FILE_SUFFIX}"
 
 
@@ -83,7 +70,7 @@ def parse_start(path: Path, stream: str, segment: int) -> int:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether readers skip a file, as Spark and Hadoop do (checksums, markers)."""
+    """Return whether readers skip a file, as Spark and Hadoop do."""
     return name.startswith((".", "_"))
 
 
@@ -97,10 +84,5 @@ def has_rows(name: str) -> bool:
 
 
 def segment_of(directory: str) -> int | None:
-    """Return the segment in a directory's name, or `None`.
-
-    >>> segment_of("partition=3"), segment_of("_temporary")
-    (3, None)
-    """
     match = _SEGMENT_DIRECTORY.fullmatch(directory)
     return int(match[1]) if match else None
