@@ -38,27 +38,28 @@ MOST_STAMPS = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerLook:
-    """The result of a poll. The fields are in the order of reading."""
+    """The result of a poll. The fields are in the order of reading.
+
+    `ends` are for a read_committed consumer. `recent` has at most one record of each partition.
+    """
 
     now: int
     under_replicated: AbstractSet[int]
     high: Mapping[int, int]
     ends: Mapping[int, int]
-    """The ends of a read_committed consumer."""
     newest: Mapping[int, Stamp]
-    """The record with the largest stamp of each partition that has one."""
     recent: Mapping[int, Stamp] = field(default_factory=dict)
-    """Other records, at most one of each partition."""
 
 
 @dataclass(slots=True)
 class _Partition:
-    """The state of a partition."""
+    """The state of a partition.
+
+    Records before `begin` may have stamps from producers. All stamps below `checked` are reliable.
+    """
 
     begin: int
-    """Only records from this offset on count. Older records may have stamps from producers."""
     checked: int
-    """The offset below which all stamps are reliable."""
     end: int
     time: int | None = None
     clock: int | None = None

@@ -15,27 +15,19 @@ from dataclasses import dataclass, field
 from noted_time.values import Note, Recreated, Rejected, check_least, join_into
 
 INGESTION_NAME = "ingestion"
-"""The default name of the domain and of its writer."""
 
 LEAST_POLL_MS = 10
 
 
 @dataclass(slots=True)
 class GrowingEnds:
-    """The ends of a log's segments at the last poll. They grow unless the log is recreated.
-
-    `log` is the name of the log in errors.
-
-    >>> ends = GrowingEnds()
-    >>> ends.take({0: 5, 1: 0})
-    {0: 5}
-    """
+    """The ends of a log's segments at the last poll. They grow unless the log is recreated."""
 
     seen: dict[int, int] = field(default_factory=dict)
     log: str = "the log"
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Record the ends, and return those above 0. Raises `Recreated` if an end went back."""
+        """Return the ends above 0. Raises `Recreated` if an end went back."""
         found = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
             now = found.get(segment, 0)
@@ -83,16 +75,14 @@ class Look:
         check_least("skew_ms", self.skew_ms, 0)
 
     def take(self, clock: Callable[[], int], ends: Callable[[], Mapping[int, int]]) -> Note | None:
-        """Read the clock, *then* the ends, and return the note that is due, or `None`."""
         now = clock()
         return self.due(now, ends())
 
     def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
-        """Return the note of a poll at `now` (ms) that found these `ends`, or `None`.
+        """Return the note of a poll at `now` (ms) that found these `ends`, if one is due.
 
-        A note is due if the ends have changed, or if the last noted time is `max_lag_ms` old. No
-        note is due while the clock is behind the last noted time. Raises `Recreated` if an end went
-        back.
+        No note is due while the clock is behind the last noted time. Raises `Recreated` if an end
+        went back.
         """
         found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last

@@ -46,9 +46,8 @@ class NewestTimes:
     ) -> dict[int, int | None]:
         """Return the time of each segment that has new or invisible records.
 
-        `newest` has the record with the largest timestamp of each segment, and `ends` the ends of
-        the visible records. Segments in `active` have invisible records. A time is `None` if it is
-        not known, and at most `now`.
+        Segments in `active` have invisible records. A time is `None` if it is not known, and at
+        most `now`.
         """
         found: dict[int, int | None] = {}
         for segment, end in ends.items():

@@ -27,7 +27,6 @@ class OpenTransactions:
     def take(
         self, high: Mapping[int, int], ends: Mapping[int, int], *, now: int
     ) -> Sequence[LogFact]:
-        """Record a poll, and return the open transactions, oldest first."""
         known, self._facts = self._facts, {}
         for segment, end in ends.items():
             if end < high[segment]:
@@ -41,10 +40,6 @@ class OpenTransactions:
         """Return the segments that were not read up to the high watermark, now or at the last poll.
 
         They are not idle, even if a poll found no new records in them.
-
-        >>> open_transactions = OpenTransactions()
-        >>> [open_transactions.find_active({0: 9}, {0: read}) for read in (4, 9, 9)]
-        [{0}, {0}, set()]
         """
         before = self._unread
         self._unread = {segment for segment, end in high.items() if position[segment] < end}

@@ -10,16 +10,16 @@ from noted_time.values import LogFact
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The ends of a log's segments, and the times of its rows in ms."""
+    """The exclusive ends of a log's segments, and the times of its rows in ms.
+
+    `newest` has the segments with new rows, `None` if their time is not known. `largest` is an
+    upper bound of the times of all rows below the ends.
+    """
 
     ends: Mapping[int, int]
-    """The exclusive end offset of each segment."""
     newest: Mapping[int, int | None] = field(default_factory=dict)
-    """The newest time of each segment with new rows, `None` if it is not known."""
     largest: int | None = None
-    """An upper bound of the times of rows below the ends, `None` if it is not known."""
     because: Sequence[LogFact] = ()
-    """The open transactions, and the records whose times are ahead of the clock."""
 
 
 def find_log_id(look: Callable[[], Seen]) -> str | None:

@@ -1,8 +1,7 @@
 """Derive event time from rows whose writers do not note, by a clock for each segment.
 
 The clock of a segment is its newest event time minus a delay. The time of the log is the minimum
-over the segments that are not idle (Hazelcast Jet's EventTimeMapper). Spark's own watermark is the
-maximum over all partitions, which makes the rows of a slow partition late.
+over the segments that are not idle (Hazelcast Jet's EventTimeMapper).
 """
 
 from __future__ import annotations

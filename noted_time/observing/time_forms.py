@@ -64,14 +64,14 @@ class TimeForm:
         return time
 
     def scale_to_ms(self, number: float) -> int:
-        """Return a number of units in ms. Floats are precise to the microsecond."""
+        """Floats are precise to the microsecond."""
         size = UNIT_SIZES[self.unit or "ms"]
         if isinstance(number, int):
             return number * size // UNIT_SIZES["ms"]
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
     def infer_unit(self, name: str, values: Iterable[object]) -> TimeForm:
-        """Return the form with its unit. Raises `NotObservable` if `find_doubt` has a reason."""
+        """Raise `NotObservable` if `find_doubt` has a reason."""
         doubt = find_doubt(name, values) if self.unit is None else None
         if doubt is not None:
             raise NotObservable(doubt)
@@ -94,7 +94,6 @@ class TimeForm:
 
 
 IN_MS = TimeForm("ms")
-"""The form of times that are known to be in ms."""
 
 
 def find_doubt(name: str, values: Iterable[object]) -> str | None:
@@ -105,8 +104,6 @@ def find_doubt(name: str, values: Iterable[object]) -> str | None:
     >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000])
     'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'
     >>> find_doubt("ts", [1795651200000, 1795651200, "1969-12-31T10:00Z"])
-    >>> find_doubt("n", [42])
-    'the times of `n`, for example 42, are Unix time in no unit: pass --unit ms to take them as they are'
     """  # noqa: E501 - sentences as they are printed
     first = sorted(n for n in map(_parse_number, islice(values, FIRST_TIMES)) if n is not None)
     fits = [unit for unit in UNIT_NAMES if 2 * _count_unix(unit, first) >= len(first)]
