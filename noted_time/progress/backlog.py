@@ -26,23 +26,15 @@ Reason = Literal["reported", "watermark_lag", "behind"]
 class BacklogPolicy:
     """The conditions for a backlog.
 
-    Raises `Rejected` for a threshold below 1 or an unknown rule:
-
-    >>> BacklogPolicy(behind_ms=0)
-    Traceback (most recent call last):
-        ...
-    noted_time.Rejected: behind_ms must be 1 or more, not 0
+    `watermark_lag_ms` is the largest lag behind the wall clock without a backlog, and `behind_ms`
+    the largest lag behind the stream's last lower. With the rule `sticky`, a reader that has once
+    caught up has a backlog only if one is reported. Raises `Rejected` for a threshold below 1 or an
+    unknown rule.
     """
 
     watermark_lag_ms: int | None = None
-    """A larger lag behind the wall clock (ms) is a backlog (FLIP-328). `None` disables this."""
     behind_ms: int | None = None
-    """A larger lag behind the stream's last lower (ms) is a backlog. `None` disables this."""
     rule: Rule = "two_way"
-    """With `two_way`, each evaluation decides again.
-
-    With `sticky`, a reader that has once caught up has a backlog only if one is reported.
-    """
 
     def __post_init__(self) -> None:
         for name in ("watermark_lag_ms", "behind_ms"):
@@ -58,14 +50,15 @@ class BacklogPolicy:
 
 @dataclass(frozen=True, slots=True)
 class BacklogState:
-    """Whether there is a backlog, and all reasons for it."""
+    """Whether there is a backlog, all reasons for it, and `since` when.
+
+    `caught_up` is true once no known lag exceeded its threshold.
+    """
 
     backlog: bool = False
     because: tuple[Reason, ...] = ()
     since: int | None = None
-    """When the flag last changed, `None` before the first evaluation."""
     caught_up: bool = False
-    """Whether there was a moment when no known lag exceeded its threshold."""
 
 
 UNKNOWN_BACKLOG = BacklogState()
@@ -100,8 +93,6 @@ class Backlog:
     ) -> BacklogState:
         """Return whether there is a backlog now, and store the result.
 
-        - `now_ms`: the wall clock.
-        - `lower`, `last_lower`: the reader's lower and the stream's last lower, or `None`.
         - `idle`: whether no writer is live. The lag behind the wall clock then does not count.
         - `first_lower`: the lower that a reader without a lower reaches first.
 
@@ -139,8 +130,7 @@ def update_state(
 def combine_flags(flags: Iterable[bool | None]) -> bool | None:
     """Return the combined flag of several sources (Flink's combiner of record attributes).
 
-    `None` stands for a source that has not reported yet. One source with a backlog is enough. The
-    result is false only if all sources have reported no backlog.
+    `None` stands for a source that has not reported yet.
 
     >>> combine_flags([None, True]), combine_flags([None, False])
     (True, None)

@@ -12,16 +12,17 @@ from noted_time.values import MAX_INT64, Rejected
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """Exclusive offsets by partition (segment). Other partitions were not read."""
+    """Exclusive offsets by partition (segment). Other partitions were not read.
+
+    `by` is the consumer's name, and `remarks` are sentences about limits of the offsets. From the
+    time `at_most` on, nothing is known, regardless of the offsets.
+    """
 
     position: Mapping[int, int]
     by: str = ""
-    """The consumer's name, for messages."""
     log: str | None = None
     at_most: int | None = None
-    """Nothing is known from this time on, regardless of the offsets."""
     remarks: tuple[str, ...] = ()
-    """Sentences about limits of the offsets, or reasons why they lag."""
 
 
 def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
@@ -45,7 +46,6 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
 
 
 def check_known(position: Mapping[int, int], known: Iterable[int], of: str) -> None:
-    """Raise `Rejected` if any rows were read in a partition that is not in `known`."""
     there = sorted(known)
     for partition in sorted(position.keys() - there):
         if position[partition]:
@@ -64,8 +64,7 @@ def find_lookup_starts(
     """Return the offsets where a search for more records that were read must start.
 
     Consumers commit the offset after their last record, but markers and aborted records may follow.
-    Only partitions below the requested `cut` are returned. A partition without an offset starts at
-    0, unless records were deleted there.
+    Only partitions below the requested `cut` are returned.
 
     Raises `Rejected` for an offset below the log's earlier begin, or beyond its end.
 

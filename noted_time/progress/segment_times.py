@@ -1,7 +1,7 @@
 """Compute the time of a position in each segment, and which segment to read next (PDP-28).
 
 The segment with the least time is read first, so a reader gets the events of all segments nearly in
-the order of their times. How nearly depends on the distance between marks, so it is not guaranteed.
+the order of their times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noted_time.values import Succession
 class Lag(NamedTuple):
     """How far a position is behind the last mark, in time, regardless of the wall clock.
 
-    The lag is 0 at the last cut, and `None` if there is no mark or the position is before all kept
+    The lag is 0 at the last cut, and `None` without marks, or if the position is before all kept
     marks.
     """
 
@@ -82,10 +82,9 @@ class SegmentTimes:
         return sorted((s for s in segments if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
-        """Return the segment to read next, of these or of all.
+        """Return the segment to read next, `None` if no segment may be read now.
 
-        Returns `None` if no segment may be read now. A successor may be read once its predecessors
-        were read to their ends.
+        A successor may be read once its predecessors were read to their ends.
         """
         unread_before, position = self._succession.unread_before, self._position
         return next((s for s in self.order(among) if not unread_before(s, position)), None)
