@@ -21,7 +21,6 @@ LOG_DIRECTORY = "_delta_log"
 FILES_AT_ONCE = 16
 CATALOG_COMMITS = "commits that a catalog manages"
 CATALOG_MANAGED = "catalog-managed"
-"""A part of deltalake's error for a table that only its catalog can open."""
 
 CATALOG_NOT_SUPPORTED = (
     "the commits of {} are kept by its catalog: reading or writing claims there is not possible yet"
@@ -42,11 +41,7 @@ class DeltaLog:
         self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
 
     def history(self, at: int | str | None = None) -> TableHistory:
-        """Return all kept commits, up to the version `at`.
-
-        Raises `Rejected` if the table does not exist or its catalog manages its commits. Raises
-        `Unreachable` if the table cannot be read now, and `ModuleNotFoundError` without deltalake.
-        """
+        """Raise `ModuleNotFoundError` without deltalake, and otherwise as `standing`."""
         deltalake = import_module("deltalake")
         exceptions = import_module("deltalake.exceptions")
         try:
@@ -90,7 +85,7 @@ class DeltaLog:
 
 
 def _parse_commit(text: bytes) -> Mapping[str, Any]:
-    """Return a commit's description of itself, an empty operation if it has none.
+    """Return a commit's description of itself.
 
     >>> _parse_commit(b'{"add": {"path": "a"}}')
     {'operation': ''}

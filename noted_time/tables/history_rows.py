@@ -26,13 +26,11 @@ SAME_ROWS_OPERATIONS = frozenset(
     SET TBLPROPERTIES|UNSET TBLPROPERTIES|UPDATE TABLE METADATA|UPDATE FIELD METADATA|
     UPGRADE PROTOCOL|CLUSTER BY|CREATE TABLE|UPDATE SCHEMA""".replace("\n    ", "").split("|")
 )
-"""The Delta operations that keep all rows."""
 
 RENAME_OPERATION = "RENAME COLUMN"
 """Ends the claims about the column, under its old and its new name. The rows do not change."""
 
 APPEND_PARAMETERS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
-"""The operations that may append, and the parameter that says so."""
 
 EXPIRED_PARENT = -1
 """The parent of a snapshot whose parent has expired. pyiceberg then reports no parent."""
@@ -142,7 +140,6 @@ def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
 
 
 def _list_ancestors(head: int | None, commits: Mapping[int, Commit]) -> Iterable[Commit]:
-    """Yield the commits from the last one back. A circle, which is invalid, ends the iteration."""
     seen: set[int] = set()
     while head is not None and head not in seen and head in commits:
         seen.add(head)

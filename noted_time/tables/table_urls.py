@@ -18,11 +18,6 @@ URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
 
 def open_history(url: str, at: int | str | None = None) -> TableHistory:
-    """Return the history of the table at a URL, up to the version, snapshot or branch `at`.
-
-    Raises `Rejected` if the table does not exist, `Unreachable` if it cannot be read now, and
-    `ImportError` if a package must be installed.
-    """
     kind, location = split_url(url)
     open_one: Callable[[str, int | str | None], TableHistory] = HISTORY_READERS[kind]
     try:
@@ -32,11 +27,7 @@ def open_history(url: str, at: int | str | None = None) -> TableHistory:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Return kind and location. Raises `Rejected` for a URL of another form.
-
-    >>> split_url("iceberg:lake.db.flights")
-    ('iceberg', 'lake.db.flights')
-    """
+    """Return kind and location. Raises `Rejected` for a URL of another form."""
     kind, _, location = url.partition(":")
     if kind not in HISTORY_READERS or not location or (kind == "iceberg" and "." not in location):
         raise Rejected(f"{url!r} is not the URL of a table: write {URL_FORMS}")
@@ -105,7 +96,6 @@ def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  
 
 
 def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
-    """Commit metadata without rows. Raises `ImportError` if a package must be installed."""
     kind, location = split_url(url)
     try:
         if kind == "delta":
