@@ -33,7 +33,6 @@ LAZY_IMPORTS = {
     "complete_to": ("reader_client.protocol.completeness", ""),
     "merged": ("reader_client.marks.merging", ""),
 }
-"""The module of each name, and the extra that the name needs."""
 
 __all__ = list(LAZY_IMPORTS)
 

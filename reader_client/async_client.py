@@ -34,9 +34,8 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
             reader.advance({0: 120})
             mark = await reader.wait_for(datetime(2013, 1, 1, 10, tzinfo=UTC), timeout=60)
 
-    Calls that ask no controller are not awaited: `advance`, `get_time_window`, `window_at`,
-    `cut_at`, `last_mark`, `position`, `segment_times`, `lag` and `next_segment`. Make all calls in
-    the loop that runs the block.
+    Calls that ask no controller are not awaited, such as `advance` and `get_time_window`. Make all
+    calls in the loop that runs the block.
     """
 
     def _open(self, url: str, token: str | None, network: httpx.AsyncBaseTransport | None) -> None:
@@ -104,10 +103,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         await self._wait(self._waits.wait_for_marks(), timeout)
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - likewise
-        """Send unsent reports, for at most `timeout` seconds, and end the tasks.
-
-        The reader stays in its group; call `offline` to leave it. A second call does nothing.
-        """
+        """Send unsent reports, for at most `timeout` seconds, and end the tasks."""
         if self._closing:
             return
         self._closing = True

@@ -46,9 +46,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     Failures in the background are logged under `noted_time.reader`. After a fault of the client
     itself, every later call raises `ClientFailed`.
 
-    The marks take 155 bytes each, measured at 16 segments: 8 bytes for each segment, and three more
-    numbers. `keep_last` limits their number, which may be exceeded by an eighth. A position behind
-    the kept marks has no lower.
+    The marks take 155 bytes each, measured at 16 segments. `keep_last` limits their number, which
+    may be exceeded by an eighth. A position behind the kept marks has no lower.
 
     After a fork, create a new client in the child.
     """
@@ -62,8 +61,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         """Leave the group's online readers, with the reader's segments reset to `position`.
 
         The default is the reader's own position. Waits until the controller has confirmed.
-        `advance` brings the reader back online. Raises refusals, `Unreachable` after `timeout`
-        seconds, and `Rejected` without a group.
+        `advance` brings the reader back online. Raises `Rejected` without a group.
         """
         put_back = convert_position(self._position if position is None else position)
         self._wait(self._waits.wait_for_leave(put_back), timeout)
@@ -74,8 +72,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         """Yield the known marks with a seq above `after`, in order.
 
         Waits up to `wait` seconds for each new mark; `None` waits until the client is closed. If
-        the stream is recreated, its marks follow from seq 1. If it waits, it raises refusals and
-        `Unreachable`.
+        the stream is recreated, its marks follow from seq 1.
         """
         cursor = MarkCursor(self._following, after, domain)
         while found := self._take_page(cursor, domain, wait):
@@ -111,8 +108,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     ) -> ChangedWindows:
         """Return the complete windows with late rows that were reported at or after `since`.
 
-        `since` is a time on the controller's clock. Windows are aligned to `origin`. Raises
-        refusals and `Unreachable`.
+        `since` is a time on the controller's clock. Windows are aligned to `origin`.
         """
         tiling = Tiling(size_ms, unix_ms_of(origin))
         steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
@@ -121,16 +117,12 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Wait for the mark of `cut_at(time)` and return it; `timeout` is in seconds.
 
-        Raises refusals at once. When the time is up, raises `Unreachable` if the controller is
-        unreachable, otherwise `NotCompleteYet`. Raises `ImplausibleTime` as `cut_at`.
+        Raises `NotCompleteYet` when the time is up, and `ImplausibleTime` as `cut_at`.
         """
         return self._wait(self._waits.wait_for_time(unix_ms_of(time, up=True), domain), timeout)
 
     def catch_up(self, timeout: float = 10.0) -> None:
-        """Wait until all marks are known that existed when the client began to follow.
-
-        Raises refusals, or `Unreachable` after `timeout` seconds.
-        """
+        """Wait until all marks are known that existed when the client began to follow."""
         self._wait(self._waits.wait_for_marks(), timeout)
 
     def close(self, timeout: float = 5.0) -> None:

@@ -91,8 +91,7 @@ class Reader(ABC, Generic[Network]):
         self._open(url, token, transport)
 
     @abstractmethod
-    def _open(self, url: str, token: str | None, network: Network | None) -> None:
-        """Prepare the connection; `network` replaces the real network."""
+    def _open(self, url: str, token: str | None, network: Network | None) -> None: ...
 
     @property
     def stream(self) -> str:

@@ -36,7 +36,7 @@ class Stopped(Exception):
 class Health:
     """The state of a client's threads or tasks.
 
-    An outage is logged once, even if it affects several threads. `who` names the client in the log.
+    An outage is logged once, even if it affects several threads.
     """
 
     def __init__(
@@ -83,9 +83,7 @@ class Attempts:
     def __init__(self, name: str, health: Health) -> None:
         self.name = name
         self.failure: NotedTimeError | None = None
-        """The error of the last attempt, `None` after a success."""
         self.refusals = 0
-        """The number of refused attempts, which shows whether a refusal is new."""
         self.had_answer = False
         self._health = health
         self._in_a_row = 0
@@ -93,10 +91,7 @@ class Attempts:
     def repeat(
         self, step: Callable[[], Steps]
     ) -> Generator[Question | Pause | BackOff, Json, None]:
-        """Repeat the step until it returns false.
-
-        Any error except `NotedTimeError` is a fault of the client, and ends the thread or task.
-        """
+        """Errors except `NotedTimeError` are faults of the client, and end the thread or task."""
         try:
             has_more = True
             while has_more:
@@ -162,7 +157,6 @@ class Repeating(Repeated[Wakeup]):
         self.retry()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread's end. The thread itself may call it, too."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
@@ -191,4 +185,3 @@ def _warn(sentence: str | None) -> None:
 
 
 Begin = Callable[[str, Callable[[], Steps]], Repeated[Any]]
-"""Starts a thread or task with a name that repeats a step."""

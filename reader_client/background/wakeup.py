@@ -29,10 +29,7 @@ class Wakeup:
             self._calls.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait for a call and return whether it came in time. `None` waits forever.
-
-        Afterwards, the caller sees all changes that were made before the call.
-        """
+        """Afterwards, the caller sees all changes that were made before the call."""
         try:
             self._calls.get(timeout=None if seconds is None else max(0.0, seconds))
         except Empty:
@@ -49,7 +46,6 @@ class News:
         self._listeners: set[Callable[[], None]] = set()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change. It must return at once."""
         self._listeners.add(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:

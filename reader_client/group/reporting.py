@@ -92,7 +92,6 @@ class ReportedBacklog:
         self._acknowledged = None
 
     def record_offline(self) -> None:
-        """Withdraw the reader's backlog, as the controller does for an offline reader."""
         self._latest = self._acknowledged = None
 
     def call_listeners(self) -> None:
@@ -108,7 +107,6 @@ class ReportedBacklog:
 
 LONGEST_SILENCE_S = 60.0
 REPORTS_PER_TIMEOUT = 4
-"""How many reports a reader sends within the timeout of silent readers."""
 
 
 class ReaderName(NamedTuple):
@@ -148,7 +146,6 @@ class Reporting:
 
     @property
     def is_reported(self) -> bool:
-        """Whether the controller has answered all reports and any request to leave."""
         return not self._is_due and self._reports.leaving is None
 
     def get_steps(self) -> list[Repeated[Any]]:
@@ -167,7 +164,6 @@ class Reporting:
         return leaving
 
     def learn(self, stream: StreamReply) -> None:
-        """Derive the interval of reports from the stream's timeout of silent readers."""
         timeout_s = stream.reader_timeout_ms / 1000
         self._silence_s = min(LONGEST_SILENCE_S, timeout_s / REPORTS_PER_TIMEOUT)
 
@@ -216,7 +212,7 @@ class Reporting:
         try:
             answer = decode_group((yield question))
         except UnknownReader:
-            self._reports.record_offline(leaving)  # the reader is offline already
+            self._reports.record_offline(leaving)
         else:
             self._reports.record_offline(leaving, answer.position)
             self.backlog.record_refresh(answer.backlog)
@@ -227,13 +223,11 @@ class Reporting:
         try:
             answer = decode_group((yield questions.ask_group(*self.reader[:2])))
         except UnknownReader:
-            # The group was deleted, or the stream recreated.
             self._announce()
             return True
         self._reports.record_refresh(answer.position)
         self.backlog.record_refresh(answer.backlog)
         if self.reader.name not in answer.readers:
-            # The reader was silent for too long, as on a suspended machine.
             self._announce()
         return True
 

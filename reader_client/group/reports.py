@@ -1,8 +1,5 @@
 """The reports of one reader of a group, and the known position of the group.
 
-Only the latest offset of each segment is sent. The group's position is taken from the last answer,
-combined with the reader's latest offsets.
-
 The caller sets the offsets, and one thread or task reports them. Each side replaces its values as a
 whole, so no locks are needed.
 """
@@ -24,26 +21,22 @@ class LeaveRequest:
 
 class _Reported(NamedTuple):
     own: Mapping[int, int]
-    """The offsets that the reader has set since it came online."""
 
     leaving: LeaveRequest | None
     releases: int = 0
-    """How often the reader has released segments."""
 
 
 class _Acknowledged(NamedTuple):
     answered: Mapping[int, int] | None
-    """The group's position in the last answer."""
 
     acknowledged: Mapping[int, int] | None
-    """The reader's offsets that were answered, `None` if the controller does not know the reader.
+    """`None` if the controller does not know the reader.
 
-    They are invalid after the reader has released segments, because another reader may have
+    The offsets are invalid after the reader has released segments, because another reader may have
     reported these segments.
     """
 
     releases: int = 0
-    """The number of releases when the offsets were acknowledged."""
 
 
 class Reports:
@@ -65,13 +58,6 @@ class Reports:
     >>> reports.take()
     {0: 12, 2: 5}
 
-    If the controller no longer knows the reader, the reader reports all offsets again:
-
-    >>> reports.record_answer({0: 12, 1: 7, 2: 5}); reports.take()
-    {}
-    >>> reports.announce(); reports.take()
-    {0: 12, 2: 5}
-
     A released segment is not reported. When the reader gets the segment back, it reports even an
     unchanged offset, because another reader may have reported the segment:
 
@@ -90,7 +76,6 @@ class Reports:
     # The caller
 
     def report(self, position: Mapping[int, int]) -> None:
-        """Set the offsets of these segments. The reader is online again."""
         latest = self._latest
         left = latest.leaving is not None and latest.leaving.is_done
         own = {**({} if left else latest.own), **position}
@@ -108,7 +93,6 @@ class Reports:
 
     @property
     def position(self) -> Mapping[int, int] | None:
-        """The position of the group, or `None` before the first answer."""
         latest, known = self._latest, self._known
         combined = self._combined
         if combined is None or combined[0] is not latest or combined[1] is not known:
@@ -119,7 +103,6 @@ class Reports:
 
     @property
     def leaving(self) -> LeaveRequest | None:
-        """The latest request to go offline, unless it is done or withdrawn."""
         leaving = self._latest.leaving
         return None if leaving is None or leaving.is_done else leaving
 
@@ -136,7 +119,6 @@ class Reports:
         return known.acknowledged is None or bool(_find_unreported(latest, known))
 
     def announce(self) -> None:
-        """Report all offsets again. Called if the controller does not know the reader."""
         self._known = self._known._replace(acknowledged=None)
 
     def take(self) -> Mapping[int, int]:
@@ -156,7 +138,6 @@ class Reports:
         self._known = self._known._replace(answered=dict(position))
 
     def put_back(self) -> None:
-        """Report the offsets again. Called if the report may not have arrived."""
         acknowledged = self._known.acknowledged
         if acknowledged is not None:
             kept = {s: o for s, o in acknowledged.items() if s not in self._under_way}

@@ -22,19 +22,15 @@ class Wait(Generic[Found]):
     """A condition to wait for."""
 
     look: Callable[[], Found | None]
-    """Called at first and after each change.
-
-    Returns the result, or `None` to continue waiting. Raises if the wait cannot succeed.
-    """
+    """Return the result, or `None` to continue waiting; raise if the wait cannot succeed."""
 
     give_up: Callable[[float], Found]
-    """Called with the timeout when the time is up. Returns a result or raises."""
 
 
 def until_found(
     wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
 ) -> Generator[float | None, object, Found]:
-    """Wait and return the result. Yields how many seconds to wait for the next `wake`."""
+    """Yields the seconds to wait for the next `wake`."""
     deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
     news.listen(wake)
     try:
@@ -64,7 +60,6 @@ class Waits:
         where: str,
         check: Callable[[], None],
     ) -> None:
-        """Set the controllers' URL (`where`) and a `check` that raises if the client has ended."""
         self._following = following
         self._reporting = reporting
         self._where = where
@@ -145,7 +140,6 @@ class _Patience:
                 step.retry()
 
     def look(self, found: Found | None) -> Found | None:
-        """Return `found`. If it is `None`, raise if the wait cannot succeed."""
         if found is not None:
             return found
         self._check()

@@ -21,10 +21,8 @@ kafka_log = logging.getLogger("noted_time.reader.kafka")
 
 TIMEOUT_S = 10.0
 CHECK_INTERVAL_S = 10.0
-"""How often to check the topic's id."""
 
 EARLIEST_RESETS, LATEST_RESETS = ("earliest", "smallest", "beginning"), ("latest", "largest", "end")
-"""Values of `auto.offset.reset`: where a partition without a valid commit begins."""
 
 
 class KafkaNotedConsumer(Closing):
@@ -54,10 +52,9 @@ class KafkaNotedConsumer(Closing):
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
     }
-    """The settings that the consumer needs.
-
-    Offsets are stored only after processing. The end of a partition is reported, because it may be
-    after records that no consumer receives, such as aborted records.
+    """Offsets are stored only after processing.
+    The end of a partition is reported, because it may be after records that no consumer
+    receives, such as aborted records.
     """
 
     def __init__(
@@ -177,13 +174,12 @@ class KafkaNotedConsumer(Closing):
                     yield message
 
     def _check_begin(self, partition: int, offset: int) -> None:
-        """Set the partition's position if its first offset is not the expected one."""
         begin, self._assigned[partition] = self._assigned[partition], None
         if begin not in (None, offset):
             self.reader.advance({partition: offset})
 
     def _store_offsets(self, offsets: Mapping[int, int]) -> bool:
-        """Store offsets for the next commit; return whether the partitions are still assigned."""
+        """Return whether the partitions are still assigned."""
         stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
         try:
             self.consumer.store_offsets(offsets=stored)
@@ -215,7 +211,6 @@ class KafkaNotedConsumer(Closing):
         self.reader.advance(begun)
 
     def _find_begin(self, committed: TopicPartition, timeout_s: float) -> int:
-        """Return where Kafka will begin to read a partition, or 0 if unknown."""
         partition, offset = committed.partition, committed.offset
         # None on a timeout, contrary to its type
         ends: tuple[int, int] | None = None

@@ -22,10 +22,8 @@ from reader_client.protocol.answers import StreamReply, decode_marks, decode_str
 from reader_client.protocol.questions import MARKS_PER_PAGE, ask_marks, ask_stream
 
 POLL_MS, LOOK_MS = 100, 1000
-"""The pause between two looks, and how long a look waits for a mark."""
 
 WARN_AFTER_MS = 30_000
-"""How long a mark waits until the relay logs why."""
 
 TOPIC_SETTINGS = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 PRODUCER_SETTINGS = {
@@ -35,7 +33,7 @@ PRODUCER_SETTINGS = {
 }
 FLUSH_TIMEOUT_S = 12.0
 MAX_EXCLUDED = 1000
-"""The maximum number of excluded writers per record, because Kafka limits a record's size."""
+"""Kafka limits a record's size."""
 
 
 class KafkaRelay(PollingLoop):
@@ -64,7 +62,6 @@ class KafkaRelay(PollingLoop):
         super().__init__(validate_name("stream", stream or topic), POLL_MS, "relay", "relayed")
         self.topic, self.noted = Topic(config, topic), Topic(config, name_noted_topic(topic))
         self.is_over = False
-        """Whether the final mark was written."""
         self._domains = domains
         self._transport = Transport(url, token=token)
         self._queue = RelayQueue(new_partition_ms)
@@ -110,7 +107,6 @@ class KafkaRelay(PollingLoop):
             super().close()
 
     def _ask_about_stream(self) -> StreamReply:
-        """Return the stream; raise if its marks do not continue the relayed marks."""
         stream = decode_stream(self._transport.ask(ask_stream(self.stream)))
         before, self._known = self._known or stream, stream
         if before.id != stream.id:
@@ -134,7 +130,6 @@ class KafkaRelay(PollingLoop):
                 self._queue.add(domain, answer.marks, is_all=is_all)
 
     def _read_noted(self, stream: StreamReply, topic_id: str | None) -> bool:
-        """Read new records of the noted topic; return false if it was just created."""
         AnotherLog.check(self.stream, stream.logs, topic_id)
         name = f"Kafka topic {self.noted.name!r}"
         try:
@@ -162,7 +157,6 @@ class KafkaRelay(PollingLoop):
     def _take_records(
         self, records: Iterable[tuple[int, int, Message]], stream: StreamReply, topic_id: str | None
     ) -> None:
-        """Record the written marks; raise `Rejected` if a record is not a mark of the stream."""
         name = f"Kafka topic {self.noted.name!r}"
         ours = self.stream, stream.id, topic_id
         doubtful: dict[str, list[tuple[int, Mark]]] = {}

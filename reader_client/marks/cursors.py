@@ -45,7 +45,6 @@ class Cursor(ABC, Generic[Item]):
         return bool(self._look(1))
 
     def is_over(self) -> bool:
-        """Whether the stream is sealed and no page has more items."""
         follower = self._following.get_follower(self._domain)
         return follower is not None and follower.is_sealed and not self.has_more()
 
@@ -59,12 +58,10 @@ class Cursor(ABC, Generic[Item]):
         return self._find(follower, limit)
 
     @abstractmethod
-    def _find(self, follower: Follower, limit: int) -> list[Item]:
-        """Return at most `limit` items after the cursor."""
+    def _find(self, follower: Follower, limit: int) -> list[Item]: ...
 
     @abstractmethod
-    def _find_end(self, item: Item) -> int:
-        """Return the place after an item."""
+    def _find_end(self, item: Item) -> int: ...
 
 
 class MarkCursor(Cursor["Mark"]):
@@ -91,10 +88,7 @@ class MarkCursor(Cursor["Mark"]):
 
 
 class WindowCursor(Cursor["CompleteWindow"]):
-    """A cursor over complete windows. If the stream is recreated, it moves to its start.
-
-    The first window contains `after`; see `complete_windows`.
-    """
+    """A cursor over complete windows. If the stream is recreated, it moves to its start."""
 
     what = "complete window"
     most = 100
@@ -106,7 +100,6 @@ class WindowCursor(Cursor["CompleteWindow"]):
         self._tiling = tiling
 
     def ask_missing(self, page: Sequence[CompleteWindow]) -> Question:
-        """Ask for missing writers and rows of a page's windows. Marks do not contain them."""
         stream, size_ms = self._following.stream, self._tiling.size_ms
         return ask_windows(stream, page[0].start, size_ms, len(page), self._domain)
 

@@ -28,7 +28,6 @@ class StartMark(NamedTuple):
 
 
 ALL_MARKS = StartMark("", 0)
-"""Follow all marks."""
 
 
 class Follower:
@@ -46,12 +45,6 @@ class Follower:
     >>> follower.take_marks(MarksReply("a", 0, (mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
-
-    After the stream is recreated or scaled, ask about the stream again:
-
-    >>> follower.take_marks(MarksReply("b", 0, ()))
-    >>> follower.needs_stream
-    True
     """
 
     def __init__(self, domain: str, *, keep_last: int, since: StartMark = ALL_MARKS) -> None:
@@ -61,36 +54,28 @@ class Follower:
         self.stream_id: str | None = None
         self.caught_up = False
         self.was_at_end = False
-        """Whether an answer has shown that no mark follows, or that the stream is sealed."""
         self.chain = 0
-        """How often the known marks were replaced by others."""
         self.restarted_at = 0
-        """The seq of the stream's last mark when this happened last."""
         self._keep_last = keep_last
         self._since = since
         self._taken = 0
         # Replaced or appended to, so that other threads can search without a lock.
         self._history = MarkHistory()
         self.succession = Succession()
-        """The known scale events; replaced, never changed."""
         self._scale_events = 0
         self._are_unix_ms = False
         self._after = 0
         self._last_known = 0
         self.is_quiet = False
-        """Whether the watermark waited for no writer at the last answer."""
         self.logs: tuple[str, ...] = ()
-        """The ids of the logs that cuts refer to, empty if unknown."""
 
     @property
     def after(self) -> int:
-        """The seq to ask for marks after."""
         return max(self._after, self._history.last_seq)
 
     # Answers
 
     def take_stream(self, stream: StreamReply) -> None:
-        """Apply an answer about the stream; raises `UnknownDomain` if it lacks this domain."""
         if self.domain not in stream.domains:
             raise UnknownDomain(self.domain, stream.domains)
         self._last_known = stream.last_seqs.get(self.domain, 0)
@@ -139,10 +124,6 @@ class Follower:
         return SegmentTimes(self._history, self.succession, position)
 
     def complete_to(self, time: int) -> Mark:
-        """Return the first known mark with lower >= `time`.
-
-        Raises `NotCompleteYet`, and `ImplausibleTime` for a time in seconds.
-        """
         if self._are_unix_ms:
             check_time(time, self._history.last_lower)
         return self._history.complete_to(time)
@@ -153,10 +134,6 @@ class Follower:
     def complete_windows(
         self, tiling: Tiling, after: int | None, limit: int
     ) -> list[CompleteWindow]:
-        """Return at most `limit` complete windows.
-
-        Raises `ImplausibleTime` if `after` is in seconds.
-        """
         if self._are_unix_ms:
             check_windows(after, tiling, self._history)
         return list(find_complete_windows(self._history, tiling, after=after, limit=limit))
@@ -189,7 +166,6 @@ class Follower:
     # The history
 
     def _continue(self, answer: MarksReply) -> bool:
-        """Add marks; return whether they continue the known marks."""
         try:
             for mark in answer.marks:
                 self._append(mark)

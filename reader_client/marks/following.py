@@ -25,10 +25,8 @@ from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 logger = logging.getLogger("noted_time.reader")
 
 AT_ONCE_S = 0.05
-"""A long poll that is answered sooner did not wait."""
 
 SEALED_S = 10.0
-"""The pause between questions about a sealed stream."""
 
 
 class Following:
@@ -60,7 +58,6 @@ class Following:
         self._stream_id: str | None = None
         self._failing: set[str] = set()
         self._steps: dict[str | None, Repeated[Any]] = {}
-        # Checks keep_last.
         Follower("default", keep_last=keep_last)
 
     def start(self, begin: Begin) -> None:
@@ -84,7 +81,6 @@ class Following:
             raise UnknownDomain(name, followers) from None
 
     def get_steps(self, domain: str | None) -> list[Repeated[Any]]:
-        """Return the threads or tasks that follow `domain`; raises `UnknownDomain`."""
         follower = self.get_follower(domain)
         found = self._steps.get(None if follower is None else follower.domain)
         return [] if found is None else [found]
@@ -141,7 +137,6 @@ class Following:
         answer = decode_marks((yield question))
         self._take_marks(follower, answer)
         if follower.is_sealed:
-            # No mark follows unless the stream is deleted and recreated.
             yield Pause(SEALED_S)
         elif wait_ms and not answer.marks and time.monotonic() - asked_at < AT_ONCE_S:
             # The controller is stopping, or a proxy does not support long polls.

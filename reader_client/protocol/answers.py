@@ -46,18 +46,15 @@ class StreamReply:
     """A stream."""
 
     id: str
-    """The creation id."""
 
     domains: tuple[str, ...]
     succession: Succession
     scale_events: int
     last_seqs: dict[str, int]
     reader_timeout_ms: int
-    """How long a reader of a group may be silent."""
 
     are_unix_ms: bool = False
     logs: tuple[str, ...] = ()
-    """The ids of the logs that positions and cuts refer to, empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +65,8 @@ class MarksReply:
     scale_events: int
     marks: tuple[Mark, ...]
     final_cut: Mapping[int, int] | None = None
-    """The end of a sealed stream, `None` for an open one."""
 
     is_quiet: bool = False
-    """Whether the watermark waits for no writer."""
 
     is_ahead: bool = False
     """Whether the question's seq is above the last mark."""
@@ -87,11 +82,9 @@ class CutReply:
     missing: Missing
     late: Late
     before_first_mark: bool
-    """Whether the time is below the stream's first mark ever."""
 
     vouched: VouchedBy
     unmet: tuple[NotVouching, ...]
-    """The required writers that do not vouch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +94,6 @@ class WindowsReply:
     windows: tuple[CompleteWindow, ...]
     logs: tuple[str, ...] = ()
     next: int | None = None
-    """The start of the next page, `None` after the last one."""
 
     are_known: bool = True
     """False if other windows may have changed, too."""
@@ -184,7 +176,6 @@ def decode_windows(wire: Json) -> WindowsReply:
 
 @_read_whole
 def decode_group(wire: Json) -> GroupReply:
-    """Decode the answer of ``GET …/reader-groups/{group}`` or of a report."""
     readers = frozenset(parse_text(reader) for reader in wire["readers"])
     return GroupReply(position_from_wire(wire["position"]), readers, _decode_backlog(wire))
 
@@ -194,7 +185,6 @@ def _decode_logs(wire: Json) -> tuple[str, ...]:
 
 
 def _decode_backlog(wire: Json) -> BacklogState:
-    """Decode the backlog, without reasons that this client does not know."""
     backlog, since = wire["backlog"], wire["since"]
     if not isinstance(backlog, bool):
         raise TypeError(f"{str(backlog)[:SHOWN_CHARACTERS]!r} is neither true nor false")

@@ -51,13 +51,11 @@ class CompleteTo:
     """Whether the time is below the stream's first mark ever, so no writer vouches for it."""
 
     vouched: VouchedBy
-    """Who vouches for the time."""
 
 
 def make_performer(
     ask: Callable[[Question], Answer], offsets: Callable[[Mapping[int, int]], Answer]
 ) -> Callable[[Any], Answer]:
-    """Return a function that sends questions to a controller, and passes cuts to `offsets`."""
     return lambda step: offsets(step.cut) if isinstance(step, OffsetsUpTo) else ask(step)
 
 
@@ -85,7 +83,6 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
 
 
 def find_last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]:
-    """Return the last mark, with its missing writers; raises `NothingKnown` if there is none."""
     try:
         # No lower reaches this time, so the error contains the last lower.
         mark: Json = yield cut_at(stream, MAX_INT64, domain)
@@ -100,7 +97,6 @@ def find_last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]
 def find_last_rounded(
     stream: str, domain: str | None, rounded: Callable[[int], int]
 ) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
-    """Return the result of `find_last_reached` for a reader of the whole log, without offsets."""
     mark = yield from find_last_mark(stream, domain)
     time, lower = rounded(mark["lower"]), mark["lower"]
     if time != lower:
@@ -134,10 +130,6 @@ def find_last_reached(
 def find_required_mark(
     stream: str, time: int, domain: str | None, required: Mapping[str, object], *, read: object
 ) -> Generator[Any, Any, Json]:
-    """Return the first mark that is complete to a time and has the required writers.
-
-    Unless `read` is `None`, raises `NotYet` if the offsets do not reach the mark.
-    """
     mark: Json = yield cut_at(stream, time, domain, required=required)
     if read is not None and not mark["unmet"]:
         yield from check_reached(stream, mark, time, domain)
@@ -147,7 +139,6 @@ def find_required_mark(
 def check_reached(
     stream: str, mark: Json, time: int, domain: str | None
 ) -> Generator[Any, Any, ReadOffsets]:
-    """Return the offsets; raises `NotYet` if they do not reach the mark or the time."""
     if not mark["cut"]:
         raise NothingKnown(TIMES_ONLY)
     read, window = yield from _find_window(stream, mark, domain)
@@ -163,7 +154,6 @@ def check_reached(
 def _find_window(
     stream: str, mark: Json, domain: str | None
 ) -> Generator[Any, Any, tuple[ReadOffsets, Json]]:
-    """Return the offsets and their time window; raises as `complete_to`."""
     cut = position_from_wire(mark["cut"])
     read: ReadOffsets = yield OffsetsUpTo(cut)
     AnotherLog.check(stream, mark["logs"], read.log)

@@ -30,7 +30,7 @@ def ask_stream(stream: str) -> Question:
 def ask_marks(
     stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
 ) -> Question:
-    """Ask for the marks after a seq. If there is none, wait up to `wait_ms` for one."""
+    """If there is no mark, the controller waits up to `wait_ms` for one."""
     query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
@@ -46,7 +46,7 @@ def ask_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
 def ask_changed_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
     stream: str, since: int, size_ms: int, origin: int, after: int | None, domain: str | None
 ) -> Question:
-    """Ask for the windows after a time with late rows that were reported from `since` on."""
+    """The late rows were reported from `since` on."""
     query = {"changed_since": since, "size_ms": size_ms, "origin": origin, "limit": 1000}
     query |= _build_query(domain) | ({} if after is None else {"after": after})
     return Question("GET", stream_path(stream, "windows"), query)
@@ -83,13 +83,11 @@ def ask_group(stream: str, group: str) -> Question:
 def report_position(
     stream: str, group: str, reader: str, position: Mapping[int, int], own: Json | None = None
 ) -> Question:
-    """Report a reader's position and its `backlog`, which is in `own`."""
     path = stream_path(stream, "reader-groups", group, "readers", reader)
     return Question("PUT", path, body={"position": position_to_wire(position), **(own or {})})
 
 
 def report_offline(stream: str, group: str, reader: str, position: Mapping[int, int]) -> Question:
-    """Take a reader offline, with its segments reset."""
     path = stream_path(stream, "reader-groups", group, "readers", reader, "offline")
     return Question("POST", path, body={"position": position_to_wire(position)})
 

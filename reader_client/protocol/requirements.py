@@ -36,13 +36,11 @@ class Requirement:
 
     @property
     def query(self) -> dict[str, object]:
-        """The query parameters of a question for a cut."""
         writers = {"require": list(self.writers)} if self.writers else {}
         return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
 
 
 def find_objections(cut: CutReply, required: Requirement) -> list[str]:
-    """Return as sentences why a cut does not meet a requirement."""
     found = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         found.append("nobody vouches for times before the first mark")
@@ -54,10 +52,7 @@ def find_objections(cut: CutReply, required: Requirement) -> list[str]:
 def find_first_complete(
     table: str, claim: TableClaim, time: int, names: Sequence[str]
 ) -> TableClaim:
-    """Return the claim in the table's first version that is complete to a time, if known.
-
-    Later claims may have other missing writers.
-    """
+    """Later claims may have other missing writers."""
     version = claim.version_at(time)
     first = claim if version is None else standing(table, names or None, at=version)
     return first if isinstance(first, TableClaim) else claim
@@ -91,10 +86,7 @@ def find_unanswered(
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
 ) -> Generator[Question, Json, list[str]]:
-    """Return as sentences why a table does not meet a requirement.
-
-    Asks about the streams of claims that do not show who vouches.
-    """
+    """Ask about the streams of claims that do not show who vouches."""
     named = claim.missing_writers
     found = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:
@@ -116,7 +108,6 @@ def find_table_objections(
 
 
 def _describe_missing(claim: Claim) -> str:
-    """Return why not all expected writers vouched for a claim, or an empty string."""
     if not claim.vouched:
         return ""
     if not claim.vouched["expected"]:

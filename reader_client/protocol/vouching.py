@@ -32,10 +32,8 @@ class NotedMarksAnswer:
 
     marks: NotedMarks
     words: Mapping[str, WriterPromise]
-    """The promise of each writer."""
 
     owners: Mapping[int, str]
-    """The writer of each segment that only one writer has noted."""
 
     logs: tuple[str, ...]
 
@@ -96,10 +94,9 @@ def _read_pages(
 def _find_owners(
     marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
 ) -> dict[int, str]:
-    """Return the writer of each segment that only one writer has noted.
+    """Leave out segments that deleted writers have noted.
 
     If the last cut is above the writer's offset, other writers noted the segment and were deleted.
-    The segment is then left out.
     """
     absent = (each for entry in entries for each in entry["writers"])
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
@@ -112,7 +109,6 @@ def _find_owners(
 
 
 def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeriod]]:
-    """Return for each writer the ranges of marks that advanced without it."""
     absences: defaultdict[str, list[AbsencePeriod]] = defaultdict(list)
     for entry in entries:
         seq = entry["seq"]
@@ -127,7 +123,6 @@ def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeri
 
 
 def _find_periods(row: Json, domain: str) -> list[VouchingPeriod]:
-    """Return the ranges of marks that include the writer's rows, empty if unknown."""
     found = (row.get("vouching") or {}).get(domain, ())
     return [
         VouchingPeriod(each["from_seq"], MAX_INT64 if each["until"] is None else each["until"])
