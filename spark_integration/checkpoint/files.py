@@ -31,7 +31,6 @@ STORE_CREDENTIALS = {
     "abfss": AZURE_CREDENTIALS,
     "gs": GOOGLE_CREDENTIALS,
 }
-"""The environment variables with an object store's credentials, by URI scheme."""
 
 REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
 MAX_RETRIES = 2
@@ -110,7 +109,6 @@ class Files:
         return bool(self._system.get_file_info(found))
 
     def write(self, name: str, text: str) -> None:
-        """Replace a file at once; raises `OSError`."""
         path = posixpath.join(self._path, name)
         self._system.create_dir(posixpath.dirname(path), recursive=True)
         with self._system.open_output_stream(f"{path}.tmp") as stream:

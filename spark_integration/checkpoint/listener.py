@@ -113,7 +113,7 @@ def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -
 
 
 def _parse_offset(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Parse an offset; it is the text `None` before a source's first batch."""
+    """The offset is the text `None` before a source's first batch."""
     with suppress(ValueError):
         return json.loads(text)
     return text

@@ -36,9 +36,7 @@ class PlannedBatch:
     query_id: str
     batch_id: int
     watermark_ms: int | None
-    """The watermark in Unix ms, or `None` if there is none yet (Spark writes 0)."""
     watermark_policy: str
-    """How several watermarks are combined, `"min"` or `"max"`."""
     offsets: tuple[Any, ...]
     """The end of each source as a JSON value, or `None`, see `order_offsets`."""
 
@@ -52,7 +50,6 @@ class QueryProgress:
 
     checkpoint: str
     last: int = -1
-    """The last planned batch when the log was last read, or -1."""
     _text: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -121,10 +118,7 @@ class QueryProgress:
         return _parse_watermark_ms(metadata)
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
-        """Return the metadata of the last planned batch, and the offsets by source.
-
-        After a first listing, files are read by name, because stores list 10 before 9.
-        """
+        """After a first listing, files are read by name, because stores list 10 before 9."""
         files, following = self._files, self.last + 1
         if self.last < 0:
             listed = (int(name) for name in files.list_names("offsets") if name.isdigit())
@@ -202,11 +196,7 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
 
 
 def _find_only_source(stream: str, following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the offset of the only source that follows the marks.
-
-    The marks do not cover other sources, so their rows would be dropped as late. The log does not
-    show whether another source is in the union or only joined.
-    """
+    """Marks do not cover other sources, so their rows would be dropped as late."""
     events = list(
         takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
     )

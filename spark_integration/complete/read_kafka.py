@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from noted_time.kafka.topic import TopicLook
 
 EARLIEST_OFFSET = -2
-"""Spark's code for the first offset that a partition still has."""
 
 READABLE_TIMEOUT_S = 5.0
-"""How long to wait for noted records to become readable, because a broker's ends lag behind."""
+"""A broker's ends lag behind the noted records."""
 
 ENDS_EVERY_S = 0.05
-"""Interval at which the topic's ends are polled."""
 
 RANGE_OPTIONS = (
     "startingOffsets",
@@ -49,7 +47,6 @@ RANGE_OPTIONS = (
     "startingOffsetsByTimestamp",
     "endingOffsetsByTimestamp",
 )
-"""Options of Spark's Kafka source that select records."""
 
 
 class KafkaOffsets(NamedTuple):
@@ -137,7 +134,6 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 def open_topic(
     spark: SparkSession, records: KafkaRecords, reader: str
 ) -> tuple[Topic, dict[str, Any]]:
-    """Return the topic that a reader reads, and the options for Spark."""
     from noted_time.kafka import Topic  # noqa: PLC0415 - an extra
 
     if not isinstance(records.topic, str):
@@ -187,8 +183,7 @@ def find_needed_ranges(
 ) -> dict[int, OffsetRange]:
     """Return the range to read of each partition: from `firsts` up to the window's end cut.
 
-    `begins` contains the first existing offset of each partition. A partition that the cut does not
-    contain has no record of the window.
+    A partition that the cut does not contain has no record of the window.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -228,7 +223,6 @@ def find_deleted_ranges(
 
 
 def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mapping[int, int]:
-    """Return the first offsets that may contain the window's records, or empty if unknown."""
     if not (own_segments and window.exact):
         return {}
     return {each: window.from_cut.offsets.get(each, 0) for each in window.to_cut.offsets}
@@ -237,10 +231,6 @@ def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mappin
 def _find_begins(
     topic: Topic, window: CompleteWindow, deleted: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Return the partitions' first offsets, and the first with timestamps from the start on.
-
-    Raises `Rejected` if deleted records may have been in the window, unless `deleted` accepts it.
-    """
     since = topic.offsets_at(max(0, window.start))  # first, so that deletions meanwhile are noticed
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
@@ -260,10 +250,7 @@ def _find_begins(
 def wait_until_readable(
     topic: Topic, cut: Mapping[int, int], *, timeout_s: float, committed: bool = False
 ) -> TopicLook:
-    """Wait until all records below the end cut are readable, and return the topic's ends.
-
-    Raises `Recreated`, or `Unreachable` if an open transaction holds the records.
-    """
+    """Raises `Recreated`, or `Unreachable` if an open transaction holds the records."""
     deadline = clocks.monotonic() + timeout_s
     while True:
         look = topic.look(committed=committed)
@@ -290,7 +277,7 @@ def wait_until_readable(
 def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
-    """Return the records. Spark fails the read if records are deleted before it reads them."""
+    """Spark fails the read if records are deleted before it reads them."""
     offsets = _format_offsets(topic, ranges)
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))

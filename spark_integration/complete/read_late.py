@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from noted_time.analysis import NotedMarks
 
 PLACE_COLUMNS = ("partition", "offset")
-"""The columns with the position of a record."""
 
 SEQ_COLUMN, LOWER_COLUMN, WRITER_COLUMN = "_seq", "_lower", "_writer"
 IS_RECORD = "_is_record"
@@ -99,7 +98,6 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
 
 
 def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, int]:
-    """Return the cut of the last mark written before `since`, or of the oldest mark."""
     written_from = MIN_INT64 if since is None else unix_ms_of(since)
     later = (number for number, at in enumerate(marks.written) if at >= written_from)
     number = next(later, len(marks)) - 1
@@ -115,7 +113,6 @@ def _find_start(topic: str, marks: NotedMarks, since: Time | None) -> dict[int, 
 def _find_ranges(
     topic: str, start: Mapping[int, int], begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[tuple[int, OffsetRange]]:
-    """Yield the range to read of each partition, and log deleted records."""
     for partition, end in sorted(ends.items()):
         first, begin = start.get(partition, 0), begins.get(partition, 0)
         if begin > first:
@@ -141,10 +138,7 @@ def _check_columns(columns: list[str]) -> None:
 def _join_marks(
     spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
 ) -> DataFrame:
-    """Return the events with the last mark whose cut does not cover them, by `NotedMarks.steps`.
-
-    Spark has no as-of join, so events and steps are sorted together by offset.
-    """
+    """Spark has no as-of join, so events and steps are sorted together by offset."""
     steps = [
         (partition, offset, marks.first_seq + number, _limit_lower(marks.lowers[number]))
         for partition, each in ranges.items()
@@ -164,7 +158,6 @@ def _join_marks(
 
 
 def _limit_lower(lower: int) -> int:
-    """Return a lower within the range of Spark's timestamps."""
     return max(FIRST_MS, min(lower, LAST_MS))
 
 

@@ -42,7 +42,6 @@ class WindowQuery:
 
     @property
     def between(self) -> CutRange:
-        """The start cut, if known, and the end cut of the window."""
         return CutRange(self.from_cut, self.to_cut, self.event_time)
 
 
@@ -63,7 +62,6 @@ class CompleteSource(QuerySource):
         return "noted_complete"
 
     def schema(self) -> StructType:
-        """Return the schema of the window's first file, or of the log if the window has no file."""
         query, root = self.query, Path(self.query.root)
         there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
         for file in chain.from_iterable(there.refresh().values()):
@@ -82,14 +80,12 @@ class WindowReader(Picklable, DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks. Raises `Rejected` if rows of the window were deleted."""
         dealt = divide_into_tasks(list(self._find_work()), self._query.cores) or [
             []
         ]  # Spark reads `None` else
         return [WindowTask(tuple(task)) for task in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task that are in the window. Raises `UnreadableFile`."""
         task: Any = partition
         query = self._query
         asked = TimeRange(query.start, query.end)
@@ -110,7 +106,6 @@ class WindowReader(Picklable, DataSourceReader):
             yield from chain.from_iterable(self._find_slices(file, first, end) for file in run)
 
     def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
-        """Yield slices of a file between two offsets that may contain rows of the window."""
         least, most = max(first - file.start, 0), min(end - file.start, file.end - file.start)
         begun: int | None = None
         ended = 0

@@ -21,9 +21,7 @@ from spark_integration.marks.arguments import Noted, check_one_of, check_promise
 log = logging.getLogger("noted_time.spark")
 
 OnMissing = Literal["warn", "fail", "accept"]
-"""What to do if writers are missing from a window, or rows of it are late."""
 OnDeleted = Literal["fail", "accept"]
-"""What to do if deleted records may have been in a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +63,7 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
 ) -> CompleteWindow:
     """Return the window with its cuts, once it is complete. `log_id` is the id of the log.
 
-    Missing writers and late rows are logged, unless `read.missing` or `late` says to fail. Raises
-
-    - `NotCompleteYet` after the read's timeout.
-    - `Rejected` for a window that is empty or outside Spark's range of time.
-    - `WritersMissing` and `RowsLate`, as chosen.
-    - the controller's refusals, `AnotherLog` and `Unreachable`.
+    Missing writers and late rows are logged, unless `read.missing` or `late` says to fail.
     """
     times = convert_time(start), convert_time(end)
     if times[0] >= times[1]:
@@ -110,7 +103,6 @@ class _WantedWindow(NamedTuple):
     event_time: str
 
     def look(self, wait_ms: int) -> Generator[Question, Json, WindowsReply]:
-        """Ask for the window. Raises `NotCompleteYet`, or `Rejected` after a stream's end."""
         stream, start, end, domain, event_time = self
         if domain is None:
             domain = choose_domain(decode_stream((yield ask_stream(stream))).domains)

@@ -3,9 +3,6 @@
 After a micro-batch with the watermark W, no later batch emits a window that ends at or below W. So
 the sink appends the rows first, then notes W. The file of the rows contains the batch's id. If the
 batch runs again, the sink finds the file and only notes W.
-
-When a sealed source ends, Spark's watermark rises to its maximum, and the last batch follows. The
-sink then notes the end of the last rows, not the watermark, and finishes the writer.
 """
 
 from __future__ import annotations

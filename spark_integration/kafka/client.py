@@ -13,13 +13,11 @@ Client = Mapping[str, str] | str
 """Settings of librdkafka, or the name of a function that returns them, `module:function`."""
 
 CLIENT_PREFIX = "kafka."
-"""The prefix of options for Kafka's own client."""
 
 SHARED_SETTINGS = (
     *("security.protocol", "sasl.mechanism", "sasl.kerberos.service.name"),
     *("ssl.endpoint.identification.algorithm", "ssl.key.password", "client.dns.lookup"),
 )
-"""Settings that are the same in Kafka's Java client and in librdkafka."""
 
 JAAS_SETTING = "sasl.jaas.config"
 JAAS_LOGIN = re.compile(r"\s*\S+\.(?:Plain|Scram)LoginModule\s+required\s+(.*?);?\s*", re.DOTALL)
@@ -34,7 +32,6 @@ STORE_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "key": ("ssl.key.pem",),
     },
 }
-"""The librdkafka settings for each part of a PEM store."""
 
 
 def build_client_config(
@@ -51,12 +48,6 @@ def build_client_config(
     ... # doctest: +NORMALIZE_WHITESPACE
     {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
     'sasl.password': 'b'}
-
-    Settings of a `client` are not translated:
-
-    >>> build_client_config("b:9092", {"kafka.security.protocol": "SSL"},
-    ...     {"ssl.ca.location": "/ca.pem"})
-    {'bootstrap.servers': 'b:9092', 'security.protocol': 'SSL', 'ssl.ca.location': '/ca.pem'}
 
     Spark plans in another process, so a function is passed by its name:
 
@@ -94,7 +85,6 @@ def build_client_config(
 
 
 def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the librdkafka settings for one of Java; raises `Rejected` if there are none."""
     if name == JAAS_SETTING and (login := JAAS_LOGIN.fullmatch(value)):
         texts = {name: "".join(quoted) for name, *quoted in JAAS_OPTION.findall(login[1])}
         if texts.keys() == {"username", "password"}:

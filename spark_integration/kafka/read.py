@@ -64,14 +64,12 @@ Marks = Literal["ahead", "committed", "topic"]
 
 STARTING_OFFSETS = "startingOffsets"
 MOST_ROWS = AheadLimit.MOST_ROWS.value
-"""The option that `CatchUp` replaces."""
 
 FILE_LOG_OPTIONS: Mapping[type, str] = {
     ReadRange: "read_complete_kafka reads a range of event times",
     Columns: "parse= of the records selects columns, and read_late_kafka reads late rows",
     Batches: f"{MOST_ROWS}, among the options of the records, limits a micro-batch",
 }
-"""The options that only a file log has, with the alternative for topics."""
 
 LAG_REMEDY = (
     f"{EVENT_TIMES_REMEDY}; or pass Ingestion(max_event_time_lag_ms=…), if no record is older than "
@@ -206,7 +204,6 @@ def _check_policy(marks: Marks, policy: WatermarkPolicy) -> None:
 def _split_options(
     options: Sequence[object], marks: Marks, domain: str | None, event_time: str
 ) -> tuple[CatchUp | None, int]:
-    """Return the `CatchUp` of a call, and the lag of the watermark behind the marks in ms."""
     for option in options:
         if reason := FILE_LOG_OPTIONS.get(type(option)):
             raise Rejected(f"{type(option).__name__} is an option of file logs: {reason}")
@@ -233,7 +230,6 @@ def _limit_rows(
     query: MarksQuery,
     secrets: tuple[str | None, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the options of a run, with the limit of `catch_up` during a backlog."""
     usual, larger = options.get(MOST_ROWS), catch_up.max_rows_per_trigger
     if usual is None and larger is not None:
         raise Rejected(
@@ -265,10 +261,7 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
-    """Return from when on each topic is complete, and the offsets to start at.
-
-    Spark fails a query whose start offsets are deleted.
-    """
+    """Spark fails a query whose start offsets are deleted."""
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         found, begins = planner.wait_for_whole()
     whole = combine_whole(found.values())
@@ -316,7 +309,6 @@ def _read_events(
     options: Mapping[str, Any],
     asked: tuple[str, str],
 ) -> DataFrame:
-    """Return the events; `asked` has the name of their source and the event time column."""
     name, event_time = asked
     reader = set_reader_name(spark, spark.readStream, name).format("kafka")
     given = {STARTING_OFFSETS: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
@@ -381,10 +373,7 @@ def _find_ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """Return the topics' ids, or log that this process cannot ask the broker.
-
-    The server of Spark Connect may reach another broker at the same address.
-    """
+    """The server of Spark Connect may reach another broker at the same address."""
     try:
         if records.client is None and _is_remote(spark):
             raise Rejected("with Spark Connect this process needs client= to connect to the broker")
@@ -397,7 +386,6 @@ def _find_ids_if_known(
 def _find_streams(
     spark: SparkSession, streams: Collection[str], asked: tuple[str | None, str], noted: Noted
 ) -> dict[str, StreamReply | None]:
-    """Return each stream, or `None` if the controller cannot be asked here."""
     if not noted.url or _is_remote(spark):
         return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:
@@ -411,7 +399,6 @@ def _find_only_domain(stream: StreamReply | None) -> str | None:
 def _find_logs(
     known: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
-    """Return the ids of each stream's logs; raises `AnotherLog` if a topic has another id."""
     found = {}
     for stream, read in known.items():
         logs, topic_id = read.logs if read else (), ids.get(stream)

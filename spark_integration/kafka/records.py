@@ -18,10 +18,8 @@ from spark_integration.marks_source.query import AheadLimit
 Options = Mapping[str, str | int | bool]
 
 OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
-"""The options that the call sets."""
 
 PATTERN_OPTIONS = ("subscribePattern", "assign")
-"""The options that select topics without names."""
 
 KAFKA_TIME = "timestamp"
 """The column of Kafka's own timestamps, which are -1 ms if missing."""

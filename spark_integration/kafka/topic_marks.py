@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from spark_integration.marks_source.query import AheadLimit
 
 MARK_SCHEMA = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
-"""The fields of a record that the plan needs."""
 
 MAX_TOPICS = 2
-"""The most topics of a query: Spark keeps the order of only four sources."""
+"""Spark keeps the order of only four sources."""
 
 UNNAMED_DOMAIN = "is of domain %s, and the call names no domain="
 MIRRORED_TOPIC = "is of a topic with the id %s, and this one has %s"
@@ -50,9 +49,7 @@ class WantedMarks:
     """The marks that a query needs.
 
     - `topics`: the events' topic of each stream
-    - `domains`: the domain of each stream, or `None` if not given
     - `logs`: the ids that each topic may have, empty if unknown
-    - `connection`: Spark's options to connect
     - `lag_ms`: how far the watermark is below the marks
     """
 

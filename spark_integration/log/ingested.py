@@ -31,14 +31,10 @@ FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"
 """Names of the marks in the offset log that stamped a batch. They are not domains."""
 
 UNSTAMPED_MARK = "ingestion/unstamped"
-"""Name of the mark in the offset log below whose cut rows have no stamp."""
 
 
 class IngestionMarks:
-    """A feed of ingestion marks that keeps the marks for unread rows.
-
-    `feed_of` creates the feed, and another one to fetch earlier marks.
-    """
+    """A feed of ingestion marks that keeps the marks for unread rows."""
 
     def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
         self._feed_of = feed_of
@@ -49,7 +45,6 @@ class IngestionMarks:
         self._last_seq = 0
         self._marks: list[Mark] = []
         self._after_gap = 0
-        """The seq of the first mark after dropped marks."""
 
     @property
     def subject(self) -> str:
@@ -66,7 +61,7 @@ class IngestionMarks:
             is_continued = new.stream_id == self._admitted.stream_id
             self._last_seq = self._admitted.seq if is_continued else 0
         if new.marks and new.marks[0].seq <= self._last_seq:
-            self._marks = []  # a new chain of marks
+            self._marks = []
         elif new.marks and new.marks[0].seq != self._last_seq + 1:
             self._after_gap, self._marks = new.marks[0].seq, []
         self._last_seq = new.marks[-1].seq if new.marks else self._last_seq
@@ -123,10 +118,7 @@ class IngestionMarks:
     def split_by_stamp(
         self, ended: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
     ) -> Iterator[Slice]:
-        """Yield the slices of (segment, files, start, end), each with its stamp.
-
-        Raises `Unreachable` and `Rejected` if the marks must be fetched and cannot.
-        """
+        """Yield the slices of (segment, files, start, end), each with its stamp."""
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:
             begin = max(start, files[0].start) if files else end

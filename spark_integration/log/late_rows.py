@@ -18,7 +18,6 @@ from noted_time import Rejected
 from spark_integration.marks.watermark import DELAY_METADATA, build_instant
 
 LATE_COLUMN = "_late"
-"""The column with whether a row is late."""
 
 
 def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:

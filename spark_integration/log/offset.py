@@ -28,14 +28,10 @@ class LogOffset:
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
     backlog: bool | None = None
-    """Whether the query had a backlog at planning, if known and wanted."""
     times: TimeRange = ALL_TIMES
     begin: Mapping[int, int] = field(default_factory=dict)
-    """The start of the first batch, if `times` has a start."""
     root: str = ""
-    """The log's absolute path."""
     claims: bool = False
-    """Whether the source feeds table claims."""
 
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return this offset for a query that would otherwise begin at `new`.
@@ -62,12 +58,6 @@ class LogOffset:
         return replace(self, claims=new.claims)
 
     def rename_domain(self, domain: str) -> LogOffset:
-        """Return the offset with `domain` as the name of its domain.
-
-        >>> offset = LogOffset("flights", marks={"default": Released("a", 3, 99)})
-        >>> offset.rename_domain("ship_time").get_released("ship_time").seq
-        3
-        """
         marks = {domain if is_domain(name) else name: mark for name, mark in self.marks.items()}
         return replace(self, marks=marks)
 

@@ -143,11 +143,9 @@ class Ingestion:
 
 
 Option = ReadRange | Columns | Batches | CatchUp | Ingestion
-"""The option values of `read_noted_log`, at most one of each type."""
 
 
 def choose_options(options: Sequence[object], fields: Mapping[Any, str]) -> dict[str, Any]:
-    """Return options by field; raises `Rejected` for two of the same type."""
     chosen: dict[str, Any] = {}
     for option in options:
         name = fields.get(type(option))

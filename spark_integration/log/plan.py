@@ -29,7 +29,6 @@ class BatchPlan:
 
 
 Divide = Callable[[Unread, int], dict[int, int]]
-"""Returns the rows to read of each segment, within a limit."""
 
 
 def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
@@ -56,7 +55,6 @@ Stage = Callable[[Plan], Plan]
 
 
 def limit_to_range(plan: Plan) -> Plan:
-    """Read only up to the query's `end_at`; raises as `Releaser.find_cut`."""
     end_at = plan.begun.times.end_at
     return plan if end_at is None else plan.limit_to_cut(plan.marks.find_cut(end_at, plan.released))
 

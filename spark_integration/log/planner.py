@@ -78,10 +78,7 @@ class Planner:
         self._target = self._files.refresh()
 
     def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
-        """Return the end of the next micro-batch and its watermark.
-
-        Marks are read before files are listed, so the list has all rows below their cuts.
-        """
+        """Marks are read before files are listed, so the list has all rows below their cuts."""
         released = begun.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
             self._marks.follow(released)
@@ -92,7 +89,6 @@ class Planner:
         return self._explain(ended)
 
     def _set_times(self, begun: LogOffset) -> LogOffset:
-        """Return the start of a batch with the query's range, computed only for the first batch."""
         asked = self._query.range.times
         if begun == self._query.beginning:
             begun = replace(begun, times=asked, begin=self._find_first_offsets())
@@ -133,11 +129,7 @@ class Planner:
         yield self._limit
 
     def _find_deleted(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
-        """Return the ends of the sealed segments without files, which count as read.
-
-        Raises `Rejected` if unread rows were deleted. Logs rows that the last mark needs and the
-        log lacks, once per segment.
-        """
+        """Raises `Rejected` if unread rows were deleted."""
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
         for segment, offset in begun.items():
             check_there(files.get(segment, []), offset, deleted.get(segment, 0))

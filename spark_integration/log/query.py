@@ -87,7 +87,6 @@ class LogQuery:
         domain: str | None = None,
         policy: WatermarkPolicy = SAFE_POLICY,
     ) -> LogQuery:
-        """Return the query of a call; raises `Rejected` for two options of a type."""
         chosen = choose_options(options, OPTION_FIELDS)
         lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
         column = choose_event_time(domain, event_time, lag_ms)
@@ -99,7 +98,6 @@ class LogQuery:
         return LogOffset(self.stream, root=root, claims=self.policy.batch_after_mark)
 
     def parse_offset(self, json: Json) -> LogOffset:
-        """Return an offset; raises `Rejected` if it is of another log."""
         offset = LogOffset.from_json(json)
         if self.is_only:
             offset = offset.rename_domain(self.domain_name)
@@ -107,17 +105,14 @@ class LogQuery:
 
     @property
     def is_ingestion(self) -> bool:
-        """Whether ingestion marks stamp the rows."""
         return self.domain == INGESTION_NAME
 
     @property
     def domain_name(self) -> str:
-        """The domain's name in the offset log."""
         return self.domain or "default"
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns to read with the event time, empty for all."""
         names = tuple(self.columns.names)
         if not names or self.event_time == INGESTED_COLUMN:
             return names

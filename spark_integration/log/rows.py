@@ -79,7 +79,6 @@ def list_added_columns(query: LogQuery) -> tuple[str, ...]:
 def read_log_schema(
     root: Path, stream: str, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
-    """Return the Spark schema of the log's first file; raises `Rejected` if there is none."""
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
             return read_file_schema(file.path, event_time, columns)
@@ -87,7 +86,6 @@ def read_log_schema(
 
 
 def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
-    """Return the Spark schema of a file's events; raises as `convert_schema`."""
     schema = pq.read_schema(path)
     names = list(columns) if columns else schema.names
     missing = set(names) - set(schema.names)
@@ -167,10 +165,7 @@ class RowShape:
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def build_mark(self, time_ms: int) -> pa.RecordBatch:
-        """Return the single row that advances the watermark to `time_ms`.
-
-        Its event time is set, because a window aggregate filters nulls below the watermark.
-        """
+        """The event time is set, because a window aggregate filters nulls below the watermark."""
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
         columns = [
@@ -210,7 +205,6 @@ def _explain_failure(path: Path, error: Exception) -> str:
 
 
 def _find_row_groups(metadata: pq.FileMetaData, work: Slice) -> tuple[list[int], int, int]:
-    """Return the slice's row groups, and its bounds counted from the first of them."""
     groups, begin, base = [], 0, None
     for index in range(metadata.num_row_groups):
         end = begin + metadata.row_group(index).num_rows

@@ -56,7 +56,6 @@ class LogReader(PlannedReader["Planner"]):
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
-        """Return how far the query is behind, and why, for its progress."""
         return self._planner.report_latest() if "_planner" in self.__dict__ else None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,6 @@ from noted_time.values import Time, unix_ms_of, validate_name
 from spark_integration.marks.watermark import is_watermark
 
 INGESTED_COLUMN = "_ingested"
-"""The column with a row's ingestion time."""
 
 EVENT_TIMES_REMEDY = (
     "name the domain of the event times (domain=), which the writers note, or an observer by "
@@ -98,7 +97,6 @@ class WatermarkPolicy:
 
 
 SAFE_POLICY = WatermarkPolicy()
-"""A policy that keeps all rows in queries of any kind."""
 
 
 def check_promised(

@@ -38,7 +38,6 @@ class QueryBacklog:
         idle: bool,
         first_lower: int | None = None,
     ) -> bool:
-        """Return whether there is a backlog now; see `Backlog.look`."""
         self._is_idle = idle
         now_ms = time.time_ns() // 1_000_000
         found = self._backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
@@ -46,10 +45,7 @@ class QueryBacklog:
 
     @property
     def flag(self) -> bool | None:
-        """Whether `look` last found a backlog, or `None` if unknown.
-
-        Under the sticky rule it is false only once the query has caught up.
-        """
+        """Under the sticky rule, the flag is false only once the query has caught up."""
         state = self._backlog.state
         is_known = state.caught_up or (self._is_idle and not self._is_sticky)
         return state.backlog or (False if is_known else None)

@@ -33,23 +33,18 @@ class FeedMarks:
     """Marks in the order of their seq."""
 
     stream_id: str = ""
-    """The stream's creation id, or `""` if unknown."""
     marks: Sequence[Mark] = ()
     succession: Succession = field(default_factory=Succession)
     final_cut: Mapping[int, int] | None = None
-    """The end of a sealed stream, once all its marks are known."""
     is_quiet: bool = False
-    """Whether the last poll found no writer to wait for."""
     logs: Sequence[str] = ()
-    """The ids of the logs of the cuts, empty if unknown."""
 
 
 class MarksFeed(Protocol):
     """A source of marks, which returns none while the controller is unreachable."""
 
     @property
-    def subject(self) -> str:
-        """The stream and domain, for messages."""
+    def subject(self) -> str: ...
 
     def begin(self, released: Released) -> None:
         """Follow the marks after `released`; wait briefly for all that exist.
@@ -64,8 +59,7 @@ class MarksFeed(Protocol):
         has crashed.
         """
 
-    def close(self) -> None:
-        """Stop following marks."""
+    def close(self) -> None: ...
 
 
 class ControllerFeed:
@@ -83,7 +77,6 @@ class ControllerFeed:
         token: str | None = None,
         wait_ms: int = FEED_WAIT_MS,
     ) -> None:
-        """Prepare the feed; `wait_ms` is the longest wait of a poll."""
         self._transport = Transport(url, token=token)
         self._stream = stream
         self._domain = domain

@@ -39,9 +39,7 @@ class Releaser:
         self._history = MarkHistory()
         self._succession = Succession()
         self.last_lower: int | None = None
-        """The lower of the last known mark."""
         self.logs: Sequence[str] = ()
-        """The ids of the logs of the cuts, empty if unknown."""
 
     @property
     def history(self) -> MarkHistory:
@@ -49,7 +47,6 @@ class Releaser:
 
     @property
     def at_end(self) -> State:
-        """The reader's state at the end. Unless it is `live`, other readers need not wait."""
         if self._final_cut is not None:
             return "finished"
         return "idle" if self._is_quiet else "live"
@@ -60,14 +57,10 @@ class Releaser:
 
     @property
     def final(self) -> Mapping[int, int]:
-        """The final offsets of sealed segments."""
         return {**self._succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
-        """Add the feed's marks after `released`; only the first call raises `Rejected`.
-
-        Marks that Spark cannot express are left out, and logged once per series.
-        """
+        """Marks that Spark cannot express are left out, and logged once per series."""
         if not self._is_following:
             self._feed.begin(released)
             self._is_following = True
@@ -115,7 +108,6 @@ class Releaser:
         return first.lower if lower is None and first else lower
 
     def has_more(self, released: Released) -> bool:
-        """Return whether `release` can return another mark later."""
         if released.sealed:
             return False
         last = self._history.last_lower
@@ -123,7 +115,6 @@ class Releaser:
         return is_above or (self._final_cut is not None and self._on_seal == "close")
 
     def get_cut(self, released: Released) -> Mapping[int, int]:
-        """Return the cut of the last released mark."""
         return (self._final_cut or {}) if released.sealed else self._last_cut
 
     def find_cut(self, time: int, released: Released) -> Mapping[int, int]:

@@ -21,7 +21,6 @@ class Released:
     """
 
     stream_id: str = ""
-    """The stream's creation id."""
     seq: int = 0
     lower: int | None = None
     """The lower in ms, or `None` before the first mark, or if Spark cannot express it."""
@@ -72,7 +71,6 @@ class Watermark:
         return cls(lower - 1, f"{because}, less 1 ms (strict)") if strict else cls(lower, because)
 
     def explain_wait(self, following: Sequence[Mark], position: Mapping[int, int]) -> Watermark:
-        """Return the watermark; its reason also names the segment that the next mark waits for."""
         for mark in following[:1]:
             for each in find_missing_offsets(position, mark.cut.offsets)[:1]:
                 why = f"mark {mark.seq} needs segment {each.segment} to {each.needed}"
@@ -116,11 +114,6 @@ def whole_to_json(whole: WholeFrom) -> Json:
 
 
 def whole_from_json(json: Json) -> WholeFrom | None:
-    """Return the value in an offset, or `None`.
-
-    >>> whole_from_json({"whole": {"begins": {"0": 30}}})
-    WholeFrom(begins={0: 30}, time=None, unknown='')
-    """
     kept = json.get("whole")
     if kept is None:
         return None
@@ -129,18 +122,8 @@ def whole_from_json(json: Json) -> WholeFrom | None:
 
 
 def is_of_marks(offset: object) -> TypeGuard[Json]:
-    """Return whether a source's offset is a `MarksOffset`.
-
-    >>> is_of_marks({"noted_marks": "flights"}), is_of_marks({"flights": {"0": 1}})
-    (True, False)
-    """
     return isinstance(offset, dict) and "noted_marks" in offset
 
 
 def is_of_log(offset: object) -> TypeGuard[Json]:
-    """Return whether a source's offset is a `LogOffset`.
-
-    >>> is_of_log({"noted_log": "flights"}), is_of_log({"flights": {"0": 1}})
-    (True, False)
-    """
     return isinstance(offset, dict) and "noted_log" in offset

@@ -14,10 +14,7 @@ from pyspark.sql.types import TimestampType
 from noted_time import Rejected
 
 DELAY_METADATA = "spark.watermarkDelayMs"
-"""The metadata of a column with a watermark.
-
-The value only sets how long `dropDuplicatesWithinWatermark` remembers an event.
-"""
+"""The value only sets how long `dropDuplicatesWithinWatermark` remembers an event."""
 
 MARK_TIME = "_noted_mark_time"
 """The column with a mark's time in a scan; null for events."""
@@ -26,7 +23,6 @@ IS_MARK = "_noted_is_mark"
 """The column that marks have in a union, to distinguish them from events."""
 
 MULTIPLE_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
-"""The setting that selects one of several watermarks."""
 
 ONLY_ONE = (
     "leave withWatermark out, because the marks are the query's watermark: with two, Spark would "
@@ -42,7 +38,6 @@ LAST_MS = 253_402_300_799_999
 
 
 def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    """Return the events of a scan, with a watermark from the `MARK_TIME` of its mark rows."""
     timed = rows.withWatermark(MARK_TIME, "0 seconds")
     return _select_events(
         timed, MARK_TIME, F.col(MARK_TIME).isNull(), (event_time, dedup_retention_ms)
@@ -50,7 +45,6 @@ def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int
 
 
 def select_union_events(union: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:
-    """Return the events of a union with a watermark on its first side, the marks."""
     return _select_events(union, IS_MARK, ~F.col(IS_MARK), (event_time, dedup_retention_ms))
 
 

@@ -25,7 +25,6 @@ class Admitted:
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
-    """The id of the Kafka topic whose ends were read, if any."""
     ahead: tuple[MarkAhead, ...] = ()
     """Up to two marks that were admitted before their cuts were read, in order."""
     whole: WholeFrom | None = field(default=None, compare=False)
@@ -66,13 +65,9 @@ class MarksOffset:
 
     streams: Mapping[str, Admitted]
     token: str
-    """Identifies the source in the offset log."""
     run: int = 0
-    """How many batches restated a lower, see `Restated`."""
     backlog: bool | None = None
-    """Whether the query had a backlog at planning, if known and wanted."""
     claims: bool = False
-    """Whether the source feeds table claims."""
 
     @property
     def least(self) -> Released:

@@ -66,7 +66,6 @@ class TopicPlan:
         return None
 
     def check_same(self, admitted: Admitted, look: TopicLook) -> None:
-        """Raise `Recreated` if the query has read another topic."""
         ids = {admitted.topic_id, look.id} - {None}
         if len(ids) > 1 and not ids <= set(self.logs):
             fact = f"its id is {look.id}, and the query has read {admitted.topic_id}"
@@ -96,13 +95,11 @@ class TopicPlan:
         return frozenset(self.read.keys() - look.partitions).union(unread.keys() - known.keys())
 
     def find_readable(self, look: TopicLook) -> dict[int, int]:
-        """Return the ends that the batch after the planned one reaches at least."""
         return {
             partition: max(end, look.ends.get(partition, 0)) for partition, end in self.read.items()
         }
 
     def admit(self, admitted: Admitted, mark: Released, cut: Mapping[int, int]) -> Admitted:
-        """Return the state after the planned batch admits `mark`."""
         ahead = tuple(
             each
             for each in admitted.ahead

@@ -24,14 +24,11 @@ class TopicLike(Protocol):
 
     name: str
 
-    def look(self, *, committed: bool = False) -> TopicLook:
-        """Return the topic's id and ends."""
+    def look(self, *, committed: bool = False) -> TopicLook: ...
 
-    def begins(self) -> Mapping[int, int]:
-        """Return the first offset of each partition."""
+    def begins(self) -> Mapping[int, int]: ...
 
-    def settings(self) -> Mapping[str, str]:
-        """Return the topic's settings."""
+    def settings(self) -> Mapping[str, str]: ...
 
 
 def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:

@@ -69,7 +69,6 @@ class WatchedTopic:
         self._is_known = False
         self._frozen: TopicLook | None = None
         self.begun: WholeFrom | None = None
-        """Where the topic began when it was first read."""
         self._logged: WholeFrom | None = None
 
     def freeze(self) -> None:
@@ -81,7 +80,6 @@ class WatchedTopic:
         return self._topic.name
 
     def check_limit(self, due: MarkAhead | None) -> None:
-        """Raise `Rejected` if a limit may delay rows of a due mark."""
         limit = self._terms.limit
         if due is not None and limit:
             raise Rejected(
@@ -92,7 +90,6 @@ class WatchedTopic:
             )
 
     def check_judged(self, ended: Admitted, batch: int) -> None:
-        """Raise `Rejected` if rows are judged by a mark of the batch before theirs."""
         if self._terms.limit is AheadLimit.AT_ONCE:
             self.check_limit(next((a for a in ended.ahead if a.batch == batch - 1), None))
 
@@ -137,7 +134,6 @@ class WatchedTopic:
     def find_whole_from(
         self, known: WholeFrom | None, marks: MarkHistory, *, bounded: bool
     ) -> WholeFrom | None:
-        """Return from when on the query lacks no row, as far as marks show; log changes."""
         if known is None or not known.is_pending:
             return known
         with suppress(Unreachable):
@@ -162,7 +158,6 @@ class WatchedTopic:
     def _find_fault(
         self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, look: TopicLook
     ) -> Rejected | Unreachable | None:
-        """Return why the query cannot continue, or `None`."""
         try:
             plan.check_same(admitted, look)
             unclear = plan.find_unclear(due, look)
@@ -260,14 +255,10 @@ class MarksPlanner:
         return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
-        """Return whether a run that begins now has a backlog.
-
-        `starting` has the start positions of a new query by stream, if known.
-        """
+        """`starting` has the start positions of a new query by stream, if known."""
         return bool(self._judge_backlog(self._follow_marks(), starting))
 
     def _follow_marks(self) -> MarksOffset:
-        """Follow the marks after the last offset in the log, and return that offset."""
         last = self._progress.find_last_marks(self._query.streams)
         begun = MarksOffset.from_json(last or self.get_initial_offset())
         for stream, releaser in self._releasers.items():
@@ -289,7 +280,6 @@ class MarksPlanner:
         return combine_flags(each.flag for each in self._backlogs.values())
 
     def check_covered(self, ended: MarksOffset) -> None:
-        """Raise `Rejected` unless the marks cover all rows of the batch."""
         self._find_read(ended.token)
         for stream, watched in self._watched.items():
             watched.check_judged(ended.streams[stream], self._progress.last)

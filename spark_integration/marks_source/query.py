@@ -37,7 +37,6 @@ class KafkaPlanning:
     """Whether marks may come before their cuts are read, without a `limit`."""
     limit: AheadLimit | None = None
     committed: bool = False
-    """Whether only committed records are read."""
     begun: Mapping[str, WholeFrom | None] = field(default_factory=dict)
     """The streams whose query begins where the topic begins, with the state of a new query."""
 
@@ -56,4 +55,3 @@ class MarksQuery:
     lag_ms: int = 0
     """How far the watermark is below the marks."""
     backlog: BacklogPolicy | None = None
-    """Decides which micro-batches are flagged."""

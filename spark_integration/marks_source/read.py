@@ -83,7 +83,6 @@ def read_marks(
     token: str | None,
     client: Mapping[str, Any] | None = None,
 ) -> DataFrame:
-    """Return the marks of a query in the column `time`; needs `PYTHON_SOURCES`."""
     from spark_integration.marks_source.source import MarksSource  # noqa: PLC0415 - not in every PySpark
     from spark_integration.session.sources import build_secrets, create_reader  # noqa: PLC0415 - likewise
 
@@ -119,7 +118,6 @@ def _select_for_mark(field: StructField, event_time: str) -> Column:
 
 
 def check_events(events: DataFrame, event_time: str) -> None:
-    """Raise `Rejected` unless events are streaming, with a time and without a watermark."""
     if not events.isStreaming:
         raise Rejected("the events do not come from a streaming source: use spark.readStream")
     check_time(events, event_time)

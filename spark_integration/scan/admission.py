@@ -12,7 +12,7 @@ from noted_time.values import MAX_INT64
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 ROWS_WORTH_A_TASK = 50_000
-"""The least rows of a task; starting a Python task costs about 10 ms."""
+"""Starting a Python task costs about 10 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,6 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
 
 
 def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:
-    """Yield the rows at offsets from `start` to `end` (exclusive), file by file."""
     for file in _select_unread(files, start):
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)

@@ -47,7 +47,6 @@ class LogFile:
 
 
 FilesBySegment = Mapping[int, list[LogFile]]
-"""The files of each segment, ordered by offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,6 @@ class LogFiles:
 
 
 def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:
-    """Return the row groups of a file, with the statistics of a timestamp or Unix ms column."""
     schema = metadata.schema.to_arrow_schema()
     per_ms = _find_ticks_per_ms(schema.field(event_time).type)
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
@@ -154,7 +152,7 @@ def _find_ticks_per_ms(kind: pa.DataType) -> Fraction | None:
 
 
 def _convert_to_ms(raw: object, per_ms: Fraction | None) -> int | None:
-    """Return a time in ms, or `None` for the 12-byte times of older writers."""
+    """Return `None` for the 12-byte times of older writers."""
     return None if per_ms is None or not isinstance(raw, int) else raw // per_ms
 
 

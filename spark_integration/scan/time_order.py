@@ -68,10 +68,7 @@ def _add_shares(
     limit: int,
     succession: Succession,
 ) -> dict[int, int]:
-    """Return `given` plus shares of the rows up to `upto`, within the limit.
-
-    Successors get a share once their predecessors are complete.
-    """
+    """Successors get a share once their predecessors are complete."""
     rows = dict(given)
     while (left := limit - sum(rows.values())) > 0:
         ends = _find_complete_ends(unread, rows, succession)
@@ -90,7 +87,7 @@ def _add_shares(
 def _find_complete_ends(
     unread: Unread, rows: Mapping[int, int], succession: Succession
 ) -> Mapping[int, int]:
-    """Return the ends after reading `rows`. Sealed segments without files count as read."""
+    """Sealed segments without files count as read."""
     if not succession:
         return {}
     deleted = {s: end for s, end in succession.final.items() if s not in unread.files}

@@ -57,7 +57,7 @@ class TimeRange:
     def filter_rows(
         self, batches: Iterator[pa.RecordBatch], event_time: str
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows within the range. Bounds exclude rows without a time."""
+        """Bounds exclude rows without a time."""
         if self == ALL_TIMES:
             yield from batches
             return
@@ -74,7 +74,6 @@ class TimeRange:
 
 
 ALL_TIMES = TimeRange()
-"""The range without bounds, which includes rows without a time."""
 
 
 def find_first_offsets(

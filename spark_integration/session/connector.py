@@ -19,7 +19,6 @@ PACKAGE_VERSIONS = {
     (4, 1): "2.13:4.1.1",
     (4, 2): "2.13:4.2.0",
 }
-"""The first Spark release that uses each Scala and connector version."""
 
 PACKAGE_EXCLUDES = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
 """Dependencies that PySpark already contains, for `spark.jars.excludes`."""

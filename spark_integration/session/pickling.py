@@ -19,7 +19,6 @@ class Picklable:
     """Base class of objects that Spark pickles. `__getstate__` selects the state to send."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """Return a function that restores the object, or raises `ImportError` with a remedy."""
         return _make_unpickler(), (_pickle(type(self), self.__getstate__()),)
 
 

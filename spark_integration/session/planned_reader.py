@@ -17,20 +17,17 @@ from spark_integration.session.pickling import Picklable
 class MicroBatchPlanner(Protocol):
     """Plans the micro-batches of one run of a query."""
 
-    def get_initial_offset(self) -> Json:
-        """Return the offset at which a new query begins."""
+    def get_initial_offset(self) -> Json: ...
 
     def read_no_more_than_now(self) -> None:
         """Plan up to the present end of the log, for `availableNow`."""
 
-    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:
-        """Return the offset at which the next micro-batch ends."""
+    def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json: ...
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the tasks of a micro-batch. Equal offsets always give equal tasks."""
 
-    def close(self) -> None:
-        """Stop following marks."""
+    def close(self) -> None: ...
 
 
 Planner = TypeVar("Planner", bound=MicroBatchPlanner)
@@ -55,7 +52,6 @@ class PlannedReader(
         return self._create_planner()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for the workers, without secrets."""
         return {**self.__dict__, "_secrets": ()}
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name

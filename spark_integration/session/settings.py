@@ -43,7 +43,7 @@ def build_source_name(kind: str, streams: Iterable[str], domain: str | None) -> 
 
 
 def set_reader_name(spark: SparkSession, reader: DataStreamReader, name: str) -> DataStreamReader:
-    """Name the reader if the session requires names, because Spark refuses names otherwise."""
+    """Spark refuses names unless the session requires them."""
     demands = (
         hasattr(reader, "name")
         and read_setting(spark, EVOLUTION_SETTING, "false").lower() == "true"

@@ -42,12 +42,11 @@ class QuerySource(Picklable, DataSource):
         self.query: Any = cloudpickle.loads(base64.b64decode(options[QUERY_OPTION]))
 
     def take_secret(self, secret: str) -> str | None:
-        """Return a secret and delete it, because Spark also sends this source to workers."""
+        """The secret is deleted, because Spark also sends this source to workers."""
         return self.options.pop(secret, None)
 
 
 def build_options(query: object, token: str | None = None) -> dict[str, str]:
-    """Return the options that contain a query, including its lambdas."""
     pickled: bytes = cloudpickle.dumps(query)  # type: ignore[no-untyped-call]
     return {QUERY_OPTION: base64.b64encode(pickled).decode(), **build_secrets(token)}
 
@@ -64,7 +63,6 @@ def create_reader(
     query: object,
     token: str | None = None,
 ) -> Reader:
-    """Return a reader that reads a query from one of our sources."""
     return reader.format(register_source(spark, source)).options(**build_options(query, token))
 
 
@@ -88,10 +86,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> str:
 
 
 def count_cores(spark: SparkSession) -> int:
-    """Return how many tasks the session's cluster can run at once.
-
-    Counts the cores of the registered executors or of those in the settings, whichever is more.
-    """
+    """Count the cores of the registered executors, or of those in the settings if more."""
     executors = int(spark.conf.get("spark.executor.instances", "0") or 0)
     asked = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
     if isinstance(spark, SparkSession):

@@ -32,14 +32,12 @@ NEEDED_RELEASES = dict.fromkeys(
     ),
     PYTHON_SOURCES,
 )
-"""Parts that need a newer release than `OLDEST`, by the names that users write."""
 
 ALTERNATIVE_CALLS = {
     "NotedLogSink": "Spark's own sinks write the rows, without noting their times",
     "read_complete": "read_complete_kafka reads complete windows of Kafka topics",
 }
 UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact watermarks'
-"""Replacements that work with older releases: by name, and for all others."""
 
 
 class SparkTooOld(Rejected, ImportError):

@@ -65,7 +65,6 @@ class TableClaims:
     """
 
     checkpoint_location: str
-    """The query's `checkpointLocation`."""
 
     name: str
     """The name of the claims. Each query of a table needs another name."""
@@ -160,7 +159,6 @@ class TableClaims:
         return False
 
     def _add_writers(self, claim: Claim) -> Claim:
-        """Return a claim with the vouching and missing writers, if a controller is set."""
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
             return claim
         from noted_time.client import missing_from_wire  # noqa: PLC0415 - HTTP is slow to import
@@ -297,7 +295,6 @@ class BatchClaim:
             self._keep(table, record)
 
     def open(self, table: str) -> OpenTable:
-        """Return the table, opened once for all batches."""
         tables = self.claims.tables
         if table not in tables:
             tables[table] = open_table(table)
@@ -314,7 +311,6 @@ class BatchClaim:
         return found
 
     def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
-        """Save and return the record of a part, and return the table's history before it."""
         claim = replace(self.claim, part=part, id=token_hex(8))
         if not last:
             claim = replace(claim, complete_to=None)
@@ -343,10 +339,7 @@ class BatchClaim:
         return ""
 
     def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        """Return the record, and `valid-through-ts` if all expected names have a claim.
-
-        The sink of Kafka Connect for Iceberg writes the same property.
-        """
+        """The sink of Kafka Connect for Iceberg writes the same `valid-through-ts`."""
         if table is None:
             return {}
         claim, history = self._create_record(table, part, last=last)
@@ -369,7 +362,6 @@ class RunningQuery(NamedTuple):
 
 
 def find_running_query() -> RunningQuery:
-    """Return the calling query, from Spark's local properties. Spark Connect has none."""
     spark = SparkSession.getActiveSession()
     context = getattr(spark, "sparkContext", None) if spark is not None else None
     if context is None:
@@ -414,12 +406,6 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
 
 
 def find_whole_from(offsets: Sequence[Any]) -> WholeFrom:
-    """Return since when the sources of a query have all rows.
-
-    >>> find_whole_from([{"noted_marks": "a", "streams": {"a": {"whole": {"time": 50}}}},
-    ...     {"a": {}}]).time
-    50
-    """
     ours = (each["streams"].values() for each in offsets if is_of_marks(each))
     return combine_whole(whole_from_json(each) for streams in ours for each in streams)
 

@@ -32,7 +32,7 @@ class Memory:
         self._known: dict[int, RememberedBatch] = {}
 
     def batches(self, run: str) -> tuple[RememberedBatch, ...]:
-        """Return the recorded batches, read once for each `run`. Unreadable files are skipped."""
+        """Records are read once for each `run`. Unreadable files are skipped."""
         if run != self._run or not run:
             self._run, self._known = run, {each.batch: each for each in self._read()}
         return tuple(self._known.values())
@@ -54,7 +54,6 @@ class Memory:
             self._files.delete(self._name(batch))
 
     def withdraw(self, batch: int) -> None:
-        """Delete the records of a batch. Raises the errors of `keep`."""
         if self._known.pop(batch, None) is not None:
             self._files.delete(self._name(batch))
 
@@ -82,5 +81,4 @@ def _parse_batch(found: Mapping[str, object]) -> RememberedBatch:
 
 @cache
 def open_memory(checkpoint: str, name: str, table: str) -> Memory:
-    """Return the memory of a query's name and table, which is shared within the process."""
     return Memory(checkpoint, name, table)

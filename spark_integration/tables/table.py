@@ -71,7 +71,6 @@ class NotedTable:
         self._committed_at, self._complete_to = clocks.monotonic(), claim.complete_to
 
     def _is_due(self, claim: BatchClaim, batch_id: int) -> bool:
-        """Return whether to commit a batch without rows."""
         if not batch_id:  # shows that no batch came before
             return True
         if claim.complete_to is None or claim.complete_to == self._complete_to:
@@ -81,7 +80,6 @@ class NotedTable:
 
 
 def check_column(rows: DataFrame, name: str) -> None:
-    """Raise `Rejected` unless the rows have a column, or a field such as `window.end`."""
     found: Any = rows.schema
     for part in name.split("."):
         names: Sequence[str] = getattr(found, "names", ())
