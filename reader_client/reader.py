@@ -148,7 +148,7 @@ class Reader(ABC, Generic[Network]):
         """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
 
         The group has a backlog while any of its online readers reports one. `offline` withdraws the
-        report. Returns at once. Raises `Rejected` without a group, and after `close`.
+        report. Raises `Rejected` without a group, and after `close`.
         """
         reporting = self._get_reporting()
         self._check_usable()

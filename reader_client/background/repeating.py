@@ -70,7 +70,6 @@ class Health:
         logger.error("%s: %s ended by a fault of the client", self._who, name, exc_info=fault)
 
     def check(self) -> None:
-        """Raise `ClientFailed` if a thread or task ended by a fault of the client."""
         if self.fault is not None:
             kept = f"{self._who} no longer follows"
             why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"

@@ -38,9 +38,6 @@ class _Listener:
 class ReportedBacklog:
     """The backlog of one reader and of its group; without I/O.
 
-    The caller sets the reader's backlog, and one thread or task reports it. Each side replaces its
-    values as a whole, so no locks are needed.
-
     >>> backlog = ReportedBacklog()
     >>> backlog.set_backlog(backlog=True)
     >>> backlog.state.backlog, backlog.due, backlog.take()

@@ -52,9 +52,9 @@ class KafkaNotedConsumer(Closing):
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
     }
-    """Offsets are stored only after processing.
-    The end of a partition is reported, because it may be after records that no consumer
-    receives, such as aborted records.
+    """Offsets are stored only after processing, and the end of a partition is reported.
+
+    The end may be after records that no consumer receives, such as aborted records.
     """
 
     def __init__(

@@ -156,7 +156,6 @@ class Follower:
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """The end of a sealed stream, once all of its marks are known."""
         return self._history.final_cut
 
     @property

@@ -76,10 +76,9 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 ) -> DataFrame:
     """Return the events of a Kafka topic with `start` <= time < `end`, once they are complete.
 
-    Returns the events below the cut of the first mark with a lower at or above `end`. So reads of
-    consecutive windows return each event once. Spark's batch source reads the `records` of one
-    topic. The stream is `noted.stream`, or by default the stream with the topic's name.
-    `event_time` is as in `read_noted_kafka`, and the other arguments are as in `read_complete`.
+    Reads of consecutive windows return each event once. Spark's batch source reads the `records` of
+    one topic. `event_time` is as in `read_noted_kafka`, and the other arguments are as in
+    `read_complete`.
 
     The read starts
 

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WindowQuery:
-    """A window of a log and its cuts.
-
-    If no two writers share a segment (`own_segments`), rows below `from_cut` are not read.
-    """
+    """A window of a log and its cuts."""
 
     root: str
     stream: str

@@ -36,7 +36,7 @@ class BatchRead:
       times, as our clients do.
     - `cores`: the number of tasks for a file log; the default is the cluster's number of cores.
     - `deleted`: for a Kafka topic, ``"accept"`` reads the rest if deleted records may have been in
-      the window. Rows deleted from a file log always fail the read.
+    the window.
     """
 
     timeout: float = 0.0
@@ -61,10 +61,6 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     late: OnMissing,
     log_id: str | None = None,
 ) -> CompleteWindow:
-    """Return the window with its cuts, once it is complete. `log_id` is the id of the log.
-
-    Missing writers and late rows are logged, unless `read.missing` or `late` says to fail.
-    """
     times = convert_time(start), convert_time(end)
     if times[0] >= times[1]:
         first, last = map(format_time, times)

@@ -153,7 +153,7 @@ class NotedLogSink(Picklable):
     def close(self) -> None:
         """Close the client that the sink created, if any. A later batch creates another one.
 
-        The writer stays a member of the stream. Raises the errors of `WriterClient.close`.
+        Raises the errors of `WriterClient.close`.
         """
         created = vars(self).pop("_client", None)
         vars(self).pop("_log", None)

@@ -116,8 +116,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
 
     `options` are values, at most one of each type. An `Ingestion` with ``domain="ingestion"`` uses
     the marks of an observer (`writer_client.IngestionNoter`), less `max_event_time_lag_ms`. A
-    `CatchUp` flags micro-batches in the offset log by whether the query has a backlog. Its limit
-    replaces `maxOffsetsPerTrigger` in runs that begin with a backlog.
+    `CatchUp` flags micro-batches in the offset log by whether the query has a backlog.
 
     Raises `InvalidName` for a topic or stream, `Unreachable` if no broker answers, and
     `AnotherLog` if the stream belongs to another topic, such as the original of a mirror. Raises

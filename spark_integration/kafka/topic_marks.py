@@ -65,7 +65,6 @@ class WantedMarks:
 
         Spark's commit log keeps only the least watermark (SPARK-50046), so after a restart a quiet
         stream would hold the others. Each stream therefore restates the last lower of the other.
-        Raises `Rejected` if a topic does not exist.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
         topics = ",".join(map(name_noted_topic, self.topics.values()))

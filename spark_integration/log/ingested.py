@@ -80,10 +80,6 @@ class IngestionMarks:
         return plan.limit_to_cut(self.cut)
 
     def stamp(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
-        """Return the end of a micro-batch with the marks that stamp its rows.
-
-        Raises `Rejected` for unknown stamps, unless rows may be unstamped.
-        """
         self._forget_below(begun.segments)
         grown = [
             (s, max(begun.segments.get(s, 0), files[s][0].start), end)

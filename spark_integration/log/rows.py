@@ -56,7 +56,7 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
     """Return the schema of a query's source. By default events have the log's schema.
 
     All columns are nullable, for the row of a mark. Their metadata is dropped, because it may have
-    a watermark. Raises `Rejected` as `read_log_schema`, and if the log has an added column.
+    a watermark.
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
@@ -96,11 +96,6 @@ def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] 
 
 
 def convert_schema(events: StructType, event_time: str | None, where: str) -> StructType:
-    """Return the schema with the event time as a timestamp.
-
-    Integers count as Unix ms, timestamps without a zone as UTC. Raises `Rejected` if the column is
-    missing or not a time.
-    """
     if event_time is not None and event_time not in events.names:
         has = ", ".join(events.names)
         raise Rejected(f"{where} has no column {event_time}, the event time; it has {has}")

@@ -173,12 +173,7 @@ class ControllerFeed:
 def check_known(
     transport: Transport, name: str, domain: str | None, event_time: str, end_at: Time | None = None
 ) -> StreamReply | None:
-    """Return the stream, or `None` if the controller is unreachable.
-
-    Raises as the controller answers, and `UnexpectedAnswer` if it is not a controller. Raises
-    `Rejected` for a default domain of ingestion, unless `event_time` is the ingestion time. Raises
-    `ImplausibleTime` for an `end_at` in seconds, because the query would end without a row.
-    """
+    """Return the stream, or `None` if the controller is unreachable."""
     try:
         stream = transport.ask(ask_stream(name))
         found = decode_stream(stream)

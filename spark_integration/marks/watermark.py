@@ -20,7 +20,6 @@ MARK_TIME = "_noted_mark_time"
 """The column with a mark's time in a scan; null for events."""
 
 IS_MARK = "_noted_is_mark"
-"""The column that marks have in a union, to distinguish them from events."""
 
 MULTIPLE_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 

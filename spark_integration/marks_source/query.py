@@ -30,28 +30,31 @@ class AheadLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KafkaPlanning:
-    """How the planner watches the Kafka topics of a query, one per stream."""
+    """How the planner watches the Kafka topics of a query, one per stream.
+
+    - `ahead`: whether marks may come before their cuts are read, without a `limit`
+    - `begun`: the streams whose query begins where the topic begins
+    """
 
     topics: Mapping[str, str]
     ahead: bool
-    """Whether marks may come before their cuts are read, without a `limit`."""
     limit: AheadLimit | None = None
     committed: bool = False
     begun: Mapping[str, WholeFrom | None] = field(default_factory=dict)
-    """The streams whose query begins where the topic begins, with the state of a new query."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """The marks that a query needs, and where to find its progress."""
+    """The marks that a query needs, and where to find its progress.
+
+    `lag_ms` is how far the watermark is below the marks.
+    """
 
     streams: Mapping[str, PositionOf]
-    """Maps the offset of the events' source to a position, for each stream."""
     controller_url: str
     checkpoint: str
     domain: str | None = None
     policy: WatermarkPolicy = SAFE_POLICY
     kafka: KafkaPlanning | None = None
     lag_ms: int = 0
-    """How far the watermark is below the marks."""
     backlog: BacklogPolicy | None = None

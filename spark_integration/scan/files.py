@@ -96,11 +96,6 @@ class LogFiles:
         self._files: dict[int, list[LogFile]] = {}
 
     def refresh(self) -> dict[int, list[LogFile]]:
-        """Return the files of each segment, ordered by offset.
-
-        Raises `UnreadableFile` if a file is truncated, foreign or overlaps another one, and
-        `Rejected` for archives of another layout.
-        """
         for segment, directory in self._directories.segments().items():
             for _, new in directory.list_changes():
                 starts = {directory.path / name: start for name, start in new.items()}

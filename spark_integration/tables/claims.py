@@ -60,34 +60,27 @@ NOT_COVERED = (
 class TableClaims:
     """The claims of a query about the tables that it writes, under a name.
 
+    - `name`: each query of a table needs another name.
+    - `time_of`: the column of the event time, or of a window's end.
+    - `delay_ms`: how far below the watermark timers or interval joins may still emit rows.
+    - `controller_url`: the controller names missing writers, if it answers within a second.
+    - `static_sources`: how many sources without marks do not affect completeness.
+    - `start_over`: whether the query may take over the name from another query, once.
+    - `strict`: only needed without state and with ``marks="topic"``.
+
     Raises `InvalidName` for a name, and `Rejected` for an unreadable checkpoint or for the start of
     a window as `time_of`.
     """
 
     checkpoint_location: str
-
     name: str
-    """The name of the claims. Each query of a table needs another name."""
-
     time_of: str
-    """The column of the event time, or of a window's end."""
-
     delay_ms: int = 0
-    """How far below the watermark timers or interval joins may still emit rows."""
-
     controller_url: str | None = None
-    """The controller that names the missing writers, if it answers within a second."""
-
     token: str | None = field(default=None, repr=False)
-
     static_sources: int = 0
-    """The number of sources without marks whose rows do not affect completeness."""
-
     start_over: bool = False
-    """Whether the query may take over the name from another query, once."""
-
     strict: bool = False
-    """Whether the query is strict. Only needed without state and with ``marks="topic"``."""
 
     def __post_init__(self) -> None:
         validate_name("table claim", self.name)
@@ -236,7 +229,6 @@ class BatchClaim:
         return {f"{SNAPSHOT_PROPERTY}{key}": value for key, value in records.items()}
 
     def options(self, table: str, *, part: str = "") -> dict[str, str]:
-        """Return the options of a write to a Delta or Iceberg table."""
         kind, _ = split_url(table)
         options = self.delta_options if kind == "delta" else self.iceberg_options
         return options(table, part=part)
@@ -255,7 +247,6 @@ class BatchClaim:
         self.claims.memory(table).withdraw(self.claim.batch)
 
     def is_committed(self, table: str, *, part: str = "") -> bool:
-        """Return whether an earlier run committed this part of the batch."""
         self._histories[table] = history = self.open(table).history()
         return self._find_committed(table, history, replace(self.claim, part=part)) is not None
 
@@ -388,8 +379,6 @@ def find_lower(offsets: Sequence[Any]) -> int | None:
     >>> find_lower([{"noted_marks": "a", "streams": {"a": {"mark": {"lower": 50}}}},
     ...     {"a": {"0": 5}}])
     50
-    >>> find_lower([{"a": {"0": 5}}, {"a.noted": {"0": 2}}]) is None
-    True
     """
     lowers: list[int | None] = []
     is_behind_marks = False

@@ -1,7 +1,4 @@
-"""Read the history of a table, append rows, and commit without rows.
-
-Uses the session's connector. For Delta without a connector, uses deltalake.
-"""
+"""Read the history of a table, append rows, and commit without rows."""
 
 from __future__ import annotations
 
@@ -42,10 +39,7 @@ NO_CONNECTOR = (
 
 
 def open_table(url: str) -> OpenTable:
-    """Return the table at a URL. The table need not exist yet.
-
-    Raises `Rejected` for another form of URL, and for Iceberg without a connector.
-    """
+    """Return the table at a URL. The table need not exist yet."""
     kind, location = split_url(url)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if kind == "delta":

@@ -32,7 +32,6 @@ class Memory:
         self._known: dict[int, RememberedBatch] = {}
 
     def batches(self, run: str) -> tuple[RememberedBatch, ...]:
-        """Records are read once for each `run`. Unreadable files are skipped."""
         if run != self._run or not run:
             self._run, self._known = run, {each.batch: each for each in self._read()}
         return tuple(self._known.values())
