@@ -30,7 +30,7 @@ def ask_stream(stream: str) -> Question:
 def ask_marks(
     stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
 ) -> Question:
-    """If there is no mark, the controller waits up to `wait_ms` for one."""
+    """The controller waits up to `wait_ms` for a mark if none follows."""
     query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 

@@ -89,7 +89,7 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 
     Raises the errors of `read_complete`, and
 
-    - `AnotherLog` if the topic's id is not that of the topic that the writers noted.
+    - `AnotherLog` if the writers noted another topic.
     - `Recreated` if a partition is missing, or ends below the window's cut.
     - `Rejected` if deleted records may have been in the window, unless the read accepts this.
     - `Unreachable` if a partition has no leader, or an open transaction still holds committed

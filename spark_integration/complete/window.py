@@ -26,7 +26,7 @@ OnDeleted = Literal["fail", "accept"]
 
 @dataclass(frozen=True, slots=True)
 class BatchRead:
-    """How a batch job waits for a window, what it accepts, and how it reads.
+    """How a batch job waits for a window and reads it.
 
     - `timeout`: how many seconds to wait until the window is complete.
     - `missing`: what to do if a writer is missing from the window because it timed out, returned

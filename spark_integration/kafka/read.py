@@ -97,8 +97,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     time fails the query, unless `parse` drops or repairs it. The error shows the record's topic,
     partition and offset, if `parse` only selects and filters.
 
-    `checkpoint_location` is the `checkpointLocation` with which the query will be started. `marks`
-    selects how marks are read:
+    `checkpoint_location` is the query's `checkpointLocation`. `marks` selects how marks are read:
 
     - ``"ahead"``: A mark comes in the micro-batch of its rows, because the planner reads the ends
       of the topic. If the rows are not read in time, the query fails before it drops any.

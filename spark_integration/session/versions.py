@@ -17,7 +17,7 @@ Release = tuple[int, int]
 OLDEST: Release = (3, 5)
 NEWEST: Release = (4, 3)
 PYTHON_SOURCES: Release = (4, 2)
-"""The first release in which a Python source can limit what a micro-batch reads."""
+"""The first release with a limit for the micro-batches of a Python source."""
 
 NEEDED_RELEASES = dict.fromkeys(
     (
