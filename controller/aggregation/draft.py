@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The three clocks, read at once, in ms."""
+    """The three clocks, read at once, in ms.
+
+    `service` measures timeouts, `wall` is shown to users, and `steady` is monotonic and spaces
+    marks.
+    """
 
     service: int
-    """The service clock, which measures timeouts."""
     wall: int
-    """The wall clock, which is shown to users."""
     steady: int
-    """A monotonic clock, which spaces marks."""
 
 
 class DraftedStream(Protocol):
     """The attributes of a stream that a draft reads."""
 
     @property
-    def id(self) -> str:
-        """The creation id."""
+    def id(self) -> str: ...
 
     aggregator: Aggregator
 
@@ -42,13 +42,12 @@ class DraftedStream(Protocol):
 class Draft:
     """The changes of one group commit, made in memory but not durable yet.
 
-    Each record is written once, in its final state. Deleting a record also drops it from the draft.
+    Deleting a record also drops it from the draft.
     """
 
     moment: Moment
     batch: Transaction
     keep_clock: bool = False
-    """Whether to commit the service clocks even if nothing else changed."""
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
     _backlogs: dict[GroupKey, BacklogRecord | None] = field(default_factory=dict)
@@ -59,7 +58,6 @@ class Draft:
         return cls(moment, Transaction())
 
     def touch(self, stream: DraftedStream) -> set[str]:
-        """Return the set of writers whose records are written. Add writers to it."""
         entry = self._touched.get(stream.id)
         if entry is None:
             entry = self._touched[stream.id] = (stream.aggregator, set())
@@ -101,11 +99,10 @@ class Draft:
         self.batch = self.batch.without_dropped()
 
     def finish(self) -> Iterator[None]:
-        """Complete the batch, which can then be committed. Yield after each slice of members."""
+        """Complete the batch. Yield after each slice of members."""
         members = self.batch.members = []
         for stream_id, (aggregator, writers) in self._touched.items():
             for some in split_slices(list(writers)):
-                # the store sorts faster if each slice is sorted
                 members += [(stream_id, aggregator.record(each)) for each in sorted(some)]
                 if len(some) == SLICE_SIZE:
                     yield

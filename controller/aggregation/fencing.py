@@ -1,7 +1,6 @@
 """Fenced notes and takeovers of one stream, which show that two processes use one writer's name.
 
-A fenced note proves that there are two processes. It changes nothing in the stream, so it is kept
-in memory only, for an hour. Takeovers are counted for a minute.
+A fenced note changes nothing in the stream, so it is kept in memory only.
 """
 
 from __future__ import annotations
@@ -16,42 +15,33 @@ from noted_time import Aggregator
 from noted_time.values import Note, Session, format_time
 
 SHOWN_MS = 3_600_000
-"""How long a fenced note is shown."""
 
 FENCED_SHOWN = 100
-"""Maximum number of writers whose fenced notes are shown."""
 
 MOST_RECORDED = 100
-"""Maximum number of takeovers of a stream that are recorded in an hour."""
 
 FIGHT_MS = 60_000
-"""How long a takeover is counted."""
 
 FIGHT_TAKEOVERS = 3
-"""Minimum number of takeovers within `FIGHT_MS` that is reported.
-
-A rolling deployment takes a name over once, or twice if the new process restarts.
-"""
+"""A rolling deployment takes a name over once, or twice if the new process restarts."""
 
 TAKEOVERS_WATCHED = 1000
-"""Maximum number of takeovers of a stream that are counted, the latest ones."""
 
 
 class FencedProcess(NamedTuple):
-    """The last fenced note of a writer. Processes are given by label, moments in Unix ms."""
+    """The last fenced note of a writer.
+
+    The process `label` sent it, the process `by` has the name.
+    """
 
     writer: str
     label: str
-    """The process that sent the note."""
     by: str
-    """The process that has the writer's name."""
     since: int
-    """When that process took over the name."""
     at: int
 
     @property
     def detail(self) -> str:
-        """The rest of a sentence that starts with the writer's name."""
         older, younger = self.label or "one without a label", self.by or "one without a label"
         return (
             f"was noted by two processes: {younger} took the name over at "
@@ -64,13 +54,11 @@ class Fences:
 
     def __init__(self) -> None:
         self.notes = 0
-        """The number of fenced notes since the stream was loaded."""
         self._last: dict[str, FencedProcess] = {}
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._takeovers = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
 
     def refuse(self, note: Note, held: Session, at: int) -> None:
-        """Remember a fenced note. Only the latest `FENCED_SHOWN` writers are kept."""
         labels = {each.id: each.label for each in held.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
@@ -83,7 +71,6 @@ class Fences:
         return [each for each in reversed(self._last.values()) if now - each.at < SHOWN_MS]
 
     def find_fights(self, now: int) -> Iterator[tuple[str, str]]:
-        """Yield the names taken over repeatedly in the last minute, with explanations."""
         counts = Counter(writer for writer, at in self._takeovers if now - at < FIGHT_MS)
         for writer, times in counts.most_common():
             if times < FIGHT_TAKEOVERS:
@@ -97,7 +84,7 @@ class Fences:
             )
 
     def take_over(self, writer: str, at: int) -> bool:
-        """Remember that a live process lost its name. Return whether to record the change."""
+        """Return whether to record that a live process lost its name."""
         self._takeovers.append((writer, at))
         if len(self._recorded) == MOST_RECORDED and at - self._recorded[0] < SHOWN_MS:
             return False

@@ -34,7 +34,6 @@ class GroupBacklog:
 
     @property
     def since(self) -> int | None:
-        """When `backlog` last changed, in Unix ms."""
         return None if self.record is None else self.record.since
 
     @property
@@ -43,7 +42,6 @@ class GroupBacklog:
 
 
 def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
-    """Return whether the group has a backlog now in any domain. Raises `UnknownReader`."""
     kept = stream.groups.backlog(group)
     reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
     if kept is None and not reported:
@@ -63,13 +61,11 @@ def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
 
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
-    """Return the groups with a backlog record, and whether each has a backlog now."""
     found = ((group, assess(stream, group, moment)) for group in stream.groups)
     return [(group, each.backlog) for group, each in found if each.record is not None]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
-    """Assess a group's backlog and store a changed result. Raises `UnknownReader`."""
     found = assess(stream, group, draft.moment)
     if found.record is not None and found.record != stream.groups.backlog(group):
         stream.groups.keep_backlog(found.record, draft)
@@ -79,10 +75,7 @@ def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
 def set_policy(
     stream: StreamState, group: str, policy: BacklogPolicy | None, draft: Draft, limits: GroupLimits
 ) -> BacklogPolicy | None:
-    """Set the policy of a group, create the group if needed, and return the previous policy.
-
-    The group has not caught up under the new policy yet. Raises `LimitReached`.
-    """
+    """Set the policy of a group, which has not caught up under it yet. Raises `LimitReached`."""
     stream.groups.check_room(group, None, {}, limits)
     kept = stream.groups.ensure(group)
     before = kept.policy if kept else None

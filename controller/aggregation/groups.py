@@ -13,15 +13,14 @@ from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
 DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
 
-UNDATED_REPORT = -1
-"""Stands for the time of the last report, if a reader was stored without it."""
+UNDATED_REPORT = -1  # the time of the last report of a reader that was stored without it
 
 REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Maximum numbers of groups, of readers of one group, and of segments of all groups.
+    """Limits of groups, of readers of one group, and of segments of all groups.
 
     A single group is limited to `SEGMENTS_PER_POSITION` segments.
     """
@@ -36,11 +35,10 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A row of a list. `reported_at` is when a reader last reported, in Unix ms."""
+    """A row of a list. `readers` counts the readers online."""
 
     group: str
     readers: int
-    """Number of readers online."""
     segments: int
     reported_at: int | None
 
@@ -62,9 +60,7 @@ class Silent(NamedTuple):
 class _Group:
     position: ReaderGroup = field(default_factory=ReaderGroup)
     reports: dict[str, int] = field(default_factory=dict)
-    """When each reader last reported (service clock)."""
     own: dict[str, bool] = field(default_factory=dict)
-    """Whether each online reader reports a backlog."""
     backlog: BacklogRecord | None = None
 
     @property
@@ -126,10 +122,7 @@ class ReaderGroups:
         return (each.position for each in self._groups.values() if each.position.readers)
 
     def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
-        """Return up to `limit` groups by name, after the name `after`.
-
-        `unix_shift` plus the service clock gives Unix ms.
-        """
+        """Return a page of groups by name. `unix_shift` plus the service clock gives Unix ms."""
         names = sorted(name for name in self._groups if after is None or name > after)
         return [_build_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
@@ -137,7 +130,6 @@ class ReaderGroups:
         return self._find(name).backlog
 
     def behind(self, name: str) -> list[str]:
-        """Return the online readers that report a backlog."""
         return sorted(reader for reader, backlog in self._find(name).own.items() if backlog)
 
     def ensure(self, name: str) -> BacklogRecord | None:
@@ -158,8 +150,8 @@ class ReaderGroups:
     ) -> None:
         """Raise `LimitReached` if a report would exceed the limits.
 
-        If `reader` is `None`, only the creation of the group is checked. An admin may always
-        create a group.
+        If `reader` is `None`, only the creation of the group is checked. An admin may always create
+        a group.
         """
         group = self._groups.get(name)
         if group is None and len(self._groups) >= limits.groups and not is_admin:
@@ -214,7 +206,6 @@ class ReaderGroups:
     def offline(
         self, name: str, reader: str, position: Mapping[int, int], draft: Draft, *, now: int
     ) -> ReaderGroup:
-        """Take a reader offline and set its segments back to `position`."""
         group = self._find(name)
         if reader not in group.position.readers:
             raise UnknownReader(name, reader)
@@ -228,7 +219,7 @@ class ReaderGroups:
         return self._check_at + timeout_ms <= now
 
     def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
-        """Take silent readers offline at their last positions, and return these readers."""
+        """Take silent readers offline at their last positions."""
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
@@ -275,7 +266,6 @@ class ReaderGroups:
             raise UnknownReader(name) from None
 
     def _write_readers(self, name: str, readers: Collection[str], draft: Draft) -> None:
-        """Write the readers' records. Delete offline readers without segments."""
         if not readers:
             return
         stream, group = self._stream_id, self._groups[name]

@@ -25,7 +25,6 @@ def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters
 
 
 def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
-    """Add a durable entry of the ledger. Yield after each slice."""
     mark = entry.seq, entry.at, (entry.from_lower, entry.to_lower)
     missing.take(*mark, (), entry.returned)
     for some in split_slices(entry.writers):

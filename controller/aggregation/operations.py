@@ -1,7 +1,6 @@
 """Changes of a stream by operators, each recorded with who made it and why.
 
-Each function takes the stream and the draft of a batch, as `Controller.change` passes them. The
-record is committed with the change. If nothing changes, nothing is recorded.
+The record is committed with the change. If nothing changes, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -31,10 +30,8 @@ class Order(NamedTuple):
     """
 
     by: str | None = None
-    """A token's id or an address."""
     comment: str | None = None
     label: str = ""
-    """The token's label, or empty."""
 
     @property
     def who(self) -> str | None:
@@ -48,7 +45,6 @@ class Truncation(NamedTuple):
     """The effect of a truncation. `dropped` has the number of marks by domain."""
 
     beyond: bool
-    """Whether the cut goes beyond the last mark of a domain."""
     dropped: Mapping[str, int]
 
 
@@ -63,7 +59,7 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
     most_streams: int,
     log: str | None = None,
 ) -> tuple[StreamState, bool]:
-    """Create the stream or change its settings. Return it, and whether it is new.
+    """Create the stream or change its settings.
 
     `log` names another log with the same offsets. Notes of earlier logs are still accepted. Raises
     `LimitReached` if there are `most_streams` already.
@@ -105,7 +101,6 @@ def _create(streams: OwnedStreams, draft: Draft, order: Order, record: StreamRec
 
 
 def preview_settings(stream: StreamState, changes: Mapping[str, Any], wall: int) -> dict[str, int]:
-    """Return how many marks of each domain changed settings would drop. Raises as the change."""
     known = stream.settings
     settings = replace(known, **changes)
     stream.aggregator.check_settings(settings)
@@ -141,7 +136,7 @@ def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
 
 
 def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:
-    """Apply a scale event. A repeated or empty event changes nothing. Raises `InvalidScale`."""
+    """Apply a scale event. A repeated or empty event changes nothing."""
     if event in stream.scale_events or not (event.sealed or event.created):
         return
     stream.aggregator.scale(event)
@@ -156,8 +151,7 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
     """Seal the stream and commit its last marks together with their notes.
 
-    A repeated request changes nothing. Raises `InvalidCut`, `InvalidFinalTime`, `AlreadySealed` and
-    `UnknownDomain`.
+    A repeated request changes nothing.
     """
     aggregator, wall = stream.aggregator, draft.moment.wall
     if stream.record.seal is not None:
@@ -227,7 +221,7 @@ def remove(
 def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: int | None) -> None:
     """Suspend the writer's timeout for `for_ms`; `None` ends the hold.
 
-    Raises `UnknownWriter`, and `NotLive` if the watermark does not wait for the writer.
+    Raises `NotLive` if the watermark does not wait for the writer.
     """
     was, now = _find_hold_end(stream, writer, draft), stream.begin(draft)
     until = None if for_ms is None else now + for_ms
@@ -250,10 +244,6 @@ def set_backlog_policy(  # noqa: PLR0913 - the change and its limits
     *,
     limits: GroupLimits = DEFAULT_LIMITS,
 ) -> None:
-    """Set a reader group's backlog policy. `None` leaves the decision to its readers.
-
-    Raises `LimitReached` if the group is new and exceeds the limits.
-    """
     before = group_backlog.set_policy(
         stream, validate_name("reader group", group), policy, draft, limits
     )

@@ -28,19 +28,17 @@ def bucket_of(name: str, buckets: int) -> int:
 
     >>> [bucket_of(name, 64) for name in ("flights", "flights2", "ships")]
     [42, 30, 49]
-    >>> bucket_of("flights", 1)
-    0
     """
     return crc32(name.encode()) % buckets
 
 
 class OwnedStreams:
-    """The streams of this controller in memory. The store has their durable state."""
+    """The streams of this controller in memory."""
 
     def __init__(self, buckets: int = 1) -> None:
         self.buckets = buckets
         self.clocks: dict[int, int] = {}
-        """By owned bucket: how far its service clock is ahead of this process's, in ms."""
+        """How far the service clock of each owned bucket is ahead of this process's, in ms."""
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 
@@ -51,21 +49,18 @@ class OwnedStreams:
         return len(self._by_name)
 
     def __contains__(self, name: str) -> bool:
-        """Return whether this controller owns the name's bucket. The stream may not exist."""
         return name in self._by_name or self.bucket_of(name) in self.clocks
 
     def bucket_of(self, name: str) -> int:
         return bucket_of(name, self.buckets)
 
     def find(self, name: str) -> StreamState | None:
-        """Return a stream, or `None` if it does not exist. Raises `NotOwner`."""
         found = self._by_name.get(name)
         if found is None and name not in self:
             raise NotOwner(name)
         return found
 
     def stream(self, name: str) -> StreamState:
-        """Return a stream. Raises `UnknownStream` and `NotOwner`."""
         found = self.find(name)
         if found is None:
             raise UnknownStream(name)
@@ -94,7 +89,6 @@ class OwnedStreams:
             self.add(stream)
 
     def drop_outside(self, buckets: AbstractSet[int]) -> list[StreamState]:
-        """Drop and return all streams outside `buckets`."""
         self.clocks = {bucket: ms for bucket, ms in self.clocks.items() if bucket in buckets}
         dropped = [each for each in self if self.bucket_of(each.record.name) not in buckets]
         for stream in dropped:
@@ -128,7 +122,6 @@ class OwnedStreams:
 
 
 def load(store: Store, buckets: AbstractSet[int], of: int) -> list[StreamState]:
-    """Load the streams of these buckets. `of` is the number of all buckets."""
     return [
         StreamState.load(record, store)
         for record in store.streams()

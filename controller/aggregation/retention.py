@@ -8,13 +8,9 @@ from controller.aggregation.stream import StreamState
 from noted_time.values import DAY_MS
 
 RECORDS_KEPT_MS = 90 * DAY_MS
-"""How long entries of ledgers and changes by operators are kept."""
 
 FORGOTTEN_AT_ONCE = 5000
-"""Maximum number of writers of a stream that are deleted in one commit, which takes 50 ms.
-
-The next ones are deleted at the next tick.
-"""
+"""Deleting this many writers takes 50 ms. The next tick deletes the rest."""
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
@@ -29,7 +25,6 @@ def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def find_first_kept(stream: StreamState, domain: str, horizon: int) -> int:
-    """Return the seq of the first mark to keep. Marks written before `horizon` may be deleted."""
     history = stream.histories[domain]
     through = history.written_before(horizon)
     if through < history.first_seq:
@@ -65,7 +60,6 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(stream: StreamState, draft: Draft) -> tuple[str, ...]:
-    """Delete and return the writers that departed long enough ago."""
     now = stream.service_ms(draft.moment)
     names = stream.aggregator.forget_departed(now, FORGOTTEN_AT_ONCE)
     if names:

@@ -57,13 +57,10 @@ class StreamState:
         self.groups = ReaderGroups(record.id)
         self.scale_events: list[ScaleEvent] = []
         self.excluded = 0
-        """The number of exclusions since the stream was loaded."""
         self.lost_marks = 0
         self.fences = Fences()
-        self.clock_ahead = 0
-        """How far the service clock of the bucket is ahead of this process's, in ms."""
+        self.clock_ahead = 0  # how far the service clock of the bucket is ahead of this process's
         self.latest_ms = 0
-        """The latest stored moment of the stream (service clock)."""
         self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
 
@@ -119,7 +116,7 @@ class StreamState:
 
     @property
     def id(self) -> str:
-        """The creation id. If a stream is recreated under the same name, it has a new id."""
+        """The creation id, which is new if a stream is recreated under the same name."""
         return self.record.id
 
     @property
@@ -127,14 +124,13 @@ class StreamState:
         return self.record.settings
 
     def service_ms(self, moment: Moment) -> int:
-        """Return the service clock of the stream's bucket."""
         return moment.service + self.clock_ahead
 
     def unix_shift(self, moment: Moment) -> int:
         """Return the difference between Unix ms and the service clock.
 
-        The difference is kept while it is right within `CLOCKS_APART_MS`, so a moment
-        is always shown as the same time.
+        The difference is kept while it is right within `CLOCKS_APART_MS`, so a moment is always
+        shown as the same time.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
@@ -142,7 +138,6 @@ class StreamState:
         return self._unix_shift
 
     def begin(self, draft: Draft) -> int:
-        """Return the service clock, and set the Unix time of changes."""
         now = self.service_ms(draft.moment)
         self.aggregator.domains.unix_ahead = draft.moment.wall - now
         return now
@@ -152,7 +147,6 @@ class StreamState:
         return due is not None and due <= self.service_ms(moment)
 
     def history(self, domain: str | None) -> MarkHistory:
-        """Return the durable marks of `domain`. Raises `UnknownDomain`."""
         name = self.settings.domain_or_default(domain)
         try:
             return self.histories[name]
@@ -160,7 +154,6 @@ class StreamState:
             raise UnknownDomain(name, self.settings.domains) from None
 
     def coverage(self, domain: str | None) -> Coverage:
-        """Return the known late rows and missing writers of `domain`, which must exist."""
         name = self.settings.domain_or_default(domain)
         running = self.aggregator.domains[name]
         named = tuple(islice(running.not_counted_yet, WRITERS_NAMED))
@@ -171,7 +164,6 @@ class StreamState:
         return Coverage(self.missing[name], self.late[name], first, newcomers, known_from)
 
     def window(self, position: Mapping[int, int], domain: str | None) -> TimeWindow:
-        """Return the time window of a reader's position. Raises `UnknownDomain`."""
         return self.history(domain).window(self.aggregator.succession.normalise(position))
 
     def windows(self, position: Mapping[int, int]) -> dict[str, TimeWindow]:
@@ -255,7 +247,6 @@ class StreamState:
         draft.batch.streams.append(self.record)
 
     def take_settings(self, settings: StreamSettings, draft: Draft) -> None:
-        """Store settings that the aggregator has already applied, and declare new domains."""
         now = self.service_ms(draft.moment)
         added = {domain: now for domain in settings.domains if domain not in self.histories}
         declared_at = {**self.record.declared_at, **added}
@@ -305,7 +296,6 @@ class StreamState:
 
     @property
     def final_cut(self) -> Mapping[int, int] | None:
-        """The end of the stream once its seal is durable."""
         return next(iter(self.histories.values())).final_cut
 
     def _is_own_log(self, given: str) -> bool:
@@ -347,7 +337,6 @@ class StreamState:
     def append(
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        """Write a mark, and a ledger entry for absent or returned writers. `by` requested it."""
         appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
         draft.batch.marks.append(appended)
         if before is None:

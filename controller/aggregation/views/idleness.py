@@ -18,13 +18,11 @@ from noted_time.rules import Member
 from noted_time.values import format_seconds
 
 IDLE_EXAMINED = 100
-"""Maximum number of writers, and of segments, that are examined."""
 
 
 def describe_idleness(
     stream: StreamState, domain: str, now: Moment, last: Mark | None
 ) -> Iterator[str]:
-    """Yield sentences about observers' findings, segments without new rows, and idle writers."""
     if stream.aggregator.sealed is not None:
         return
     members = [*map(stream.aggregator.member, islice(stream.aggregator.writers(), IDLE_EXAMINED))]

@@ -39,16 +39,12 @@ from noted_time.values import (
 )
 
 HOLDERS_EXAMINED = 100
-"""Maximum number of holders of a domain that are examined, the longest ones."""
 
-MEMBERS_SORTED = 20_000
-"""Maximum number of members that are sorted by time, which takes 10 ms."""
+MEMBERS_SORTED = 20_000  # sorting this many members by time takes 10 ms
 
 HOLDERS_SCRAPED = 5
-"""Maximum number of holders of a domain in metrics."""
 
 EXCLUDED_NAMED = 10
-"""Maximum number of excluded writers of a stream in metrics, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +159,15 @@ class WritersPage:
 
 
 class WriterQuery(NamedTuple):
-    """A query for members: holders first, the longest before others, then live members by time."""
+    """A query for members: holders first, the longest before others, then live members by time.
+
+    `search` is a part of the names. Without a `domain`, the holders of all domains come first.
+    """
 
     start: int
     limit: int
     domain: str | None = None
-    """The domain whose holders come first. If `None`, these are the holders of all domains."""
     search: str = ""
-    """A part of the names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +193,6 @@ def explain(  # noqa: PLR0913 - the parts of a request
     position: Mapping[int, int] | None = None,
     limit: int = HOLDERS_NAMED,
 ) -> Explanation:
-    """Explain the decision of `domain`, and why a reader at `position` waits.
-
-    At most `limit` holders and segments are listed. Raises `UnknownDomain` and `UnknownWriter`.
-    """
     name = stream.settings.domain_or_default(domain)
     aggregator, service_ms = stream.aggregator, stream.service_ms(now)
     last = stream.history(name).last
@@ -257,7 +250,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
-    """Return the members that match. A search scans all members. Raises `UnknownDomain`."""
+    """Return the members that match. A search scans all members."""
     names, total = _list_holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
         matches = methodcaller("__contains__", query.search)
@@ -298,7 +291,6 @@ def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str
 
 
 def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
-    """Return live members by time, then the others. More than `MEMBERS_SORTED` are not sorted."""
     members = stream.aggregator.domains.members
     if len(members) > MEMBERS_SORTED:
         return members
@@ -312,7 +304,6 @@ def _sort_by_time(stream: StreamState, domain: str | None) -> Iterable[str]:
 def build_writer_row(
     stream: StreamState, writer: str, domain: str | None, now: Moment
 ) -> WriterRow:
-    """Return one member as a holder of `domain`. Raises `UnknownWriter`."""
     shift, running = stream.unix_shift(now), stream.aggregator.domains
     record, member = stream.aggregator.record(writer), running.members[writer]
     terms, session = record.terms, record.session
@@ -374,36 +365,31 @@ class Holding(NamedTuple):
     writer: str
     ms: int
     left_ms: int
-    """Time until the timeout."""
 
 
 class DomainReading(NamedTuple):
-    """The figures of one domain. `last` is its last durable mark."""
+    """The figures of one domain."""
 
     domain: str
     last: Mark | None
     holders: int
     longest: tuple[Holding, ...]
     late_rows: int
-    """Late rows reported since the stream was loaded."""
 
 
 class StreamReading(NamedTuple):
-    """The figures of one stream."""
+    """The figures of one stream since it was loaded. `out` has Unix ms."""
 
     name: str
     members: Mapping[MemberState, int]
     excluded: int
-    """Exclusions since the stream was loaded."""
     out: Mapping[str, int]
-    """Since when (Unix ms) each excluded writer is missing from marks."""
     fenced: int
     lost_marks: int
     domains: tuple[DomainReading, ...]
 
 
 def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
-    """Return a snapshot of a stream's figures."""
     return StreamReading(
         stream.record.name,
         dict(stream.aggregator.domains.census.members),

@@ -19,13 +19,11 @@ from noted_time.values import DecisionName
 Sort = Literal["trouble", "name"]
 
 Rank = tuple[bool, int, int, str]
-"""A sort key. Streams with lower keys come first."""
 
 Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"]
 """`held` means that a writer has held the stream for ten seconds or more."""
 
-STEP_MS = 10_000
-"""Holding times are compared in these steps. Finer ones would reorder rows all the time."""
+STEP_MS = 10_000  # finer steps would reorder rows all the time
 
 LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
@@ -80,7 +78,6 @@ class StreamRow:
 
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
-    """Return the sort key and condition of a stream in memory, in a few microseconds."""
     began = [
         track.waiting_since
         for each in stream.histories
@@ -108,7 +105,6 @@ def rank_by_name(name: str) -> Rank:
 
 
 def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded: int) -> Rank:
-    """Put streams with missing writers first, and streams that ended last."""
     group = 2 if silence == "ended" else 0 if excluded else 1
     return silence != "missing", -(held_ms // STEP_MS), group, name
 
@@ -123,7 +119,6 @@ def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
 
 
 def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
-    """Return the row of another controller's stream, from its last marks in the database."""
     record = summary.record
     lasts = {domain: summary.last_marks.get(domain) for domain in record.settings.domains}
     domains = (
@@ -172,7 +167,6 @@ def _build_live_domain_row(stream: StreamState, domain: str, now: Moment) -> Dom
 
 
 def _find_longest_holder(stream: StreamState, domain: str) -> Track | None:
-    """Return the longest holder of a domain, which `explain` lists first."""
     first = islice(stream.aggregator.domains[domain].find_holders().values(), HOLDERS_EXAMINED)
     return min(first, key=lambda track: (track.waiting_since, track.member.writer), default=None)
 

@@ -11,10 +11,8 @@ from noted_time import ReaderGroup, SegmentTimes, TimeWindow
 from noted_time.progress import find_largest_lag
 
 GROUPS_SHOWN = 1000
-"""Maximum number of reader groups that are measured."""
 
-SEGMENTS_READ = 50_000
-"""Maximum number of segments that are examined, which takes some 20 ms."""
+SEGMENTS_READ = 50_000  # examining this many segments takes some 20 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,6 @@ def locate_position(
 
 
 def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[str, int | None]:
-    """Return how far each window's lower is behind the watermark. Unknown lags are `None`."""
     lasts = ((window.lower, stream.histories[domain].last) for domain, window in windows.items())
     return {
         domain: last.lower - lower if last is not None and lower is not None else None
@@ -64,7 +61,6 @@ def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[st
 
 
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
-    """Return how far the online readers of a group are behind."""
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
     is_read, held = stream.aggregator.succession.is_read, group.segments_by_reader()
@@ -85,7 +81,6 @@ def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> di
 
 
 def read_groups(streams: Iterable[StreamState]) -> GroupReadings:
-    """Measure the reader groups, stream by stream. Unknown lags are omitted."""
     shown: list[GroupReading] = []
     groups = segments = not_shown = 0
     for stream in streams:

@@ -11,7 +11,6 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 
 SEGMENT_WRITERS = 10
-"""Maximum number of writers of a segment that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,6 @@ class Segments:
     """The segments of one stream, with the marks of one domain."""
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
-        """Collect the segments of marks and scale events. Raises `UnknownDomain`."""
         self._stream = stream
         self._history = stream.history(domain)
         history = self._history
@@ -65,7 +63,6 @@ class Segments:
         return [(name, aggregator.member(name).position) for name in names]
 
     def add(self, position: Mapping[int, int]) -> None:
-        """Add the segments of a position, which may not be in a mark yet."""
         self._known |= position.keys()
 
     def page(self, start: int, limit: int) -> list[int]:
@@ -108,7 +105,6 @@ class Segments:
 
 
 def select_named(position: Mapping[int, int], wanted: Collection[int]) -> Iterable[int]:
-    """Return the wanted segments in a position, by scanning the smaller collection."""
     if len(position) < len(wanted):
         return [segment for segment in position if segment in wanted]
     return [segment for segment in wanted if segment in position]

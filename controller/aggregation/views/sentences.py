@@ -40,16 +40,13 @@ REASON_WORDS = {
     "not_joined": "had not joined",
     "not_expected": "was not expected yet",
 }
-"""Why the watermark advanced without a writer."""
 
 NAMES_PER_SENTENCE = 5
-"""Maximum number of names listed in a sentence."""
 
 HEARD_MS = 60_000
 """How long a report proves that a writer is alive. Producers report every ten seconds."""
 
 HOLDERS_SUPPOSED = 100
-"""Maximum number of holders that a dry run excludes together."""
 
 
 def sentences(  # noqa: PLR0913 - the parts of an explanation
@@ -67,10 +64,7 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
-    """Yield the decision, its reasons, when it ends, and last the result of a dry run.
-
-    If `reader` is given, the sentence about it comes second.
-    """
+    """Yield the decision, its reasons, when it ends, and last the result of a dry run."""
     lower = last.lower if last else None
     domains, states = stream.settings.domains, _count_states(stream, decision)
     who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"

@@ -40,13 +40,11 @@ def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
 
 
 def find_excluded(stream: StreamState) -> Iterator[Member]:
-    """Yield the excluded members among the first to join."""
     examined = map(stream.aggregator.member, islice(stream.aggregator.writers(), MEMBERS_EXAMINED))
     return (each for each in examined if each.counted_as == "excluded")
 
 
 def has_never_noted(member: Member) -> bool:
-    """Return whether an expected writer has never noted."""
     return member.heard_at is None and member.expected_at is not None
 
 
@@ -60,7 +58,6 @@ def name_all(number: int) -> str:
 
 
 def describe_silence(stream: StreamState) -> str:
-    """Return who is silent and since when, as the end of a sentence about the stream."""
     census, out = stream.aggregator.domains.census.members, [*find_excluded(stream)]
     number, heard = census["excluded"], [each.heard_at for each in out if each.heard_at is not None]
     are_silent = all(map(_has_timed_out, out))
@@ -75,7 +72,6 @@ def describe_silence(stream: StreamState) -> str:
 
 
 def list_remedies(stream: StreamState, silence: Silence) -> Iterator[str]:
-    """Yield whether nothing is late, and which note advances a silent stream."""
     if silence != "missing" and all(map(_has_timed_out, find_excluded(stream))):
         yield NOTHING_LATE
     is_one = stream.aggregator.domains.census.members["excluded"] == 1

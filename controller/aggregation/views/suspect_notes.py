@@ -12,13 +12,11 @@ from controller.aggregation.stream import StreamState
 from noted_time.reading import describe_doubt, look_like_seconds, sum_by_writer
 from noted_time.values import format_gap, format_seconds, pluralize
 
-MEMBERS_EXAMINED = 10_000
-"""Maximum number of members that are examined, which takes 2 ms."""
+MEMBERS_EXAMINED = 10_000  # examining this many members takes 2 ms
 
 HINTS_SHOWN = 10
 
 LATELY_MS = 10 * 60_000
-"""How long after its last late rows a writer is reported."""
 
 NO_POSITION = "never noted a position, so no cut covers its rows."
 
@@ -40,7 +38,6 @@ class Hint:
 
 
 def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:
-    """Return problems in `domain`: takeovers first, then fenced notes."""
     fights = (
         Hint(name, "taken_over", detail) for name, detail in stream.fences.find_fights(now.wall)
     )

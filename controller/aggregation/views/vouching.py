@@ -10,15 +10,11 @@ from noted_time.reading import UNKNOWN_STANDING, VouchingTally, find_required_se
 from noted_time.rules import Member
 from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
-COUNTED_AT_ONCE = 2000
-"""Maximum number of members that are examined at once, which takes some 5 ms."""
+COUNTED_AT_ONCE = 2000  # examining this many members takes some 5 ms
 
 
 class Roster:
-    """The members that vouch for a domain, and the writers that are expected to.
-
-    Raises `UnknownDomain`.
-    """
+    """The members that vouch for a domain, and the writers that are expected to."""
 
     def __init__(self, stream: StreamState, domain: str | None) -> None:
         self._stream = stream
@@ -41,7 +37,6 @@ class Roster:
         return [n for n in names if n not in members or members[n].vouches_for(self._domain)]
 
     def find_vouching(self, mark: Mark) -> VouchedBy | None:
-        """Return who vouches for a mark's lower, or `None` if there are very many members."""
         if len(self.members) > COUNTED_AT_ONCE:
             return None
         *_, results = self.tally([(mark.seq, mark.lower)])
@@ -71,8 +66,8 @@ class Roster:
     ) -> tuple[int, list[NotVouching]]:
         """Return the first mark that meets the requirements, and writers that vouch at no mark.
 
-        The mark is `first` or later. `writers` must vouch. If `every`, all expected writers must
-        vouch and no writer may be missing. If `known`, no writer may be missing.
+        `writers` must vouch. If `every`, all expected writers must vouch and no writer may be
+        missing. If `known`, no writer may be missing.
         """
         members = self._stream.aggregator.domains.members
         required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {
