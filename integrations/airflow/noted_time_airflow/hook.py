@@ -32,10 +32,9 @@ def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two c
 
 
 def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
-    """Return the address of the controller, and the Kafka connection if there is a group.
+    """Yield the id of each connection, and take the connection.
 
-    Yields the id of each connection, and takes the connection. For a table, the controller's
-    connection is optional.
+    For a table, the controller's connection is optional.
     """
     try:
         address = get_address((yield wanted.conn_id))

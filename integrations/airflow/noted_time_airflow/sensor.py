@@ -125,7 +125,6 @@ class NotedTimeSensor(BaseSensorOperator):
         self.deferrable = by_default if deferrable is None else deferrable
 
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - as Airflow's
-        """Poll once, then wait in the triggerer if the sensor is deferrable."""
         if not self.deferrable:
             return super().execute(context)
         deadline = time.time() + self.timeout
@@ -136,7 +135,6 @@ class NotedTimeSensor(BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Poll once."""
         try:
             wanted = self._build_wanted()
             found = run(find_connections(wanted), NotedTimeHook.get_connection)
@@ -146,11 +144,10 @@ class NotedTimeSensor(BaseSensorOperator):
         return self._conclude(verdict, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:  # noqa: ANN401 - likewise
-        """Continue with the verdict of the trigger."""
         return self._conclude(Verdict(**event), context).xcom_value
 
     def _build_wanted(self) -> Wanted:
-        """Return the condition after templates are rendered. Raises `Rejected` for a bad time."""
+        """Return the condition after templates are rendered."""
         given, require, group = self.complete_to, self.require, self.group
         return Wanted(
             parse_time(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
@@ -165,7 +162,6 @@ class NotedTimeSensor(BaseSensorOperator):
         )
 
     def _conclude(self, verdict: Verdict, context: Context) -> PokeReturnValue:
-        """Log the verdict, and return whether the condition is met. Raises for a final failure."""
         if verdict.status in {"failed", "timed out"}:
             if self.soft_fail or self.never_fail:
                 raise AirflowSkipException(verdict.sentence)

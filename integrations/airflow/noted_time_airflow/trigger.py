@@ -18,8 +18,8 @@ from noted_time_airflow.watching import watch
 class NotedTimeTrigger(BaseTrigger):
     """Fires once with a verdict: complete, failed or timed out.
 
-    `wanted` has the fields of a `Wanted`. `deadline` is in Unix seconds, because the trigger may be
-    restarted in another process. The token is not part of the trigger's arguments.
+    `deadline` is in Unix seconds, because the trigger may be restarted in another process. The
+    token is not part of the trigger's arguments.
     """
 
     def __init__(self, *, wanted: dict[str, Any], deadline: float) -> None:
@@ -28,12 +28,10 @@ class NotedTimeTrigger(BaseTrigger):
         self.deadline = deadline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the class path and the arguments."""
         name = f"{type(self).__module__}.{type(self).__qualname__}"
         return name, {"wanted": self.wanted, "deadline": self.deadline}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait for the verdict."""
         wanted, timeout_s = Wanted(**self.wanted), self.deadline - time.time()
         found = await run_async(find_connections(wanted), NotedTimeHook.aget_connection)
         verdict = await watch(wanted, *found, timeout_s=timeout_s, log=self.log.info)

@@ -33,14 +33,12 @@ class Wanted:
     """The condition of a sensor. All fields can be passed to another process."""
 
     complete_to: int
-    """The time in Unix ms."""
 
     stream: str = ""
     table: str = ""
     domain: str | None = None
     require: list[str] | Everyone = "all"
     missing: WhileMissing = "fail"
-    """What to do if a writer of `require` does not vouch."""
 
     conn_id: str = ""
     poke_interval: float = 1.0
@@ -50,7 +48,7 @@ class Wanted:
 
     @property
     def requirement(self) -> Requirement:
-        """The writers that must vouch. It is empty if missing writers are accepted."""
+        """The writers that must vouch, empty if missing writers are accepted."""
         if self.missing == "accept":
             return Requirement()
         if isinstance(self.require, str):
@@ -59,7 +57,6 @@ class Wanted:
 
     @property
     def shown(self) -> str:
-        """The condition as a sentence, if it is met."""
         by = f", read by group {self.group!r}" if self.group else ""
         return f"{self.table or self.stream} is complete to {format_time(self.complete_to)}{by}"
 
@@ -70,7 +67,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a wait, with the reason as a `sentence`.
+    """The outcome of a wait.
 
     `is_warning` is set if the sensor succeeds but people should read the sentence. `found` is the
     XCom, which says how far to read.
@@ -131,7 +128,6 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     - `NotYet` if the table is not complete.
     - `Rejected` if the table cannot become complete, or the time is before the first claim
       (`TableClaim.since`).
-    - the errors of `noted_time.tables.standing`.
     """
     table, time = wanted.table, wanted.complete_to
     claim = standing(table)

@@ -18,10 +18,9 @@ from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_
 from reader_client.protocol.completeness import make_performer
 
 Address = tuple[str, str | None]
-"""The URL of a controller, and a token."""
 
 UNUSED_URL: Address = ("http://127.0.0.1:7464", None)
-"""The address of a transport that is not used, because Airflow has no connection."""
+"""Used where Airflow has no connection, for a transport that is never called."""
 
 CHECK_FAILURES = (NotedTimeError, ImportError)
 
@@ -42,8 +41,7 @@ def make_offsets_reader(
     """Return a function that reads the offsets of the group. They are exact only below a cut.
 
     The connection is of Airflow's type `kafka`, with settings of librdkafka in its extra. Raises
-    `Rejected` if there are no settings, `ImportError` without Kafka's client, and the errors of
-    `GroupOffsets`.
+    `Rejected` if there are no settings.
     """
     try:
         settings = json.loads(connection.extra or "")
@@ -62,10 +60,7 @@ def make_offsets_reader(
 
 
 def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> Verdict:
-    """Poll once. Raises the errors of `look_at_stream` or `look_at_table`.
-
-    For a table, the address may be `None`. `kafka` is the connection for `make_offsets_reader`.
-    """
+    """Poll once. For a table, the address may be `None`."""
     url, token = address or UNUSED_URL
     with closing(Transport(url, token=token)) as transport:
         if wanted.table:
