@@ -1,7 +1,6 @@
 """The command `noted-time`, and `python -m noted_time_cli`.
 
-The clients install this command without its dependencies. If a dependency is missing, the command
-prints how to install it.
+The clients install this command without its dependencies.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ OWN_PACKAGES = {
     "writer_client",
 }
 CLIENT_LIBRARIES = {"typer", "rich"}
-"""Dependencies of the commands that call a controller."""
 
 
 def main() -> None:
@@ -42,7 +40,6 @@ def main() -> None:
 
 
 def _has_other_copy(entry: str) -> bool:
-    """Return whether another directory than ours has packages with our names."""
     is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
     return not is_ours and any(Path(entry, name).is_dir() for name in OWN_PACKAGES)
 

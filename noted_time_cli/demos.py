@@ -1,8 +1,4 @@
-"""`noted-time demo-stream` writes a small live stream; `noted-time demo` runs the demo.
-
-The writers of the stream note once a second, one second behind the clock. Once a minute one writer
-stalls. It holds the watermark until it times out, and later it returns.
-"""
+"""`noted-time demo-stream` writes a small live stream; `noted-time demo` runs the demo."""
 
 from __future__ import annotations
 
@@ -22,7 +18,6 @@ from noted_time_cli.terminal.output import report_errors, say
 from writer_client import WriterClient
 
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
-"""Rows per second of each writer. Each writer has its own segment."""
 
 STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
 SILENT_S, BACK_S = 5, 50
@@ -85,7 +80,6 @@ def demo_stream(
 
 
 def _create(transport: Transport, name: str) -> None:
-    """Create the stream. Raises `Rejected` if the stream exists with other expected writers."""
     try:
         found = transport.ask(Question("GET", stream_path(name)))
     except UnknownStream:

@@ -30,9 +30,8 @@ SECOND_MS = 1000
 class Figures:
     """The costs of one watermark.
 
-    Waits are in ms, and `None` if they are not known. `delay_ms` is `None` for the perfect
-    watermark and for marks, `lost_by_flink` only for marks. `wait_p99_ms` is `None` if more than
-    5 % of the windows are `still_open` at the end.
+    `delay_ms` is `None` for the perfect watermark and for marks, `lost_by_flink` only for marks.
+    `wait_p99_ms` is `None` if more than 5 % of the windows are `still_open` at the end.
     """
 
     delay_ms: int | None
@@ -47,10 +46,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class NotedCosts:
-    """The costs of a stream's marks, and the lost rows by writer and verdict.
-
-    `not_judged` counts the rows below the first stored cut.
-    """
+    """The costs of a stream's marks. `not_judged` counts the rows below the first stored cut."""
 
     stream: str
     marks: int
@@ -63,14 +59,9 @@ class NotedCosts:
 class Costs:
     """All results of an analysis.
 
-    Attributes:
-        assumed: An assumption about arrival times, if they are not known.
-        said: Sentences about the rows that were read.
-        owed_to: The rows that cause the least delay, and how far they are ahead of their arrival.
-            Other figures do not include them. If arrivals are assumed, it is one row with the delay
-            that it causes. Other figures then include it, because the rows after it may be late.
-        behind_by_partition: Late rows by partition.
-        behind_by_who: Late rows by the column `who`.
+    `owed_to` has the rows that cause the least delay. Other figures do not include them. If
+    arrivals are assumed, it is one row with the delay that it causes. Other figures then include
+    it, because the rows after it may be late.
     """
 
     event_time: str
@@ -96,7 +87,6 @@ class Costs:
 
 
 def compute_waits(waits: WindowWaits) -> tuple[float | None, int | None, int | None, int]:
-    """Return the last four fields of `Figures`."""
     return waits.median_ms, waits.p99_ms, waits.longest_ms, waits.still_open
 
 
@@ -170,7 +160,6 @@ def _find_owed_delay(
 
 
 def print_costs(costs: Costs, observe: str) -> None:
-    """Print assumptions, tables and a suggestion what to do next."""
     for sentence in filter(None, (costs.assumed, *costs.said)):
         say(sentence)
     say(
@@ -264,7 +253,6 @@ def _build_name_columns(title: str) -> Columns:
 
 
 def _describe_least(costs: Costs) -> str:
-    """Return the least delay, and the rows that cause it with the delay without them."""
     with_ms, without_ms = costs.least_delay_with_them_ms, costs.least_delay_without_them_ms
     if with_ms == without_ms:
         return format_delay(with_ms)

@@ -25,7 +25,6 @@ TIME_UNITS = (("d", DAY_MS), ("h", HOUR_MS), ("min", 60_000), ("s", 1000))
 
 
 def draw(costs: Costs, found: Analysis) -> Figure:
-    """Return the chart, 1600 by 864 pixels."""
     figure = Figure(figsize=(10, 5.4), dpi=160, facecolor="white")
     FigureCanvasAgg(figure)
     least = costs.least_delay_without_loss_ms

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from noted_time_cli.analyse.columns import FileColumns
 
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
-"""Formats by the suffix of a file. `.gz` may follow."""
+"""A suffix `.gz` may follow."""
 
 
 def read_files(
     pattern: str, columns: FileColumns, form: TimeForm, partition: str | None, most: int
 ) -> Rows:
-    """Read the files that match a pattern. Raises `Rejected` for an unusable file or column."""
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
     files = sorted(Path(each) for each in named if Path(each).is_file())
     if not files:
@@ -43,7 +42,6 @@ def read_files(
 
 
 def read_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
-    """Read a file log, each segment in the order of its offsets. Raises `Rejected`."""
     files = [*_list_files(root, stream)]
     if not files:
         raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
@@ -51,7 +49,6 @@ def read_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most
 
 
 def _list_files(root: Path, stream: str) -> Iterator[tuple[int, int, Path]]:
-    """Yield segment, start offset and path of each file of a log, in order."""
     for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
         for _, new in segment.list_changes():
             yield from ((number, start, segment.path / name) for name, start in new.items())
@@ -86,7 +83,6 @@ def _read_json_lines(file: Path) -> pa.Table:
 
 
 def _keep_as_text(table: pa.Table) -> pa.Table:
-    """Turn times without a zone back into text."""
     for n, each in enumerate(table.schema):
         if pa.types.is_temporal(each.type) and getattr(each.type, "tz", None) is None:
             table = table.set_column(n, each.name, pc.cast(table.column(n), pa.string()))
@@ -144,7 +140,6 @@ def _read_rows(
 
 
 def _convert_times(table: pa.Table, column: str, form: TimeForm) -> pa.ChunkedArray:
-    """Return the times of a column in Unix ms, rounded down."""
     values = table.column(column)
     kind = values.type
     if not pa.types.is_timestamp(kind):

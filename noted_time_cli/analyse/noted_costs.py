@@ -26,7 +26,6 @@ LOST_COLUMNS: Columns = {
 }
 
 VERDICT_WORDS = {BROKEN_VERDICT: "its word was broken", UNKNOWN_VERDICT: "not known"}
-"""The text of verdicts. Any other verdict is the reason that a row is late by contract."""
 
 
 def compute_noted_costs(
@@ -34,9 +33,8 @@ def compute_noted_costs(
 ) -> NotedCosts:
     """Read the marks of a stream and judge rows by them.
 
-    Raises `AnotherLog` if the stream is of another log, and the errors of the controller. If the
-    last row arrived more than a day from the last mark, waits are `None`, because the log was
-    replayed.
+    If the last row arrived more than a day from the last mark, waits are `None`, because the log
+    was replayed.
     """
     with closing(Transport(asked.url, token=asked.token)) as transport:
         read = run(read_noted(stream, asked.domain), transport.ask)
@@ -60,7 +58,6 @@ def format_verdict(verdict: str) -> str:
 
 
 def print_lost(costs: NotedCosts, by: str) -> None:
-    """Print the rows that the marks lost, and the number of rows that were not judged."""
     if costs.not_judged:
         rows = pluralize(costs.not_judged, "row")
         say(
@@ -72,7 +69,6 @@ def print_lost(costs: NotedCosts, by: str) -> None:
 
 
 def check_words(costs: NotedCosts) -> None:
-    """Exit with status 1 if a writer wrote rows below its noted time."""
     broken = [each for each in costs.lost if each.verdict == BROKEN_VERDICT]
     if broken:
         whose = ", ".join(f"{each.name} ({pluralize(each.rows, 'row')})" for each in broken)

@@ -30,16 +30,8 @@ REPLAY_NOTICE = (
 class Rows:
     """Rows in the order of each partition, as columns.
 
-    Attributes:
-        event_time: The user's name for the event time.
-        times: The event times in Unix ms.
-        offsets: The offset of each row in its partition.
-        arrivals: When rows came in (Unix ms), or `None` if it is not known.
-        who: The column to group late rows by, if any.
-        whose: The values of this column.
-        without_time: The number of rows without an event time, which are skipped.
-        said: Sentences about the rows that were read.
-        log_id: The id of the log, if it has one.
+    Times and arrivals are in Unix ms. `whose` has the values of the column `who`, which groups late
+    rows. Rows without an event time are skipped.
     """
 
     event_time: str
@@ -55,7 +47,6 @@ class Rows:
 
     @property
     def names(self) -> NDArray[Any]:
-        """The values of `who`, or the partitions if there is no `who`."""
         return self.partitions if self.whose is None else self.whose
 
     def remove_rows(self, rows: NDArray[np.int64]) -> Rows:
@@ -66,7 +57,6 @@ class Rows:
         return replace(self, **kept)
 
     def assume_arrivals(self) -> Times:
-        """Return for each row the largest time so far in its partition."""
         found = np.empty(len(self.times), np.int64)
         for rows in group_rows(self.partitions):
             found[rows] = np.maximum.accumulate(self.times[rows])

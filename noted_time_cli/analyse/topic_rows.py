@@ -44,7 +44,7 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
     most: int,
     live_ms: int | None,
 ) -> Rows:
-    """Read the last records, or the records of the next `live_ms`. Raises `Rejected`.
+    """Read the last records, or the records of the next `live_ms`.
 
     `field` is the name of the event time, and `time` the field or function that finds it. If they
     are `None`, the event time is the record's timestamp.
@@ -72,7 +72,6 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
 def _find_begins(
     topic: Topic, look: TopicLook, since_ms: int | None, most: int, said: list[str]
 ) -> dict[int, int]:
-    """Return the start of each partition, so that about `most` records are read."""
     found = topic.begins()
     topic.check_leaders(look.ends.keys() - found.keys())
     begins = {each: found[each] for each in look.ends}
@@ -150,7 +149,6 @@ class _Reading:
         self._refused: Exception | None = None
 
     def take(self, partition: int, message: Message, now: int | None = None) -> None:
-        """Add a record that came in `now`, or else at its timestamp."""
         try:
             found = self._time_of(message)
             if len(self._first) < FIRST_TIMES:
@@ -177,7 +175,6 @@ class _Reading:
                 self._whose.append(self._names.setdefault(who, len(self._names)))
 
     def build_rows(self, topic: Topic, said: list[str], *, is_live: bool) -> Rows:
-        """Return the rows. Raises `Rejected` if there are none or only broker timestamps."""
         if not self._times:
             raise Rejected(self._describe_nothing(topic.name))
         event_time = self._field or "timestamp"

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 MOST_ROWS = 1000
-"""Maximum number of rows of a page."""
 
 SIMILARITY_CUTOFF = 0.75
-"""Minimum similarity of a name that is suggested for a mistyped name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,6 @@ class Caller:
     as_json: bool = False
 
     def ask(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `answer`'s
-        """Return the body of the answer. The arguments are passed to `answer`."""
         return self.answer(method, path, **given)[1]
 
     def answer(
@@ -55,8 +52,7 @@ class Caller:
     ) -> tuple[int, Json]:
         """Return the status and the body of the answer.
 
-        Values of the query that are `None` or empty are not sent. `wait_ms` is the time that the
-        controller may wait before it answers.
+        Values of the query that are `None` or empty are not sent.
         """
         given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
         question = Question(method, path, given, body, wait_ms)
@@ -93,7 +89,6 @@ class Caller:
         return []
 
     def print_json(self, found: object) -> bool:
-        """Print an answer in one line if `--json` is given. Return whether it is."""
         if self.as_json:
             echo(json.dumps(found, ensure_ascii=False))
         return self.as_json
@@ -113,9 +108,8 @@ class Caller:
     ) -> Json:
         """Print up to `limit` items of a paged list, and return the last page.
 
-        If the list has more items, a notice is printed. `rows` returns the rows of an item.
-        `option` is the flag that continues the list at the `cursor`. `also` names a second list of
-        the page, which is printed after the first.
+        `rows` returns the rows of an item. `option` is the flag that continues the list at the
+        `cursor`. `also` names a second list of the page, which is printed after the first.
         """
         items: list[Json] = []
         asked = dict(query or {})
@@ -141,8 +135,7 @@ class Caller:
 def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
     """Make a function whose first parameter is the `Caller` a command.
 
-    The flags `--url` and `--token` are added, and `--json` if the command `prints` JSON. An error
-    is printed as a sentence.
+    The flags `--url` and `--token` are added, and `--json` if the command `prints` JSON.
     """
     own, gather = unfold_flags(run, "call")
 
@@ -162,5 +155,4 @@ def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable
 
 
 def writer_path(stream: str, writer: str, *below: str) -> str:
-    """Return the path of a writer. Raises `InvalidName`."""
     return stream_path(stream, "writers", validate_name("writer", writer), *below)

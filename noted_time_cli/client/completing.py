@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 CUT_SHORT = 3
-"""The exit status if there are more windows than `--limit`."""
 
 
 @client_command

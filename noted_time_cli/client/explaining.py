@@ -141,7 +141,6 @@ def _print(found: Json) -> None:
 
 
 def _show_live(look: Callable[[], Json], every_s: float) -> None:
-    """Update a separate screen until Ctrl-C, and print the last state at the end."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED_STATUS))  # restores the screen
     shown: RenderableType = Text("Waiting for an answer.")
     answered_at = clock.monotonic()

@@ -21,7 +21,7 @@ from reader_client.protocol.completeness import OffsetsUpTo
 STDIN_NAME = "-"
 
 Source = Callable[[Mapping[int, int]], ReadOffsets]
-"""Returns the offsets that were read. They are exact only below the given cut."""
+"""The offsets are exact only below the given cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,6 @@ class ReadBy:
     ] = None
 
     def check(self, table: str | None) -> None:
-        """Raise `typer.BadParameter` for flags that exclude each other."""
         if self.inclusive and self.offsets is None:
             raise typer.BadParameter("--inclusive is about --offsets: name both")
         if (self.kafka is None) != (self.group is None):
@@ -72,7 +71,6 @@ class ReadBy:
 
     @property
     def is_named(self) -> bool:
-        """Whether a reader is given."""
         return bool(self._list_named)
 
     @property
@@ -81,7 +79,6 @@ class ReadBy:
         return [name for name, given in ways.items() if given is not None]
 
     def create_source(self, stream: str, *, again: bool = False) -> Source:
-        """Return the function that reads the offsets. `again` if it is called more than once."""
         if again and self.offsets == STDIN_NAME:
             raise typer.BadParameter("--offsets - can be read once: name a file, which may change")
         topic = self.topic or stream
@@ -110,7 +107,6 @@ class ReadBy:
 
 
 def make_performer(call: Caller, source: Source | None = None) -> Callable[[Any], Any]:
-    """Return a function that asks a controller, or a source for its offsets."""
 
     def perform(step: Any) -> Any:  # noqa: ANN401 - a question of either kind
         if source is not None and isinstance(step, OffsetsUpTo):

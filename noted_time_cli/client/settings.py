@@ -97,6 +97,5 @@ class GivenSettings:
     __signature__: ClassVar = Signature([*SETTING_FLAGS.values()])
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as its signature's
-        """Parse the given options. Raises `Rejected` and `Unreadable`."""
         typed = ((name, given[flag.name]) for name, flag in SETTING_FLAGS.items())
         self.sent = {name: _parse_setting(name, value) for name, value in typed if value}

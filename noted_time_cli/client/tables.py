@@ -32,7 +32,6 @@ class NothingClaimed(NotYet):
 
 
 def read_claim(table: str, names: list[str]) -> TableClaim:
-    """Return the claim of a table. Raises `NothingClaimed`, and the errors of `standing`."""
     found = standing(table, names or None)
     if isinstance(found, NoClaim):
         raise NothingClaimed(f"nothing is claimed of {table}: {found.why}")

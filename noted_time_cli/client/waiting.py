@@ -45,13 +45,10 @@ from reader_client.protocol.requirements import (
 )
 
 MISSING_STATUS = 3
-"""The exit status if the stream is complete, but without a required writer."""
 
-NOT_YET_STATUS = 124
-"""The exit status after the timeout, as of timeout(1)."""
+NOT_YET_STATUS = 124  # as of timeout(1)
 
-UNANSWERED_STATUS = 69
-"""The exit status after the timeout if no controller answered, as of sysexits(3)."""
+UNANSWERED_STATUS = 69  # as of sysexits(3)
 
 Require = Annotated[
     list[str], option("WRITER", "End with 3 unless this writer vouches. Repeatable.")
@@ -75,7 +72,6 @@ class NotVouched(NotYet):
 
 
 def build_requirement(require: list[str], *, every: bool, known: bool) -> Requirement:
-    """Return the requirement of the options. Raises `BadParameter` if they exclude each other."""
     if every and known:
         raise typer.BadParameter("--require-all includes --require-known: leave one out")
     return Requirement(require, "all" if every else "known" if known else "")
@@ -168,7 +164,6 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 
 
 def describe_complete(stream: str, time: str, mark: Json, since: int | None = None) -> str:
-    """Return to which time a stream is complete, which writers vouch, and which are missing."""
     late = format_late(mark)
     if mark["before_first_mark"] and since is None:
         return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
@@ -221,7 +216,6 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
 def _make_look(
     call: Caller, stream: str, query: Json, read_by: ReadBy
 ) -> Callable[[Poll], tuple[Json, ReadOffsets]]:
-    """Return a function that polls for the first complete mark, and for the reader's offsets."""
     path = stream_path(stream, "cut")
     if not read_by.is_named:
         return lambda step: (_find_mark(call, path, query, step), ReadOffsets({}))
@@ -236,7 +230,6 @@ def _make_look(
 
 
 def _find_mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
-    """Return the first mark that is complete to the time. Raises `NotYet` if there is none."""
     asked = query | {"wait_ms": step.wait_ms}
     try:
         mark = call.ask("GET", path, query=asked, wait_ms=step.wait_ms)
@@ -289,8 +282,6 @@ def format_missing(found: Json, now: int) -> str:
     >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
     >>> format_missing({"missing": [away], "missing_count": 1}, now=14_400_000)
     ', without stock: timed out 4h ago'
-    >>> format_missing({"missing": [], "missing_count": 0}, now=0)
-    ''
     """
     named = []
     for each in found["missing"][:NAMES_PER_SENTENCE]:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from noted_time_cli.terminal.output import Columns
 
 REMOVAL_ATTEMPTS = 3
-"""How often a removal with `--yes` is tried if the writer notes meanwhile."""
 
 
 def _format_session(writer: Json) -> str | None:
@@ -159,7 +158,6 @@ def remove(
 
 
 def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
-    """Yield for each domain which writers hold the watermark, and the effect of the removal."""
     for domain in call.ask("GET", stream_path(stream))["domains"]:
         query = {"domain": domain, "exclude": [writer]}
         found = call.ask("GET", stream_path(stream, "explain"), query=query)
@@ -307,7 +305,6 @@ CHANGE_DESCRIPTIONS: Mapping[str, Callable[[Json, Json], str]] = {
     "truncated": lambda _, is_now: f"up to {format_position(is_now['cut'])}",
     "scaled": _describe_scaling,
 }
-"""For each action, a function that describes the change from the old and the new state."""
 
 
 CHANGE_COLUMNS: Columns = {

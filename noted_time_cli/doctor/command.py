@@ -217,7 +217,6 @@ def _check_topic(
 
 
 def _build_refusal(check: str, outcome: Outcome, error: Rejected) -> Finding:
-    """Return a finding whose remedy is the last part of the error's sentence."""
     fact, _, remedy = str(error).rpartition(": ")
     return Finding(check, outcome, fact, remedy)
 

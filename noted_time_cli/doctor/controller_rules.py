@@ -10,16 +10,13 @@ from noted_time.client import Json
 from noted_time.values import format_duration
 from noted_time_cli.doctor.verdict import Finding, judge
 
-DATE_MS = 2000
-"""Maximum lag of an HTTP date, which has full seconds and is updated once a second."""
+DATE_MS = 2000  # an HTTP date has full seconds and is updated once a second
 
-CLOCK_MS = 5000
-"""Maximum difference of clocks. Clocks set by NTP differ by less."""
+CLOCK_MS = 5000  # clocks set by NTP differ by less
 
 UPGRADE_REMEDY = "upgrade, the controllers first: page 'Versions'"
 
 UNTRUSTED_ERROR = "CERTIFICATE_VERIFY_FAILED"
-"""OpenSSL's error for a certificate of an unknown authority."""
 
 TRUST_REMEDY = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
 START_REMEDY = "start it (noted-time serve), or name another by --url"
@@ -94,7 +91,6 @@ def judge_database(risk: str | None) -> list[Finding]:
 
 
 def parse_grant(access: Json) -> Grant:
-    """Return the rights in an answer of `/v1/access`."""
     return Grant.from_json({**access, "admin": access["administer"]})
 
 

@@ -48,7 +48,6 @@ def judge_rights(allowed: Collection[str]) -> list[Finding]:
 def judge_topic(
     settings: Mapping[str, str], look: TopicLook, seen: StreamFacts | None, now: int
 ) -> list[Finding]:
-    """Judge the settings of a topic at `now` (Unix ms), and by the stream if it is known."""
     age = find_age_ms(look, seen, now)
     if seen is None:
         return judge_settings(settings, age, 0, is_observed=False)
@@ -115,7 +114,6 @@ STAMPS_REMEDY = "CreateTime, or note the broker's timestamps: noted-time observe
 
 
 def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
-    """Judge whether a topic is the log of the stream."""
     logs, name = seen.stream["logs"], seen.stream["name"]
     link = f"use a separate stream; or, if it was linked: noted-time stream log {name} {look.id}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"

@@ -54,7 +54,6 @@ class Report:
     found: list[Finding] = field(default_factory=list)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings, and print them unless the output is JSON."""
         for each in findings:
             self.found.append(each)
             if not self.as_json:
@@ -92,7 +91,7 @@ class Report:
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
-        """Print the number of faults, or JSON. Return whether anything is wrong."""
+        """Return whether anything is wrong."""
         count = sum(each.outcome == "wrong" for each in self.found)
         answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
         echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))

@@ -57,7 +57,6 @@ app = typer.Typer(
 
 
 Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
-"""Returns the function that polls a topic, for a client's configuration, a topic and a writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ class ObservedTopic:
     config: Config = None
 
     def observe(self, noting: Noting, look: Look, noter: Noter) -> None:
-        """Observe the topic. If no broker answers, warn and continue to try."""
+        """If no broker answers, warn and continue to try."""
         config = build_kafka_config(self.bootstrap, self.config)
         from noted_time.kafka import Topic as KafkaTopic
 

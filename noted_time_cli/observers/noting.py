@@ -23,10 +23,8 @@ FIRST_ANSWER_S = 5.0
 IDLE_MS, MAX_LAG_MS = 60_000, 10_000
 
 Looks = Callable[[], Seen]
-"""Polls a whole log, such as `LogEnds`."""
 
 Noter = Callable[[WriterClient, Looks], Observer]
-"""Returns an observer that notes through the client."""
 
 Delay = Annotated[
     int, duration("Maximum delay of a row within its segment or partition.", "--delay")
@@ -62,7 +60,7 @@ class Noting:
     token: Token = None
 
     def observe(self, stream: str, look: Callable[[WriterClient], Looks], noter: Noter) -> None:
-        """Observe a log. If no controller answers, continue to try."""
+        """If no controller answers, continue to try."""
         with WriterClient(
             self.url,
             stream,
@@ -83,7 +81,6 @@ class Noting:
         _check_skipped(looks)
 
     def _begin(self, client: WriterClient) -> None:
-        """Send the first note. If the domain is unknown, print how to declare it and exit."""
         try:
             client.flush(FIRST_ANSWER_S)
         except Unreachable as error:
@@ -98,7 +95,7 @@ class Noting:
             raise typer.Exit(1) from error
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
-        """Return the format of times. The unit is not inferred if the stream has another clock."""
+        """The unit is not inferred if the stream has another clock."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
             if given.unit is None and settings["max_time_ahead_ms"] is None:
@@ -116,7 +113,6 @@ class Noting:
         )
 
     def make_times_noter(self, delay_ms: int = 0, idle_ms: int = 0) -> Noter:
-        """Return a noter of the newest times. By default there is no delay and no idle timeout."""
         return lambda client, times: EventTimeNoter(
             client,
             times,

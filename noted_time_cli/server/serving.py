@@ -38,7 +38,6 @@ OPEN_RIGHTS = "read, note, seal and remove every stream"
 
 
 def _option(variable: str, text: str, **more: Any) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option that an environment variable can also set."""
     name = f"--{variable.lower().replace('_', '-')}"
     return typer.Option(name, envvar=f"NOTED_TIME_{variable}", help=text, **more)
 

@@ -116,7 +116,6 @@ def revoke(
 
 @contextmanager
 def open_tokens(database: str) -> Iterator[Tokens]:
-    """Open the tokens of an existing database."""
     from controller.store.open import open_tokens
 
     with closing(open_tokens(database)) as kept:

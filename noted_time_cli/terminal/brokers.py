@@ -52,7 +52,6 @@ class SchemaOptions:
     ] = None
 
     def resolve_field(self, field: str) -> str | TimeOf:
-        """Return a field as `KafkaFields` takes it. Raises `Rejected`."""
         if self.schema_registry is None:
             if self.message is not None:
                 raise Rejected("--message needs --schema-registry: add it, or leave --message out")

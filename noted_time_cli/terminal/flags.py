@@ -19,7 +19,7 @@ Command = Callable[..., None]
 def command(run: Command) -> Command:
     """Make a function a command that prints an error as a sentence.
 
-    Each parameter is a flag. A dataclass as parameter stands for one flag per field.
+    A dataclass as parameter stands for one flag per field.
     """
     flags, gather = unfold_flags(run)
 
@@ -35,8 +35,7 @@ def unfold_flags(
 ) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
     """Return the flags of a function, and a function that makes its arguments of their values.
 
-    The flags are in the order of the parameters. The fields of a dataclass take the place of its
-    parameter. `hidden` parameters get no flags.
+    The fields of a dataclass take the place of its parameter. `hidden` parameters get no flags.
     """
     own = {name: each for name, each in list_flags(run).items() if name not in hidden}
     values: dict[str, Any] = {
@@ -54,17 +53,14 @@ def unfold_flags(
 
 
 def group_command(group: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
-    """Make a function a command of a group, like `command`."""
     return lambda run: group.command(name=name)(command(run))
 
 
 def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
-    """Return the parameters of a function or class, with evaluated annotations."""
     return dict(signature(run, eval_str=True).parameters)
 
 
 def set_flags(called: Command, flags: Iterable[Parameter], run: Command) -> Command:
-    """Give `called` these parameters, and the name and help of `run`, and return it."""
     update_wrapper(called, run)
     parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flags]
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]

@@ -26,7 +26,6 @@ def option(metavar: str, text: str, *names: str, default: str | bool = False) ->
 
 
 def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option whose value is a duration in ms."""
     return typer.Option(
         *names, metavar="DURATION", parser=_parse_duration, show_default=default, help=text
     )
@@ -40,7 +39,6 @@ def _parse_duration(given: str | int) -> int:
 
 
 def parse_zone(name: str | tzinfo) -> tzinfo:
-    """Return a zone of the time zone database. Raises `BadParameter` if it does not exist."""
     if isinstance(name, tzinfo):
         return name
     try:
@@ -50,7 +48,6 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
 
 
 def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option whose value is a time zone."""
     return typer.Option(metavar="ZONE", parser=parse_zone, show_default=default, help=text)
 
 
@@ -106,7 +103,6 @@ DomainOption = Annotated[
 def parse_pairs(
     given: list[str], form: str, is_legal: Callable[[str], bool] = bool
 ) -> list[tuple[str, str]]:
-    """Return (name, value) of each text of the given form. `is_legal` checks the value."""
     separator = form.strip(ascii_uppercase)
     found_pairs = []
     for each in given:

@@ -65,12 +65,10 @@ _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def echo(line: str, *, err: bool = False) -> None:
-    """Print one line with escaped control characters, to standard error if `err`."""
     typer.echo(escape_controls(line), err=err)
 
 
 def say(sentence: str) -> None:
-    """Print a sentence to standard error."""
     echo(sentence, err=True)
 
 
@@ -129,7 +127,6 @@ def format_cells(columns: Columns, row: Json) -> Iterator[str]:
 
 
 def create_console() -> Console:
-    """Return a console that prints markup literally."""
     return Console(markup=False, highlight=False, emoji=False)
 
 
@@ -144,7 +141,6 @@ def format_position(position: Mapping[str, int] | None) -> str:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for confirmation, and exit if the answer is no. Without a terminal, require `--yes`."""
     if yes:
         return
     if not sys.stdin.isatty():
