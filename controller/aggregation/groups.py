@@ -35,7 +35,7 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A row of a list. `readers` counts the readers online."""
+    """A row of a list: the readers online, and when a reader last reported, in Unix ms."""
 
     group: str
     readers: int

@@ -91,7 +91,6 @@ class Report:
             self.add([Finding(check, "wrong", fact[:FACT_SHOWN], LOOK_REMEDY)])
 
     def end(self) -> bool:
-        """Return whether anything is wrong."""
         count = sum(each.outcome == "wrong" for each in self.found)
         answer = {"wrong": count, "verdicts": [asdict(each) for each in self.found]}
         echo(json.dumps(answer, ensure_ascii=False) if self.as_json else self._summarize(count))

@@ -95,7 +95,7 @@ class Noting:
             raise typer.Exit(1) from error
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
-        """The unit is not inferred if the stream has another clock."""
+        """Return the format of times. The unit is not inferred if the stream has another clock."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
             if given.unit is None and settings["max_time_ahead_ms"] is None:
