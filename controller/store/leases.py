@@ -4,12 +4,9 @@ Streams are hashed to buckets by name. A bucket's lease is an advisory lock, whi
 releases when the session ends. Once a second, each controller ends the sessions that have been
 silent for `LEASE_MS` by the server's clock. Every statement therefore renews the session's leases.
 
-A controller commits only in this session. If it loses a lease, it loses the session as well, and
-with it all uncommitted changes.
-
+If a controller loses a lease, it loses the session as well, and with it all uncommitted changes.
 A lost session is not replaced automatically, because another controller may have written in the
-meantime. The caller calls `heartbeat`, which starts the next session, and then reads everything
-again.
+meantime.
 """
 
 from __future__ import annotations
@@ -28,14 +25,13 @@ RENEW_S = 1.0
 """While streams are loaded, leases are renewed if the last statement is older (seconds)."""
 
 END_MS = 500
-"""How long to wait for a terminated session to end (ms)."""
+"""How long to wait for a terminated session to end."""
 
 PATIENCE_MS = 5000
-"""How long a statement waits for a lock on rows or tables (ms)."""
+"""How long a statement waits for a lock on rows or tables."""
 
-# An advisory lock is a pair of numbers. The first is the schema, because each schema may have the
-# tables of a controller. The second is a bucket's number plus `first`, or the lock `live`, which
-# all live controllers share.
+# An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or the lock
+# `live`, which all live controllers share.
 _LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
 # A session is idle since `state_change`. An active session may still wait for its client.
@@ -78,10 +74,10 @@ _RELEASE_ALL = "SELECT pg_advisory_unlock_all()"
 
 
 class LeaseSession:
-    """The session that one controller commits in, and that holds its leases."""
+    """The session of one controller, and its leases."""
 
     def __init__(self, connect: Callable[[], Connection[Any]]) -> None:
-        """Create it without a session. `connect` returns a session in autocommit mode."""
+        """`connect` returns a session in autocommit mode."""
         self._connect = connect
         self._session: Connection[Any] | None = None
         self._url = ""
@@ -89,14 +85,10 @@ class LeaseSession:
         self._left = False
 
     def register(self, url: str) -> None:
-        """Set this controller's URL for the other controllers, from the next session on."""
         self._url = url
 
     def heartbeat(self, buckets: int) -> Leases:
-        """End silent sessions, and return the owners of the buckets.
-
-        Without a session, start a new one, which has no buckets. Raises the driver's errors.
-        """
+        """End silent sessions, and return the owners of the buckets. Raises the driver's errors."""
         if self._session is None or self._session.closed:
             self._session = self._begin()
         self._last_statement_at = monotonic()
@@ -124,13 +116,11 @@ class LeaseSession:
         session.execute(_RELEASE_BUCKETS, _build_parameters(buckets))
 
     def leave(self) -> None:
-        """Release all buckets and stop counting as live. A lost session has already done so."""
         self._left = True
         if self._session is not None and not self._session.closed:
             self._session.execute(_RELEASE_ALL)
 
     def session(self) -> Connection[Any]:
-        """Return the session; raises `StoreUnavailable` if it was lost."""
         if self._session is None or self._session.closed:
             raise StoreUnavailable("the session with the database was lost; read again")
         self._last_statement_at = monotonic()

@@ -44,10 +44,7 @@ LOCK_MS = 1000
 
 
 class WrongSchema(StoreUnavailable):
-    """The database does not have this version's tables. The message says what to do.
-
-    `found` is the revision of the database, or `None` if it has no tables.
-    """
+    """The database does not have this version's tables. `found` is `None` if it has none."""
 
     def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url
@@ -69,8 +66,7 @@ class WrongSchema(StoreUnavailable):
 def check(url: str) -> None:
     """Raise `WrongSchema` if this code does not work with the schema. No lock is taken.
 
-    The code does not work with a missing or older schema. It works with a newer schema only if the
-    schema is marked as compatible.
+    The code works with a newer schema only if the schema is marked as compatible.
     """
     found, oldest = _read_state(url)
     if found != SCHEMA_REVISION and not (
@@ -95,10 +91,7 @@ def _read_state(url: str) -> tuple[str | None, str | None]:
 
 
 def create_if_new(url: str) -> bool:
-    """Create the tables if the database is empty or the file does not exist.
-
-    Return whether they were created. Other databases need `migrate`.
-    """
+    """Create the tables if the database is empty or the file does not exist."""
     is_new = _is_new(url)
     if is_new:
         migrate(url)
@@ -108,8 +101,8 @@ def create_if_new(url: str) -> bool:
 def migrate(url: str) -> None:
     """Migrate the database to this version's tables. A missing file is created.
 
-    Several processes may call it at once: one migrates while the others wait. A newer schema is not
-    changed. Raises `WrongSchema` if this code does not work with it.
+    Several processes may call it at once. A newer schema is not changed. Raises `WrongSchema` if
+    this code does not work with it.
     """
     found = read_revision(url)
     if found is not None and found >= SCHEMA_REVISION:

@@ -52,8 +52,7 @@ def exclusive_lock(url: str) -> Iterator[None]:
     Two controllers could not append conflicting marks, because appends compare and set. But each
     checks notes against its own memory, so one could overwrite a note that the other acknowledged.
 
-    The lock is SQLite's lock on an empty file next to the database. The operating system releases
-    it when the process ends. On PostgreSQL, controllers share the database by leases instead.
+    The lock is SQLite's lock on an empty file next to the database.
     """
     if is_postgres(url):
         yield

@@ -38,27 +38,28 @@ LateKey = tuple[str, str, str, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A stream's identity and settings, and how far back its stored data reaches."""
+    """A stream's identity and settings, and how far back its stored data reaches.
+
+    - `id` is never used again, unlike the name.
+    - `declared_at` is when domains were added to the existing stream (service time, ms).
+    - `unbounded` are the domains whose later uppers are not bounds.
+    - `ledger_from` and `late_from`: if records were deleted, they are complete from this time on.
+    - `first_lowers` are the lowers of the first marks, which may have been dropped.
+    - `forgotten_lowers` are the lowers when members were last forgotten.
+    - `logs` are the ids of the logs that positions were in. The present log is the last.
+    """
 
     id: str
-    """It is never used again, unlike the name."""
     name: str
     settings: StreamSettings
     declared_at: Mapping[str, int] = field(default_factory=dict)
-    """When each domain was added to the existing stream (service time, ms)."""
     seal: Seal | None = None
     unbounded: tuple[str, ...] = ()
-    """The domains whose later uppers are not bounds."""
     ledger_from: Mapping[str, int] = field(default_factory=dict)
-    """A domain's ledger is complete from this time on, if entries were deleted."""
     late_from: Mapping[str, int] = field(default_factory=dict)
-    """A domain's late rows are complete from this time on, if some were deleted."""
     first_lowers: Mapping[str, int] = field(default_factory=dict)
-    """The lower of each domain's first mark, which may have been dropped."""
     forgotten_lowers: Mapping[str, int] = field(default_factory=dict)
-    """Each domain's lower when members were last forgotten."""
     logs: tuple[str, ...] = ()
-    """The ids of the logs that positions were in. The present log is the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +74,33 @@ class AppendedMark:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRecord:
-    """A reader of a group, and the position that it last reported."""
+    """A reader of a group. For an offline reader only the position is kept.
+
+    `reported_at` is on the service clock. `backlog` is the reader's own report.
+    """
 
     stream_id: str
     group: str
     reader: str
     online: bool
-    """Whether the reader is online. For an offline reader only the position is kept."""
     position: Mapping[int, int]
     reported_at: int = 0
-    """When the reader last reported (service clock)."""
     backlog: bool | None = None
-    """The reader's own report of a backlog."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogRecord:
-    """A reader group's backlog policy, and whether it had a backlog when last checked."""
+    """A reader group's backlog policy, and whether it had a backlog when last checked.
+
+    `since` is when `backlog` last changed (Unix ms). `caught_up` are domains, for the sticky rule.
+    """
 
     stream_id: str
     group: str
     policy: BacklogPolicy | None = None
     backlog: bool = False
     since: int | None = None
-    """When `backlog` last changed (Unix ms), or `None` before the first check."""
     caught_up: tuple[str, ...] = ()
-    """The domains where the group has caught up, for the sticky rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +118,20 @@ class LateRecord:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A mark that advanced without writers, or learned of their return."""
+    """A mark that advanced without writers, or learned of their return. `at` is in Unix ms.
+
+    `by` is the operator who removed a writer. `returned` were missing until this mark.
+    """
 
     stream_id: str
     domain: str
     seq: int
     at: int
-    """Wall time in Unix ms."""
     from_lower: int | None
-    """The previous lower, or `None` for the first mark."""
     to_lower: int
     writers: tuple[Absence, ...]
     by: str | None = None
-    """The operator who removed a writer, if any."""
     returned: tuple[str, ...] = ()
-    """The writers that were missing until this mark."""
 
 
 Action = Literal[
@@ -146,30 +147,24 @@ Action = Literal[
     "taken_over",
     "went_back",
 ]
-"""A kind of change to a stream, a writer or a reader group.
-
-Operators make all of them but two. "taken_over" means that another process took over a live
-writer's name, and "went_back" that the database lost marks.
-"""
+""""taken_over" is another process's claim of a live writer's name; "went_back", lost marks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that an operator made to a stream."""
+    """A change that an operator made to a stream. `at` is in Unix ms.
+
+    `was` and `became` are plain JSON. `by` is the operator's address, or a token's label and id.
+    """
 
     stream_id: str
     at: int
-    """Wall time in Unix ms."""
     action: Action
     writer: str | None = None
     was: Mapping[str, Any] | None = None
-    """The old values as plain JSON."""
     became: Mapping[str, Any] | None = None
-    """The new values as plain JSON."""
     by: str | None = None
-    """The operator's address, or the label and id of the token."""
     comment: str | None = None
-    """The reason that the operator gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,47 +178,42 @@ class StreamSummary:
 
 @dataclass(slots=True)
 class Transaction:
-    """All writes of one transaction. They are applied in the order of the fields."""
+    """All writes of one transaction. They are applied in the order of the fields.
+
+    Records replace records with the same key. Tuples begin with the stream's id.
+
+    - `scales` are numbered. A stream's numbers must increase.
+    - `members` has at most one record for each writer. It may add forgotten members again.
+    - `changes` are numbered from 1 within a stream, without gaps.
+    - `forgotten_ledger` and `forgotten_changes` delete older records than a time (Unix ms). The
+      last change is kept, because its number is needed.
+    - `forgotten` deletes the marks of a domain up to a seq, except the last mark.
+    - `dropped` streams are deleted with all their data. Their names are free for `streams`.
+    """
 
     clocks: dict[int, int] = field(default_factory=dict)
-    """The service clocks of buckets (ms)."""
     streams: list[StreamRecord] = field(default_factory=list)
     scales: list[tuple[str, int, ScaleEvent]] = field(default_factory=list)
-    """Scale events, as (stream id, number, event). A stream's numbers must increase."""
     forgotten_members: list[tuple[str, str]] = field(default_factory=list)
-    """Members to delete, as (stream id, writer). `members` may add them again."""
     members: list[tuple[str, MemberRecord]] = field(default_factory=list)
-    """Members as (stream id, record), at most one record for each writer."""
     marks: list[AppendedMark] = field(default_factory=list)
     readers: list[ReaderRecord] = field(default_factory=list)
-    """Replace the records with the same stream, group and reader."""
     backlogs: list[BacklogRecord] = field(default_factory=list)
-    """Replace the records with the same stream and group."""
     late: list[LateRecord] = field(default_factory=list)
-    """Replace the records with the same key."""
     ledger: list[LedgerEntry] = field(default_factory=list)
-    """New entries."""
     changes: list[Change] = field(default_factory=list)
-    """New changes. Each stream's changes are numbered from 1 without gaps."""
     forgotten_readers: list[tuple[str, str, str]] = field(default_factory=list)
-    """Readers to delete, as (stream id, group, reader)."""
     forgotten_backlogs: list[tuple[str, str]] = field(default_factory=list)
-    """Backlogs to delete, as (stream id, group)."""
     forgotten_late: list[LateKey] = field(default_factory=list)
     forgotten_ledger: list[tuple[str, int]] = field(default_factory=list)
-    """(stream id, Unix ms): older ledger entries are deleted."""
     forgotten_changes: list[tuple[str, int]] = field(default_factory=list)
-    """(stream id, Unix ms): older changes are deleted, except the last, whose number is needed."""
     forgotten: list[tuple[str, str, int]] = field(default_factory=list)
-    """(stream id, domain, seq): marks up to this seq are deleted, except the last mark."""
     dropped: list[str] = field(default_factory=list)
-    """Ids of streams to delete with all their data. Their names are free for `streams`."""
 
     def without_dropped(self) -> Transaction:
         """Return the batch without writes to the streams that it drops.
 
-        Dropping streams first gives the same result, because ids are never used again. It also
-        frees a stream's name for a stream that the batch creates.
+        Dropping streams first gives the same result, because ids are never used again.
         """
         dropped = set(self.dropped)
         if not dropped:
@@ -246,7 +236,6 @@ STREAM_PARTS = tuple(
 
 
 def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of a transaction
-    """Return the id of the stream that an entry of a transaction belongs to."""
     if isinstance(written, StreamRecord):
         return written.id
     stream_id: str = written[0] if isinstance(written, tuple) else written.stream_id
@@ -277,10 +266,9 @@ class Leases:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecord:
-    """A controller of a database: its URL, its version, and the revision of its tables.
+    """A controller of a database. `version` is `None` if noted-time is not installed.
 
-    `version` is `None` if noted-time is not installed. `since` is when the controller connected
-    (Unix ms), or `None` for a database file, which has only one controller.
+    `since` is when the controller connected (Unix ms), or `None` for a database file.
     """
 
     url: str
@@ -290,39 +278,33 @@ class ReplicaRecord:
 
 
 def find_running_version() -> str | None:
-    """Return the version of this code, or `None` if it is not installed."""
     return next((each.version for each in distributions(name="noted-time")), None)
 
 
 class Reading(Protocol):
-    """Reads committed data of any stream. Its methods may be called from several threads."""
+    """Reads committed data of any stream. Its methods may be called from several threads.
 
-    def streams(self) -> list[StreamRecord]:
-        """Return all streams, sorted by name."""
+    Results are sorted by key: by name, seq or number.
+    """
 
-    def names(self) -> list[str]:
-        """Return the names of all streams, sorted."""
+    def streams(self) -> list[StreamRecord]: ...
+
+    def names(self) -> list[str]: ...
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of the given streams that exist, sorted by name."""
+        """Return summaries of the given streams that exist."""
 
-    def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream, oldest first."""
+    def scales(self, stream_id: str) -> list[ScaleEvent]: ...
 
-    def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members of a stream, sorted by name."""
+    def members(self, stream_id: str) -> Iterator[MemberRecord]: ...
 
-    def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        """Yield the stored marks of a stream's domain, sorted by seq."""
+    def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]: ...
 
-    def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream, sorted by name."""
+    def readers(self, stream_id: str) -> list[ReaderRecord]: ...
 
-    def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        """Return the backlog records of a stream's groups, sorted by name."""
+    def backlogs(self, stream_id: str) -> list[BacklogRecord]: ...
 
-    def late(self, stream_id: str) -> list[LateRecord]:
-        """Return the late rows of a stream, sorted by key."""
+    def late(self, stream_id: str) -> list[LateRecord]: ...
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
@@ -364,8 +346,7 @@ class Store(Reading, Protocol):
     """
 
     @property
-    def local(self) -> bool:
-        """Whether only this process writes to the database."""
+    def local(self) -> bool: ...
 
     @property
     def reading(self) -> Reading:
@@ -380,8 +361,7 @@ class Store(Reading, Protocol):
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
         """Acquire the buckets that are free, and return them."""
 
-    def release(self, buckets: Iterable[int]) -> None:
-        """Release buckets, which must be this store's."""
+    def release(self, buckets: Iterable[int]) -> None: ...
 
     def leave(self) -> None:
         """Release all buckets and stop counting as live. `heartbeat` still returns the owners."""
@@ -402,8 +382,7 @@ class Store(Reading, Protocol):
         Reasons are that it does not answer, is read-only, or has the tables of another version.
         """
 
-    def close(self) -> None:
-        """Close the connections."""
+    def close(self) -> None: ...
 
 
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
@@ -420,7 +399,7 @@ def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMar
 
 
 class StoreUnavailable(Exception):
-    """The database did not accept the call. For example, the disk is full or the file is locked."""
+    """The database did not accept the call."""
 
     kind = ProblemKind("unavailable", 503)
 

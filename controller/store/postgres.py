@@ -69,7 +69,6 @@ class PostgresReading(SqlReading):
         return [ReplicaRecord(*row) for row in self._rows(text(_SELECT_CONNECTED))]
 
     def risk(self) -> str | None:
-        """Return which settings are off although durable commits need them, and the remedy."""
         off = ", ".join(name for (name,) in self._rows(text(_SELECT_OFF_SETTINGS)))
         why = f"PostgreSQL has {off} off, so a power cut may lose acknowledged notes"
         return f"{why}: set {off} to on and reload the server" if off else None
@@ -82,7 +81,7 @@ class PostgresStore(SqlStore):
     placeholder = "%s"
 
     def __init__(self, url: str) -> None:
-        """Connect at the first call. The first `heartbeat` starts a session."""
+        """Connect at the first call."""
         self._url = url
         engine = create_postgres_engine(url)
         super().__init__(engine, engine)
@@ -113,7 +112,6 @@ class PostgresStore(SqlStore):
             self._session.leave()
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` if the session was lost or is read-only."""
         with self._convert_errors():
             session = self._session.session()
             read_only, revision = session.execute(_SELECT_STATE).fetchone() or ("off", None)
@@ -126,12 +124,11 @@ class PostgresStore(SqlStore):
             check_revision(revision, lambda query: (session.execute(query).fetchone() or [None])[0])
 
     def close(self) -> None:
-        """Release all buckets. Any later call raises `StoreUnavailable`."""
         super().close()
         self._session.close()
 
     def commit(self, batch: Transaction) -> None:
-        """Write the batch in one transaction. Notes alone, as in most batches, are one statement.
+        """Write notes alone, as in most batches, by one statement.
 
         `BEGIN` and `COMMIT` would take more CPU time than this statement.
         """
@@ -143,7 +140,6 @@ class PostgresStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Run a transaction whose statements are pipelined. Roll it back on an error."""
         session = self._session.session()
         with session.pipeline(), session.transaction(), session.cursor() as cursor:
             yield cursor
@@ -169,7 +165,6 @@ class PostgresStore(SqlStore):
         return super()._rows(query)
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
-        """Yield the rows, and renew the leases meanwhile."""
         self._renew()
         with closing(super()._many_rows(query)) as rows:
             for number, row in enumerate(rows, start=1):

@@ -80,10 +80,7 @@ class SqlReading:
         return [name for (name,) in self._rows(select(stream.c.name).order_by(stream.c.name))]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of the given streams that exist, by few queries.
-
-        Scale events are read after the marks, so all events that precede a mark are included.
-        """
+        """Read scale events after the marks, so all events that precede a mark are included."""
         named = stream.c.name.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
             found = connection.execute(select(stream).where(named).order_by(stream.c.name))
@@ -153,7 +150,6 @@ class SqlReading:
         return b"".join(value.encode() for (value,) in found)
 
     def replicas(self) -> list[ReplicaRecord]:
-        """Return an empty list, because the database is not shared."""
         return []
 
     def risk(self) -> str | None:
@@ -165,7 +161,6 @@ class SqlReading:
         return None
 
     def close(self) -> None:
-        """Close the connections. Any later call raises `StoreUnavailable`."""
         self._closed = True
         self._reading.dispose()
 
@@ -182,7 +177,6 @@ class SqlReading:
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Convert the database's errors to `Conflict` and `StoreUnavailable`."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
         try:
@@ -196,7 +190,6 @@ class SqlReading:
 def build_unavailable(
     error: Exception, engine: Engine, what: str = "the database did not answer"
 ) -> StoreUnavailable:
-    """Return `StoreDamaged` or `StoreUnavailable` for a driver's error."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     # a text that is not UTF-8 has no code
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
@@ -216,8 +209,8 @@ def _read_last_marks(
 ) -> dict[str, dict[str, Mark]]:
     """Return the last mark of each domain of the streams.
 
-    Each chain takes one lookup in the index. On PostgreSQL they are one query, because each query
-    would cost a round trip. SQLite has no lateral join.
+    On PostgreSQL they are one query, because each query would cost a round trip. SQLite has no
+    lateral join.
     """
     chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
     found: list[Row[Any]] = []

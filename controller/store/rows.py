@@ -1,11 +1,8 @@
 """Converts between the values of the port and rows of the tables.
 
 Rows are tuples in the order of the table's columns, for `executemany`. Most tables have key columns
-and a column `record`, which has the value as compact JSON. A field of a value is then declared only
-in its class.
-
-Marks and members have separate columns instead. There are many marks, and most of a cut does not
-change. Members are written most often, and the names of all fields would double bytes and time.
+and a column `record`, which has the value as compact JSON. Marks and members have separate columns
+instead, because the names of all fields would double bytes and time.
 
 The row of a mark is *whole* if it has all offsets of its cut. Other rows have only the offsets that
 changed since the previous mark. These rows are whole:
@@ -14,11 +11,8 @@ changed since the previous mark. These rows are whole:
 - The first row that a store writes to a chain.
 - A row that would follow so many other rows that they take as much space as the cut.
 
-The rows of a chain therefore take at most twice the space of the changed offsets. The last cut is
-read from rows of at most twice its size.
-
 A row may be *sealed*: blanks after the JSON of one column encode its CRC-32, and JSON decoders skip
-them. A row without these blanks is not checked. PostgreSQL has its own checksums.
+them. A row without these blanks is not checked.
 """
 
 from __future__ import annotations
@@ -55,7 +49,6 @@ RECORD_COLUMN, POSITION_COLUMN, CUT_COLUMN = 2, 3, 5
 _SEAL_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # 4 blanks for each byte
 
 encode = msgspec.json.Encoder(enc_hook=dict).encode
-"""Encodes stored JSON. Any mapping is an object."""
 
 _offsets = msgspec.json.Decoder(dict[int, int]).decode
 _times = msgspec.json.Decoder(dict[str, int]).decode
@@ -65,7 +58,6 @@ _change = msgspec.json.Decoder(Change).decode
 
 
 def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
-    """Return the rows with seals in the column `at`, which has JSON."""
     b = _SEAL_BLANKS
     return [
         (
@@ -184,7 +176,7 @@ def _member_of(row: Sequence[Any]) -> MemberRecord:
 def ledger_row(entry: LedgerEntry) -> Values:
     """Return the row of an entry, with each writer encoded separately.
 
-    Encoding many writers at once would hold the interpreter's lock, and block the event loop.
+    Encoding many writers at once would block the event loop.
     """
     writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
     return LEDGER_ROWS.row(replace(entry, writers=writers))
@@ -291,12 +283,10 @@ def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
 
 
 def last_mark_of(found: Sequence[Sequence[Any]]) -> AppendedMark:
-    """Return the mark of the last row. Only the first row is whole."""
     return _mark_of(found[-1], join_cuts(found[:-1]))
 
 
 def join_cuts(found: Iterable[Sequence[Any]]) -> dict[int, int]:
-    """Return the cut of the last row. Only the first row is whole."""
     offsets: dict[int, int] = {}
     for row in found:
         offsets |= read_row(schema.mark, row, CUT_COLUMN, lambda bare: _offsets(bare[CUT_COLUMN]))

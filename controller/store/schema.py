@@ -1,7 +1,7 @@
 """The tables of a controller's database, the same in every dialect.
 
 A row has key columns, and a value of the port as compact JSON text. A dialect's own JSON type would
-cost the server more time and has no benefit here. The port documents the values.
+cost the server more time.
 
 A new field needs a default and a new revision, because older controllers drop unknown fields.
 Controllers of adjacent versions run at the same time, so each revision records which code works
@@ -27,7 +27,6 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 SCHEMA_REVISION = "0001"
-"""The revision of these tables. Revisions are numbered in order."""
 
 # SQLite alters a table by copying it, and the copy keeps only constraints with names.
 metadata = MetaData(
@@ -57,19 +56,16 @@ def _record_column() -> Column[str]:
 
 
 def _stream_table(name: str, *columns: Column[Any], **more: Any) -> Table:  # noqa: ANN401 - as in Table
-    """Return a table whose rows belong to a stream, and are deleted with it."""
     stream_id = ForeignKey("stream.id", ondelete="CASCADE")
     key = Column("stream_id", Name, stream_id, primary_key=True)
     return Table(name, metadata, key, *columns, sqlite_with_rowid=False, **more)
 
 
-# One row for each bucket. The migration creates them.
 bucket = Table(
     "bucket", metadata, _key_column("number", Integer), *_not_null_columns(BigInteger, "service_ms")
 )
 
-# The controllers of a shared database, by the server process of their session. The version is null
-# if noted-time is not installed.
+# The controllers of a shared database, by the server process of their session.
 replica = Table(
     "replica",
     metadata,
@@ -85,7 +81,7 @@ compatible = Table(
     "compatible", metadata, _key_column("revision"), *_not_null_columns(Text, "oldest")
 )
 
-# The secret that the controllers of the database share. The migration creates it.
+# The secret that the controllers of the database share.
 secret = Table("secret", metadata, _key_column("name"), *_not_null_columns(Text, "value"))
 
 stream = Table(
@@ -126,10 +122,8 @@ reader = _stream_table(
     "reader", _key_column("reader_group"), _key_column("reader"), _record_column()
 )
 
-# The backlog policy of a reader group, and whether the group had a backlog when last checked.
 backlog = _stream_table("backlog", _key_column("reader_group"), _record_column())
 
-# Marks that advanced without a writer, and marks with new reports of late rows.
 _at = partial(_not_null_columns, BigInteger, "at")
 ledger = _stream_table(
     "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_at(), _record_column()
@@ -146,7 +140,6 @@ late = _stream_table(
     _record_column(),
 )
 
-# Changes by operators. Their numbers increase by one within a stream.
 change = _stream_table("change", _key_column("number", BigInteger), *_at(), _record_column())
 
 token = Table(

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 SELECT_OLDEST_REVISION = """
 SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
 """
-"""Selects the oldest revision whose code works with a database."""
 
 ROWS_AT_ONCE = 64
 """Members in one statement. With 16 or 256, each member takes longer."""
@@ -134,16 +133,12 @@ class SqlStore(SqlReading):
             self._tails = {of: tail for of, tail in self._tails.items() if of[0] not in dropped}
 
     def close(self) -> None:
-        """Close the connections. Any later call raises `StoreUnavailable`."""
         super().close()
         self._writing.dispose()
 
     @contextmanager
     def _transaction(self) -> Iterator[DBAPICursor]:
-        """Run a transaction that takes the write lock at once. Roll it back on an error.
-
-        It uses only the driver. SQLAlchemy added 20% to a commit of 33 members.
-        """
+        """Run a transaction that takes the write lock at once, by the driver alone for speed."""
         with closing(self._writing.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(self._writing.get_execution_options()["begin"])
@@ -160,11 +155,7 @@ class SqlStore(SqlReading):
         return rows.add_seals(found, at) if self.seals else list(found)
 
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
-        """Write the rows of members, which are sorted by key.
-
-        Each statement writes many rows, because this thread waits for the interpreter's lock after
-        each statement.
-        """
+        """Write many rows by each statement, because each waits for the interpreter's lock."""
         for begin in range(0, len(members), ROWS_AT_ONCE):
             some = members[begin : begin + ROWS_AT_ONCE]
             cursor.execute(_put_members(len(some)), list(chain.from_iterable(some)))
@@ -194,7 +185,6 @@ class SqlStore(SqlReading):
                 yield rows.build_whole_row(chain)
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
-        """Return the results for all chains, by one lookup in the index for each."""
         found: list[Any] = []
         for each in chains:
             cursor.execute(statement.format(chains=_ONE_CHAIN), each)
@@ -204,7 +194,6 @@ class SqlStore(SqlReading):
 
 @cache
 def _put_members(count: int) -> str:
-    """Return the statement that writes `count` members."""
     row = f"({', '.join('?' * len(member.columns))})"
     return upsert(member, f"VALUES {', '.join([row] * count)}")
 

@@ -31,15 +31,12 @@ if TYPE_CHECKING:
     Identity = tuple[int, int]
 
 BUSY_MS = 5000
-"""How long a transaction waits for another process (ms)."""
 
 MIGRATION_MS = 60_000
-"""How long a migration waits for another process (ms)."""
 
 # FULL: with NORMAL a power cut loses commits, and batched commits are not faster.
 # 64000 pages: with the default of 1000, checkpoints took 25% of the throughput.
-# Cache of 64 MiB, used as needed: 5,000 of 100,000 members dirty 14 MB of pages. The default of
-# 2 MB wrote some pages twice (115,000 instead of 159,000 rows a second of CPU time).
+# Cache of 64 MiB, used as needed: the default of 2 MB wrote some pages twice.
 CONNECTION_PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -47,8 +44,7 @@ CONNECTION_PRAGMAS = (
     "PRAGMA cache_size = -65536",
 )
 
-# A commit of few members writes a page for each. With the default of 4096 bytes, a commit of 32
-# members took 25% longer. An existing file keeps its page size.
+# A commit of few members writes a page for each. An existing file keeps its page size.
 PAGE_BYTES = 1024
 
 CHECKED_BYTES = 10**9
@@ -75,26 +71,20 @@ class SingleNodeLeases:
 
     local = True
 
-    def register(self, url: str) -> None:
-        """Do nothing, because no other controller needs the URL."""
+    def register(self, url: str) -> None: ...
 
     def heartbeat(self) -> Leases:
-        """Return that this store owns the only bucket."""
         return SINGLE_LEASES
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire nothing, because no bucket is ever free."""
         return SINGLE_LEASES.free & frozenset(buckets)
 
-    def release(self, buckets: Iterable[int]) -> None:
-        """Do nothing."""
+    def release(self, buckets: Iterable[int]) -> None: ...
 
-    def leave(self) -> None:
-        """Do nothing."""
+    def leave(self) -> None: ...
 
     @property
     def reading(self) -> Reading:
-        """The store itself, because no other process writes."""
         return cast("Reading", self)
 
 
@@ -117,7 +107,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             self._look_through(_QUICK_CHECKS)
 
     def damage(self) -> str | None:
-        """Check the whole file, of any size. Commits can run at the same time."""
+        """Check the whole file. Commits can run at the same time."""
         try:
             self._look_through([_WHOLE_CHECK])
         except StoreDamaged as damaged:
@@ -163,10 +153,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             yield
 
     def _check_files(self) -> None:
-        """Raise `StoreUnavailable` if the file is missing.
-
-        Once the log or its index is missing, every call raises `StoreLost`.
-        """
+        """Once the log or its index is missing, every call raises `StoreLost`."""
         if self._lost is not None:
             raise self._lost
         try:
@@ -246,7 +233,6 @@ def create_migration_engine(file: Path) -> Engine:
 
 
 def check_references(connection: Connection) -> None:
-    """Raise `StoreUnavailable` if a migration left rows with dangling references."""
     broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
     if broken:
         raise StoreUnavailable(f"the migration would leave rows without a stream: {broken[:3]}")
@@ -302,7 +288,6 @@ class DatabaseFiles:
     """
 
     def __init__(self, file: Path) -> None:
-        """Record the file's identity; raises `StoreUnavailable` if it does not exist."""
         self.file = file
         self.wal = file.with_name(f"{file.name}-wal")
         self._path = os.fspath(file)
@@ -319,10 +304,7 @@ class DatabaseFiles:
         self.check()
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` if the database file was moved or replaced.
-
-        Raise `StoreLost` if the log or index was. It takes some µs, and is called twice a commit.
-        """
+        """Raise `StoreUnavailable` if the database file was moved or replaced, or `StoreLost`."""
         if self._identify() != self._identity:
             raise StoreUnavailable(
                 f"{self.file} was replaced by another file; restore it, or restart the controller"
