@@ -30,7 +30,6 @@ def record_oldest_code(
 
 
 def run(connection: Connection) -> None:
-    """Run the command in the connection's transaction, or in a new one."""
     context.configure(
         connection=connection,
         target_metadata=metadata,
@@ -43,7 +42,6 @@ def run(connection: Connection) -> None:
 
 
 def run_in_named_database() -> None:
-    """Run the command in the database of ``-x database=URL`` or the environment."""
     arguments = context.get_x_argument(as_dictionary=True)
     url = arguments.get("database") or os.environ.get("NOTED_TIME_DATABASE")
     if not url:

@@ -24,7 +24,7 @@ depends_on = None
 oldest_code = "0001"
 
 BUCKETS_WHEN_SHARED = 64
-"""The number of buckets in PostgreSQL. A file has one bucket, because it has one controller."""
+"""A file has one bucket, because it has one controller."""
 
 SECRET_BYTES = 32
 
@@ -33,7 +33,6 @@ name = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Create all tables, the buckets with service clocks at 0, and the shared secret."""
     _create_service()
     _create_tokens()
     _create_streams()
@@ -43,7 +42,6 @@ def upgrade() -> None:
 
 
 def _create_stream_table(table: str, *columns: sa.Column[Any], **more: Any) -> None:  # noqa: ANN401
-    """Create a table whose rows are deleted with their stream, which is the first key column."""
     of_stream = sa.ForeignKey("stream.id", ondelete="CASCADE")
     stream_id = sa.Column("stream_id", name, of_stream, primary_key=True)
     op.create_table(table, stream_id, *columns, sqlite_with_rowid=False, **more)
@@ -131,7 +129,6 @@ def _create_readers() -> None:
 
 
 def _create_history() -> None:
-    """Create the tables of the ledger, late rows and changes."""
     hours = ("least_hour", "most_hour", "seen_hour")
     late = [_key("domain"), _key("writer"), *(_key(each, sa.BigInteger) for each in hours)]
     _create_stream_table("late", *late, *_not_null(sa.Text, "record"))
