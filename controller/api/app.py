@@ -40,9 +40,8 @@ API_DESCRIPTION = """\
 Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
-# FastAPI ignores this warning for its own models, and adds and removes that filter each time. If
-# another thread changes the filters at that moment, the warning reaches the log as a line that is
-# not JSON. This filter has a message, so FastAPI does not remove it.
+# FastAPI adds and removes its own filter of this warning, which is not safe between threads. This
+# filter has a message, so FastAPI does not remove it.
 warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])
@@ -70,7 +69,7 @@ async def ready(controller: ControllerDep) -> Response:
 )
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
-    # in a thread, because formatting the metrics of 1,000 streams would delay notes for too long
+    # in a thread, because the metrics of 1,000 streams would delay notes
     text = await asyncio.to_thread(generate_latest, controller.measure())
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
@@ -119,21 +118,15 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
 class Api(FastAPI):
     """A FastAPI app with a corrected OpenAPI document.
 
-    FastAPI writes every bound as a float, although a float cannot hold the largest int64. It also
-    does not know which paths require a token.
+    FastAPI writes every bound as a float, although a float cannot hold the largest int64.
     """
 
     gate: Gate
     document: ClassVar[dict[str, Any] | None] = None
-    """The OpenAPI document. All apps of a process share it, because their routes are the same.
-
-    Building it takes 0.5 s, so a controller builds it in a thread when it starts.
-    """
+    """All apps of a process share it, because building it takes 0.5 s."""
     describing: ClassVar[threading.Lock] = threading.Lock()
-    """Lets one thread at a time build it, because FastAPI changes warning filters meanwhile."""
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document. A token is optional in it while none is required."""
         with Api.describing:
             if Api.document is None:
                 Api.document = self._build_document()
@@ -185,7 +178,6 @@ def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
 def create_api(
     controller: Controller, gate: Gate | None = None, forwarding: Forwarding | None = None
 ) -> FastAPI:
-    """Return the FastAPI app, which also describes the routes that the middleware serves."""
     tokens = gate.tokens if gate else None
 
     @asynccontextmanager

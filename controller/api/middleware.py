@@ -40,10 +40,7 @@ IGNORE_DISCONNECT = suppress(ClientDisconnect)  # stateless, so all requests sha
 
 
 class Middleware:
-    """Admits each request by the gate, then answers it here or by the stream's owner.
-
-    For speed, notes and polls for marks are answered without the FastAPI app.
-    """
+    """Answers notes and polls for marks without the FastAPI app, for speed."""
 
     def __init__(
         self, app: ASGIApp, controller: Controller, gate: Gate, forwarding: Forwarding
@@ -143,7 +140,6 @@ def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> 
 
 
 def _limit_body(need: Need, path: str) -> int:
-    """Return the maximum size of a body, in bytes. Calls that need no token have no body."""
     if need.right == "nothing":
         return 0
     return forwarding.MAX_FRAME if path == forwarding.FORWARDED_PATH else MAX_BODY
@@ -152,9 +148,8 @@ def _limit_body(need: Need, path: str) -> int:
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
     """Return the request's body, or `None` if it has more than `most` bytes.
 
-    Many clients read the answer only after sending the whole body. So up to `MOST_DROPPED` bytes of
-    a larger body are read and dropped. Raises `ClientDisconnect` if the client hung up too early or
-    was too slow.
+    Up to `MOST_DROPPED` bytes of a larger body are read, because many clients read the answer only
+    after sending. Raises `ClientDisconnect` if the client hung up or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")
     body, size, is_whole = bytearray(), 0, False
@@ -175,7 +170,6 @@ async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
 
 
 def _replay_body(body: bytes) -> Receive:
-    """Return a `receive` that returns the body once, and then that the client disconnected."""
     messages: list[Message] = [
         {"type": "http.disconnect"},
         {"type": "http.request", "body": body, "more_body": False},

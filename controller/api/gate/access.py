@@ -1,11 +1,11 @@
 """Access control: the gate admits or refuses each request before any other code reads it.
 
 The right that a call needs depends only on its method and path. A call that is not listed here
-needs the right to administer. A route that is missing from the lists is therefore closed.
+needs the right to administer.
 
-A web page can send requests to any address, including a controller on the user's own machine. The
-browser then sends the page's origin as `Origin`. A page can also let its own host name resolve to
-127.0.0.1. `Origin` and `Host` then agree, and a GET has no `Origin`, so `Host` is checked as well.
+A web page can send requests to a controller on the user's own machine. The browser then sends the
+page's origin as `Origin`. A page can also let its own host name resolve to 127.0.0.1. `Origin` and
+`Host` then agree, and a GET has no `Origin`, so `Host` is checked as well.
 """
 
 from __future__ import annotations
@@ -26,23 +26,17 @@ Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "a
 
 STREAMS_PREFIX = "/v1/streams/"
 FORWARDED_NOTES = "/v1/forwarded-notes"
-"""The path for notes that controllers forward. Each forwarded request has its own token.
-
-The controllers authenticate by a shared secret, which `SharedSecret` checks.
-"""
+"""The path for notes that controllers forward. `SharedSecret` authenticates the controllers."""
 
 OPEN_PATHS = assets.PAGE_PATHS | {assets.DOCS_PATH, "/healthz", "/readyz", "/openapi.json"}
-"""The paths that need no token."""
 ANY_TOKEN_CALLS = frozenset(
     (("GET", "/v1/streams"), ("GET", "/v1/overview"), ("GET", "/v1/access"))
 )
-"""The calls that any token permits: listing the streams that it may read, and its own rights."""
 RIGHTS_BY_PATH: dict[str, Right] = {
     "/metrics": "read all",
     "/v1/controllers": "read all",
     FORWARDED_NOTES: "forward",
 }
-"""Paths that need the same right for every method."""
 READER_CALLS = frozenset(
     (
         ("GET", ""),
@@ -65,7 +59,7 @@ READER_CALLS = frozenset(
         ("POST", "reader-groups/*/readers/*/offline"),
     )
 )
-"""The calls of readers: the method, and the path below the stream with a star for each name."""
+"""The method, and the path below the stream with a star for each name."""
 SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 LOOPBACK_HOSTS = frozenset(("127.0.0.1", "localhost"))
 DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
@@ -119,7 +113,6 @@ def _find_right(method: str, below: Sequence[str]) -> Right:
 
 
 def _mask_names(below: Sequence[str]) -> str:
-    """Return the path with a star for each name. Every second part is a name."""
     return "/".join("*" if place % 2 else part for place, part in enumerate(below))
 
 
@@ -163,7 +156,7 @@ class Gate:
         return self._require or (self.tokens is not None and self.tokens.has_any_ever())
 
     def admit(self, need: Need, info: RequestInfo) -> Holder:
-        """Return the caller; raises `AccessDenied`. Every request must pass this method."""
+        """Return the caller; raises `AccessDenied`."""
         authorization = origin = None
         host = None
         for name, value in info.headers:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 FORWARDED_HEADER = b"noted-time-forwarded"
 FORWARDED_MARK = (FORWARDED_HEADER, b"1")
-"""The header that marks a forwarded request, which must not be forwarded again."""
+"""Marks a forwarded request, which must not be forwarded again."""
 
 
 class Call(NamedTuple):
@@ -24,7 +24,6 @@ class Call(NamedTuple):
 
     @property
     def is_admin(self) -> bool:
-        """Whether the caller has an admin token. Admin calls are never refused as overload."""
         return self.holder.token_id != "" and self.holder.grant.may_administer()
 
 
@@ -41,7 +40,6 @@ class StreamRequest(NamedTuple):
         return call
 
     def is_to(self, method: str, below: str) -> bool:
-        """Return whether the request has this method, and the path `below` the stream's path."""
         scope = self.scope
         found = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
         return bool(found)
@@ -61,6 +59,6 @@ class StreamRequest(NamedTuple):
 
     @property
     def waits_s(self) -> float:
-        """How long the answer may be delayed, in seconds. Only long polls are delayed."""
+        """How long the answer may be delayed."""
         waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
         return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0

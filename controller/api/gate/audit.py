@@ -1,7 +1,7 @@
 """The audit log: refused calls and administrative calls, without secrets.
 
-Successful administrative calls are logged. Anyone can cause refused calls, which must not fill
-the disk. Refused calls are therefore counted, and logged at debug level.
+Anyone can cause refused calls, which must not fill the disk. Refused calls are therefore counted,
+and logged at debug level.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ class Attempt:
 
 
 def record_refusal(attempt: Attempt, outcome: Outcome, holder: Holder = ANONYMOUS_HOLDER) -> None:
-    """Count a refused call. `holder` is the holder of its token, if the token is valid."""
     refused_calls.labels(outcome).inc()
     log.debug("audit", outcome=outcome, **_build_fields(attempt, holder))
 
 
 def log_answer(attempt: Attempt, status: int, holder: Holder) -> None:
-    """Log an administrative call with its status, at debug level if it failed."""
     level = log.info if status < FAILED_STATUS else log.debug
     level("audit", outcome=status, **_build_fields(attempt, holder))
 

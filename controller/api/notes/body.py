@@ -1,8 +1,7 @@
 """The body of a request with notes: its fields and bounds, decoder, faults and schema.
 
-A note has the fields of `noted_time.Note`. msgspec decodes bodies to a struct with these fields, in
-0.2 µs a note. The core reads the struct as if it were a `Note`. pydantic has a model of the same
-fields, which describes the faults of a refused body and the schema in OpenAPI.
+msgspec decodes bodies to a struct, which the core reads as if it were a `Note`. pydantic has a
+model of the same fields, which describes the faults of a refused body and the schema in OpenAPI.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ EXPLAINED_BYTES = 16 * 1024
 """For a larger body only the first fault is reported, because finding all takes too long."""
 
 DOT_NAMES = frozenset((".", ".."))
-"""Names that are not allowed, because a path cannot have them as a part."""
+"""A path cannot have these names as a part."""
 
 NAME_BYTES = f"{ascii_letters}{digits}._-".encode()
 
@@ -72,10 +71,7 @@ def _define_struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 -
 
 
 def _define_struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_define_struct`'s
-    """Return a struct with the fields of a value. `own` replaces the types of some fields.
-
-    The struct has no patterns, because they take most of the time. `decode` checks the characters.
-    """
+    """Return a struct with the fields of a value, without patterns: `decode` checks characters."""
     types = {name: kind for name, (kind, _) in about.items()} | own
     named = [
         (each.name, types[each.name], msgspec.field(**default_of(each))) for each in fields(value)
@@ -88,7 +84,6 @@ LATE_FIELDS: About = {
     "least": (Int64, None),
     "most": (Int64 | None, "their largest time; absent: up to the lower"),
 }
-"""The type of each field, and its description."""
 
 
 @fields_of(LateRows, LATE_FIELDS)
@@ -237,7 +232,6 @@ def decode(body: bytes) -> list[noted_time.Note]:
 
 
 def find_faults(body: bytes, first: msgspec.ValidationError) -> list[PlacedFault]:
-    """Return at most ten faults of a body, with their places. The decoder found `first`."""
     if len(body) <= EXPLAINED_BYTES:
         try:
             with suppress(msgspec.DecodeError, RecursionError):

@@ -44,11 +44,9 @@ REQUEST_FAILURES = (
     NotOwner,
     StoreUnavailable,
 )
-"""Exceptions that refuse a whole request. An invalid body raises a kind of `DecodeError`."""
 
 
 def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Results] | Answer:
-    """Submit the notes of one request, or return the refusal with its first fault."""
     try:
         notes = decode(body)
         _check_writers(call, notes)
@@ -70,7 +68,6 @@ async def answer_submitted(
 
 
 def explain_faults(answer: Answer, body: bytes) -> Answer:
-    """Return the answer with all faults of the body, if the body is invalid."""
     if answer.status == INVALID_STATUS:
         try:
             decode(body)
@@ -93,7 +90,6 @@ def _build_refusal(failure: msgspec.DecodeError | UnicodeDecodeError | Described
 
 
 def _answer(controller: Controller, stream: str, results: Results) -> Answer:
-    """Return and count the result of each note. Equal results in a row are encoded once."""
     first = results[0]
     if len(results) == 1 and type(first) is Accepted and first.says_only_lower:
         controller.count_notes(((first, 1),))
@@ -114,7 +110,7 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
 
 @lru_cache(maxsize=16)
 def _encode_accepted(lower: int | None) -> Answer:
-    """Return the answer to one accepted note. Until the next mark it is the same (saves 4 µs)."""
+    """Return the answer to one accepted note, which is the same until the next mark."""
     return _encode_all_accepted(_encoder.encode([AcceptedAnswer("accepted", lower)]))
 
 
@@ -123,7 +119,6 @@ def _encode_all_accepted(results: bytes) -> Answer:
 
 
 def _concerns_domains(result: Accepted | Refused) -> bool:
-    """Return whether the writer joined or noted an unknown domain, so it needs the domains."""
     return result.timeout_ms is not None if type(result) is Accepted else result == UNKNOWN_DOMAIN
 
 
@@ -140,8 +135,8 @@ def _describe_refusals(runs: Runs) -> str:
 def _encode_results(runs: Runs) -> Iterator[bytes]:
     """Yield the results as JSON.
 
-    Joining writers get their positions and times up to the size of one request. Otherwise the
-    answer to a small request of many joining writers would have many megabytes.
+    Joining writers get their positions and times up to the size of one request, because there may
+    be many.
     """
     room = SEGMENTS_PER_POSITION
     for result, n in runs:

@@ -1,11 +1,7 @@
-"""Serves the files of the dashboard.
-
-The files contain no data of streams, so they need no token and no database. The dashboard gets its
-data from the API, with the token that the user enters.
+"""Serves the files of the dashboard, which contain no data and need no token.
 
 A browser must not mix modules of two versions. The path of the modules therefore contains the
-digest of all files, and its content never changes. The page itself is not cached, and refers to the
-path of its version. A controller does not serve the files of other versions.
+digest of all files, and its content never changes. The page itself is not cached.
 """
 
 from __future__ import annotations
@@ -33,7 +29,6 @@ DASHBOARD_FILES: Mapping[str, bytes] = {
 
 ASSETS_PATH = "/assets/"
 ASSETS_VERSION = sha256(repr(DASHBOARD_FILES).encode()).hexdigest()[:16]
-"""The digest of the dashboard's files. It is the same on all replicas of a version."""
 
 NO_CACHE = "no-cache"
 CACHE_FOREVER = "public, max-age=31536000, immutable"

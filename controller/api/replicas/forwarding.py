@@ -1,8 +1,6 @@
 """Forwards requests for streams that another controller owns, and returns its answers.
 
-Several controllers may share a database, and each accepts requests for every stream. The owner of a
-stream's bucket answers all requests for the stream; the other controllers forward theirs to it. All
-acknowledged requests thus pass through the one task that appends the stream's marks.
+All acknowledged requests for a stream thus pass through the one task that appends its marks.
 
 While a bucket's owner does not answer, a request waits for at most `HOLD_S`. It does not wait if
 this controller is stopping and no other is running.
@@ -47,7 +45,7 @@ log = structlog.get_logger()
 
 FORWARDED_PATH = FORWARDED_NOTES
 HOLD_S = 8.0
-"""How long a request waits for an owner that answers: a little more than two leases."""
+"""How long a request waits for an owner: a little more than two leases."""
 
 OWNER_S = 4.0
 """Timeout of an owner's answer. An owner that takes longer has been replaced."""
@@ -58,12 +56,12 @@ REPEATABLE_METHODS = frozenset(("GET", "PUT"))
 CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
 FORWARDED_BYTES = 64 * 1024 * 1024
-"""Maximum size of the requests that wait for other controllers. A million notes fit."""
+"""Maximum size of the requests that wait for other controllers."""
 
 FRAMES_AT_ONCE = 4
 MOST_ITEMS = 4096
 FRAME_BYTES = 1024 * 1024
-"""A frame of this size is full, so a frame has at most about twice as many bytes."""
+"""A frame of this size is full."""
 
 MAX_FRAME = 3 * FRAME_BYTES
 
@@ -90,7 +88,6 @@ class Forwarding:
     def __init__(
         self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        """`transport` replaces the network."""
         self._controller, self._ownership = controller, controller.ownership
         # an explicit transport, so that no proxy of the environment is used between replicas
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
@@ -126,7 +123,6 @@ class Forwarding:
 
     @contextmanager
     def _reserve_room(self, size: int) -> Iterator[None]:
-        """Count a request that waits for another controller; raises `Overloaded`."""
         most = self._controller.limits.waiting_requests
         if self._waiting >= most or (self._waiting and self._bytes + size > FORWARDED_BYTES):
             message = f"{self._waiting} requests wait for another controller; try again"
@@ -138,7 +134,6 @@ class Forwarding:
             self._waiting, self._bytes = self._waiting - 1, self._bytes - size
 
     async def _hold_until_answered(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        """Return the answer of the owner, and retry while the owner is changing."""
         loop, stream = asyncio.get_running_loop(), request.stream
         deadline = loop.time() + HOLD_S
         while True:
@@ -213,7 +208,6 @@ class Forwarding:
             await self._ownership.wait_for_change(1.0)
 
     def _record_failure(self, url: str, error: Exception) -> None:
-        """Refresh the owners. Log the failure once, until the controller at `url` answers again."""
         if url not in self._failing:
             log.warning("forwarding_failed", url=url, error=repr(error))
             self._failing.add(url)
@@ -272,7 +266,6 @@ class _Peer:
         return frame
 
     async def _post(self, items: list[Item]) -> list[Answer]:
-        """Return the answers to a frame, with `NOT_MINE` for each request that must be retried."""
         try:
             async with asyncio.timeout(CONNECT_S + OWNER_S):
                 reply = await self.http_client.post(

@@ -18,7 +18,7 @@ REREAD_INTERVAL_S = 1.0
 
 
 class SharedSecret:
-    """The secret, as last read from the database. It is first read when it is needed."""
+    """The secret, as last read from the database."""
 
     def __init__(self, read: Callable[[], Awaitable[bytes]]) -> None:
         self._read = read
@@ -27,13 +27,11 @@ class SharedSecret:
         self._again_at = 0.0
 
     async def header(self) -> tuple[bytes, bytes]:
-        """Return the header with the secret; raises `StoreUnavailable`."""
         if not self._known:
             await self.refresh()
         return SECRET_HEADER, self._known
 
     async def refresh(self) -> None:
-        """Read the secret again unless it was read just now; raises `StoreUnavailable`."""
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if now >= self._again_at:

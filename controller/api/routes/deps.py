@@ -52,7 +52,6 @@ async def parse_position(
         ),
     ] = None,
 ) -> dict[int, int] | None:
-    """Return the position from the query, where it is JSON; raises `RequestValidationError`."""
     if position is None:
         return None
     try:

@@ -93,7 +93,6 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
     """Answer a poll as `list_marks` does, or return `None` if only FastAPI can answer it.
 
     Thousands of readers may wait for one mark, and FastAPI would take 90% of each answer's time.
-    FastAPI is needed to describe an invalid query, and for traces.
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
@@ -109,7 +108,6 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
 
 @lru_cache(maxsize=16)
 def _parse_marks_query(query: bytes) -> MarksAsked | None:
-    """Return the parsed query. It is cached, because readers that wait for a mark send the same."""
     given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     named: dict[str, Any] = dict(given)
     if len(named) != len(given) or not named.keys() <= MarksAsked.model_fields.keys():
@@ -153,7 +151,7 @@ class EncodedAnswers:
         state, history = found.stream, found.history
         kept = history.first_seq, history.last_seq, found.quiet
         now = len(state.scale_events), state.final_cut, state.record.logs
-        key = asked.after, asked.limit, kept, now  # everything that the answer depends on
+        key = asked.after, asked.limit, kept, now
         known = self._last.get(history)
         if known is None or known[0] != key:
             known = key, encode(await build_marks_answer(found, asked))

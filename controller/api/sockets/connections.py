@@ -2,16 +2,14 @@
 
 With httptools, uvicorn buffers heads of any size and parses pipelined requests far ahead. It also
 has no timeout before the first answer. A `Connection` sits between the network and uvicorn's
-protocol, and uses only public interfaces of asyncio. To uvicorn's protocol it is the transport. It
-passes on one piece of the received data in each iteration of the event loop, with these limits:
+protocol. It passes on one piece of the received data in each iteration of the event loop, with
+these limits:
 
 - Once the app has a whole request, the next request is passed on only after the answer.
 - If the app has received nothing of the last `MOST_UNSEEN` bytes (a head, chunk extension or
   trailer), the connection answers 431 and closes.
 - If a whole head does not arrive within `request_s`, or then a whole body, the connection closes.
   This takes up to 1.5 times `request_s`.
-
-An answer may take any time. uvicorn's `timeout_keep_alive` limits the silence after an answer.
 
 The app answers each request inside `with scope["state"]["connection"]:`. It reads the body before
 it waits for anything else, and reports each part by `receive_more`.
@@ -35,7 +33,6 @@ class Connection(asyncio.Protocol):
     """A connection that passes one request at a time to the server's protocol."""
 
     def __init__(self, protocol: Any, request_s: float, app_state: Any, **given: Any) -> None:  # noqa: ANN401 - as in uvicorn
-        """Create the server's protocol, and add this connection to the app's state."""
         self._server = protocol(app_state={**app_state, "connection": self}, **given)
         self.pause_writing = self._server.pause_writing  # type: ignore[method-assign]
         self.resume_writing = self._server.resume_writing  # type: ignore[method-assign]
@@ -73,7 +70,7 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send the data together with the next part if that is written in the same iteration.
 
-        An answer has a head and a body. Two system calls would take 10% of a note's time.
+        Two system calls would take 10% of a note's time.
         """
         self._unsent.append(data)
         if len(self._unsent) == 1:
@@ -99,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._pass_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection to the server, and drop all references to it.
+        """Report the end of the connection, and drop all references to it.
 
         A reference cycle would keep both objects until a full garbage collection, which is rare.
         """
@@ -125,7 +122,6 @@ class Connection(asyncio.Protocol):
             self._next = self._loop.call_soon(self._pass_on)
 
     def _pass_on(self) -> None:
-        """Pass on a piece if the server can process it. Read more if nothing is left."""
         if self._held and not (self._is_whole or self._is_paused or self._network.is_closing()):
             if self._unseen >= MOST_UNSEEN:
                 self.write(TOO_LARGE)

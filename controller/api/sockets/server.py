@@ -37,7 +37,6 @@ REQUEST_S = 30.0
 """Timeout of an idle new connection, and of sending a whole request."""
 
 COMMITS_WAIT_S = 0.001
-"""How long a commit waits for the interpreter's lock. A batch takes much longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,6 @@ class ListenAddress:
     tls_key: Path | None = None
 
     def check_certificate(self) -> None:
-        """Raise `Rejected` if the files are not a certificate with its key."""
         if self.tls_cert is None and self.tls_key is None:
             return
         if self.tls_cert is None or self.tls_key is None:
@@ -78,8 +76,7 @@ async def _watch_files() -> None:
 class Server(uvicorn.Server):
     """A server that answers long polls and releases its streams when it receives a stop signal.
 
-    uvicorn waits for open requests before it ends the app's lifespan. A long poll or a slow request
-    would then delay the release of all streams.
+    uvicorn waits for open requests before it ends the app's lifespan.
     """
 
     def __init__(self, config: uvicorn.Config, controller: Controller) -> None:
@@ -100,8 +97,7 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Handle SIGTERM and SIGINT. After a normal shutdown, another signal is ignored.
 
-        uvicorn would raise the signal again, and kill the interpreter while it exits. If the
-        shutdown had to be forced, another signal may kill the process.
+        uvicorn would raise the signal again, and kill the interpreter while it exits.
         """
         for sig in (SIGTERM, SIGINT):
             signal(sig, self.handle_exit)
@@ -181,17 +177,15 @@ def normalize_url(url: str) -> str:
 
 def _tune() -> None:
     """Tune the interpreter for one busy event loop and a thread that commits."""
-    # Loaded objects are never freed. Without this, a full collection over 100,000 members stops
-    # the process for 160 ms.
+    # Without this, a full collection over 100,000 members stops the process for 160 ms.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
-    # A commit requests the interpreter's lock after each statement. At the default of 5 ms it would
-    # get the lock only when the loop is idle, and then the loop would wait for the commit.
+    # A commit requests the interpreter's lock after each statement. At the default of 5 ms, the
+    # event loop would wait for the commit.
     sys.setswitchinterval(COMMITS_WAIT_S)
 
 
 def _bind_socket(place: ListenAddress) -> socket:
-    """Return a bound socket that does not listen yet; raises `Rejected`."""
     bound = socket(AF_INET6 if ":" in place.host else AF_INET)
     bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     try:

@@ -19,7 +19,7 @@ from controller.service.long_reads import iterate_in_slices
 from noted_time import StreamCut
 
 ANSWER_BYTES = 4 * 1024 * 1024
-"""Maximum size of a page of items. A mark of many segments is large (S17)."""
+"""Maximum size of a page of items."""
 
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
 """Matches the end of the part of a docstring that OpenAPI shows."""
@@ -34,7 +34,7 @@ def _plain(value: object) -> Mapping[int, int]:
 
 
 encode = msgspec.json.Encoder(enc_hook=_plain).encode
-"""Encodes a value as JSON. Dataclasses and Structs are objects, and cuts are their offsets."""
+"""Dataclasses and Structs are objects, and cuts are their offsets."""
 
 
 def reply(value: object, status: int = 200) -> Response:

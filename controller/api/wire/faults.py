@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from fastapi import Request
 
 FAULTS_SHOWN = 10
-"""Maximum number of faults in an answer."""
 
 BRIEF_LENGTH = 40
 """Maximum number of characters that are repeated of a value or name."""
 
 UNKNOWN_FIELD = "extra_forbidden"
-"""pydantic's name for the fault of an unknown field or query parameter."""
 
 MUST_BE_A_NAME = "must be 1 to 249 characters of A-Z a-z 0-9 . _ -, and neither . nor .."
 MUST_BE_A_SESSION = "must be 1 to 64 characters of A-Z a-z 0-9 . _ -"
@@ -47,7 +45,6 @@ FAULT_WORDS: Mapping[str, str] = {
     "too_long": "must have at most {max_length} entries",
     "too_short": "must have at least {min_length} entries",
 }
-"""The requirement on a field, by the type of fault that pydantic found."""
 
 HIDDEN_PARTS = frozenset(("[key]", "[one]", "[several]"))
 """Parts of pydantic's paths that are not in the body."""
@@ -75,7 +72,6 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
 
 
 def list_parameters(request: Request) -> list[str]:
-    """Return the names of query parameters of the route that matched a request."""
     wanted = request.scope["route"].operation_id
     paths = request.app.openapi()["paths"].values()
     operations = (each for methods in paths for each in methods.values())
@@ -84,7 +80,6 @@ def list_parameters(request: Request) -> list[str]:
 
 
 def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> list[str]:
-    """Return the known fields of the object in a body that has an unknown field at `where`."""
     for part in where[:-1]:
         if part in model.model_fields:
             model = next(find_models(model.model_fields[str(part)].annotation))
@@ -102,10 +97,7 @@ def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a typ
 def place_faults(
     errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
 ) -> list[PlacedFault]:
-    """Return the paths and descriptions of the first ten faults that pydantic found.
-
-    `known` returns the known names next to an unknown field or parameter.
-    """
+    """Return the paths and descriptions of the first ten faults that pydantic found."""
     return [
         (format_path(each["loc"]), _describe_fault(each, known)) for each in errors[:FAULTS_SHOWN]
     ]

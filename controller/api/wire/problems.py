@@ -37,7 +37,7 @@ from noted_time.values import NotedTimeError
 NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
 
 Described = NotedTimeError | StoreUnavailable | NotOwner
-"""The errors that the service raises. The `kind` of each class defines its answer."""
+"""The `kind` of each class defines its answer."""
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -55,7 +55,6 @@ PROBLEM_RESPONSES: Responses = {
         (503, "Database unavailable or server overloaded; retry later"),
     )
 }
-"""The problems that every route has in the OpenAPI document."""
 
 _REFUSED_SCHEMA = {"anyOf": [{"$ref": REF.format(model="NotesRefused")}, _PROBLEM_SCHEMA]}
 NOTES_REFUSED: Responses = {
@@ -64,11 +63,9 @@ NOTES_REFUSED: Responses = {
         "content": {PROBLEM: {"schema": _REFUSED_SCHEMA}},
     }
 }
-"""The problem of the route for notes in the OpenAPI document, which replaces the general 422."""
 
 
 def build_problem(status: int, code: str, detail: str, **facts: Any) -> Answer:  # noqa: ANN401 - any JSON
-    """Return a problem document; `facts` are additional fields."""
     body = {
         "type": f"urn:noted-time:problem:{code}",
         "title": code.replace("_", " ").capitalize(),

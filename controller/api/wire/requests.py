@@ -26,7 +26,6 @@ from noted_time.values import (
 )
 
 REF = "#/components/schemas/{model}"
-"""The reference to a schema in the OpenAPI document."""
 
 
 def bounds(**limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - numbers
@@ -95,7 +94,6 @@ def _different(names: list[str]) -> list[str]:
 
 
 FEW_UNKNOWN = 10
-"""Maximum number of unknown fields that are reported for one body."""
 
 
 class Request(BaseModel):
@@ -127,10 +125,9 @@ About = Mapping[str, tuple[Any, str | None]]
 def fields_of(
     value: type[Any], about: About, *, optional: bool = False
 ) -> Callable[[type[R]], type[R]]:
-    """Return a decorator that adds the fields of a value to a request.
+    """Return a decorator that adds the fields of a value to a request, with their defaults.
 
-    The fields have the defaults of the value. If `optional`, they accept null, which by default
-    changes nothing.
+    If `optional`, the fields accept null, which by default changes nothing.
     """
     typed: dict[str, Any] = {
         each.name: (
@@ -194,7 +191,6 @@ class StreamChanges(Request):
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings to change. null is included only for settings that it disables."""
         sent = self.model_dump(exclude_unset=True, exclude={"log", "same_offsets"})
         return {
             name: tuple(value) if isinstance(value, list) else value

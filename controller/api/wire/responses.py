@@ -21,7 +21,6 @@ BY_STATUS: Mapping[int, tuple[bytes, bytes]] = {
     401: (b"www-authenticate", b"Bearer"),
     503: (b"retry-after", b"1"),
 }
-"""Headers by status. Every answer with the status has its header."""
 
 
 class Answer(NamedTuple):
@@ -33,7 +32,6 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, status: int, body: bytes, media_type: str = JSON) -> Answer:
-        """Return an answer with this media type, and the header that its status requires."""
         headers = [(b"content-type", media_type.encode())]
         if status in BY_STATUS:
             headers.append(BY_STATUS[status])
