@@ -133,7 +133,7 @@ class LeaseSession:
     def close(self) -> None:
         if self._session is None:
             return
-        with suppress(Error):  # the session may be lost
+        with suppress(Error):
             self.leave()
         self._session.close()
 

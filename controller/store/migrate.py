@@ -44,7 +44,7 @@ LOCK_MS = 1000
 
 
 class WrongSchema(StoreUnavailable):
-    """The database does not have this version's tables. `found` is `None` if it has none."""
+    """The database does not have this version's tables. `found` is `None` if it has no tables."""
 
     def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url

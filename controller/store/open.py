@@ -18,7 +18,6 @@ from controller.store.sqlite import (
 from controller.store.token_table import Tokens
 
 LOCK_WAIT_S = 3.0
-"""How long a controller waits for another one to stop."""
 
 
 def open_store(url: str) -> Store:
@@ -36,7 +35,6 @@ def open_store(url: str) -> Store:
 
 
 def open_tokens(url: str) -> Tokens:
-    """Return the tokens of a database, which a controller may be serving; raises as above."""
     check(url)
     if is_postgres(url):
         shared = create_postgres_engine(url)

@@ -147,7 +147,11 @@ Action = Literal[
     "taken_over",
     "went_back",
 ]
-""""taken_over" is another process's claim of a live writer's name; "went_back", lost marks."""
+"""Operators make all of these changes but two.
+
+"taken_over" means that another process took over a live writer's name, and "went_back" that the
+database lost marks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +236,6 @@ class Transaction:
 STREAM_PARTS = tuple(
     each.name for each in fields(Transaction) if each.name not in {"clocks", "dropped"}
 )
-"""The fields of a transaction whose entries belong to streams."""
 
 
 def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of a transaction
@@ -358,8 +361,7 @@ class Store(Reading, Protocol):
     def heartbeat(self) -> Leases:
         """Renew the leases, and return the owners of all buckets."""
 
-    def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        """Acquire the buckets that are free, and return them."""
+    def acquire(self, buckets: Iterable[int]) -> frozenset[int]: ...
 
     def release(self, buckets: Iterable[int]) -> None: ...
 
@@ -386,10 +388,7 @@ class Store(Reading, Protocol):
 
 
 def check_marks(last: Mapping[tuple[str, str], int], marks: Iterable[AppendedMark]) -> None:
-    """Raise `MarkConflict` at the first mark that does not follow the last one.
-
-    `last` has the seq of each chain's last stored mark, with 0 or no entry if there is none.
-    """
+    """Raise `MarkConflict` at the first mark that does not follow the last one."""
     seqs = dict(last)
     for appended in marks:
         chain, seq = (appended.stream_id, appended.domain), appended.mark.seq

@@ -81,7 +81,6 @@ class PostgresStore(SqlStore):
     placeholder = "%s"
 
     def __init__(self, url: str) -> None:
-        """Connect at the first call."""
         self._url = url
         engine = create_postgres_engine(url)
         super().__init__(engine, engine)

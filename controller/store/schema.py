@@ -3,9 +3,8 @@
 A row has key columns, and a value of the port as compact JSON text. A dialect's own JSON type would
 cost the server more time.
 
-A new field needs a default and a new revision, because older controllers drop unknown fields.
-Controllers of adjacent versions run at the same time, so each revision records which code works
-with it (see migration 0001).
+A new field needs a default and a new revision, because older controllers drop unknown fields (see
+migration 0001).
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ bucket = Table(
     "bucket", metadata, _key_column("number", Integer), *_not_null_columns(BigInteger, "service_ms")
 )
 
-# The controllers of a shared database, by the server process of their session.
 replica = Table(
     "replica",
     metadata,
@@ -81,7 +79,6 @@ compatible = Table(
     "compatible", metadata, _key_column("revision"), *_not_null_columns(Text, "oldest")
 )
 
-# The secret that the controllers of the database share.
 secret = Table("secret", metadata, _key_column("name"), *_not_null_columns(Text, "value"))
 
 stream = Table(
@@ -105,7 +102,6 @@ member = _stream_table(
     postgresql_with={"fillfactor": 50},  # leaves room on the page for updates of a member
 )
 
-# `cut` has the offsets that moved since the previous mark, or all offsets if the row is `whole`.
 mark = _stream_table(
     "mark",
     _key_column("domain"),

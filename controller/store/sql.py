@@ -1,7 +1,7 @@
 """Writes a batch in SQL, as far as SQLite and PostgreSQL are alike.
 
 Statements are text and run by the driver's cursor. `executemany` then takes a batch's rows several
-times faster than SQLAlchemy's bulk insert. All statements use `?` for parameters.
+times faster than SQLAlchemy's bulk insert.
 """
 
 from __future__ import annotations
@@ -163,7 +163,6 @@ class SqlStore(SqlReading):
     def _last_seqs(
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
-        """Return the seq of each chain's last mark, or 0 if it has none."""
         found = self._query_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
         return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
 
@@ -199,10 +198,7 @@ def _put_members(count: int) -> str:
 
 
 def check_revision(found: object, ask: Callable[[str], Any]) -> None:
-    """Raise `StoreUnavailable` if this code does not work with the database's schema.
-
-    `ask` returns the value that a query selects, or `None`.
-    """
+    """Raise `StoreUnavailable` if this code does not work with the database's schema."""
     if found == SCHEMA_REVISION or (
         str(found) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):

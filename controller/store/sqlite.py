@@ -94,7 +94,6 @@ class SqliteStore(SingleNodeLeases, SqlStore):
     seals = True
 
     def __init__(self, url_or_path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
-        """Open the file; raises `StoreUnavailable` if it does not exist."""
         self._files = DatabaseFiles(parse_file(url_or_path))
         self._lost: StoreLost | None = None
         reading = create_sqlite_engine(self._files.file, busy_ms=busy_ms)
@@ -107,7 +106,6 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             self._look_through(_QUICK_CHECKS)
 
     def damage(self) -> str | None:
-        """Check the whole file. Commits can run at the same time."""
         try:
             self._look_through([_WHOLE_CHECK])
         except StoreDamaged as damaged:
@@ -117,7 +115,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
     def _look_through(self, checks: Iterable[str]) -> None:
         """Raise `StoreDamaged` if SQLite's checks find damage, or rows have wrong keys.
 
-        A seal cannot detect a missing row. All queries read the same snapshot.
+        A seal cannot detect a missing row.
         """
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
@@ -218,7 +216,6 @@ def create_migration_engine(file: Path) -> Engine:
     """Return an engine that creates a missing file, and writes without foreign keys.
 
     SQLite alters a table by dropping and creating it, which would delete all rows that refer to it.
-    The pragma must be set outside of a transaction.
     """
 
     def connect() -> sqlite3.Connection:
@@ -295,7 +292,6 @@ class DatabaseFiles:
         self._log_files: dict[str, Identity] = {}
 
     def remember_files(self) -> None:
-        """Record the log and index after the first connection opened them, then check all files."""
         if not self._log_files:
             for path in (os.fspath(self.wal), f"{self._path}-shm"):
                 found = _identity_of(path)
@@ -304,7 +300,7 @@ class DatabaseFiles:
         self.check()
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` if the database file was moved or replaced, or `StoreLost`."""
+        """Raise `StoreUnavailable` if the database file was replaced, `StoreLost` for its log."""
         if self._identify() != self._identity:
             raise StoreUnavailable(
                 f"{self.file} was replaced by another file; restore it, or restart the controller"

@@ -22,10 +22,7 @@ from noted_time import Conflict
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """One token. `digest` is the SHA-256 of its secret in hex. Times are in Unix ms.
-
-    `scopes` is plain JSON, which the service interprets.
-    """
+    """One token. `digest` is the SHA-256 of its secret in hex. Times are in Unix ms."""
 
     id: str
     digest: str
@@ -37,10 +34,7 @@ class TokenRecord:
 
 
 class Tokens:
-    """The tokens of a database. Transactions of the engine `writing` take the write lock at once.
-
-    Every call blocks and may raise `StoreUnavailable`.
-    """
+    """The tokens of a database. Every call blocks and may raise `StoreUnavailable`."""
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self._reading = reading
@@ -54,7 +48,6 @@ class Tokens:
         return ever, revoked
 
     def all(self) -> list[TokenRecord]:
-        """Return all tokens, including revoked and expired ones, oldest first."""
         query = select(token).order_by(token.c.created_at, token.c.id)
         with _convert_errors(self._reading), self._reading.connect() as connection:
             return [_build_record(row) for row in connection.execute(query)]
