@@ -59,6 +59,5 @@ class StreamRequest(NamedTuple):
 
     @property
     def waits_s(self) -> float:
-        """How long the answer may be delayed."""
         waits = parse_qs(self.scope["query_string"].decode("latin-1")).get("wait_ms", ["0"])
         return min(int(waits[-1]), 30_000) / 1000 if waits[-1].isdecimal() else 0.0

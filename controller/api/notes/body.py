@@ -1,7 +1,7 @@
 """The body of a request with notes: its fields and bounds, decoder, faults and schema.
 
 msgspec decodes bodies to a struct, which the core reads as if it were a `Note`. pydantic has a
-model of the same fields, which describes the faults of a refused body and the schema in OpenAPI.
+model of the same fields, for descriptions of faults and for OpenAPI.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ EXPLAINED_BYTES = 16 * 1024
 """For a larger body only the first fault is reported, because finding all takes too long."""
 
 DOT_NAMES = frozenset((".", ".."))
-"""A path cannot have these names as a part."""
 
 NAME_BYTES = f"{ascii_letters}{digits}._-".encode()
 

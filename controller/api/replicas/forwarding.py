@@ -1,12 +1,12 @@
 """Forwards requests for streams that another controller owns, and returns its answers.
 
-All acknowledged requests for a stream thus pass through the one task that appends its marks.
+All acknowledged requests for a stream pass through the one task that appends its marks.
 
 While a bucket's owner does not answer, a request waits for at most `HOLD_S`. It does not wait if
 this controller is stopping and no other is running.
 
-Notes are sent again, because the second time they are a replay. `GET` and `PUT` are idempotent, so
-they are sent again as well. Any other request is sent again only if it reached no controller.
+Notes, `GET` and `PUT` are sent again, because they are idempotent. Any other request is sent again
+only if it reached no controller.
 
 Notes for one owner are sent in batches, called *frames*. The shared secret of the controllers
 authenticates a frame, and each request in it has its own token.
@@ -48,7 +48,7 @@ HOLD_S = 8.0
 """How long a request waits for an owner: a little more than two leases."""
 
 OWNER_S = 4.0
-"""Timeout of an owner's answer. An owner that takes longer has been replaced."""
+"""Timeout of an owner's answer."""
 
 CONNECT_S = 1.0
 RETRY_INTERVAL_S = 0.1
@@ -61,7 +61,6 @@ FORWARDED_BYTES = 64 * 1024 * 1024
 FRAMES_AT_ONCE = 4
 MOST_ITEMS = 4096
 FRAME_BYTES = 1024 * 1024
-"""A frame of this size is full."""
 
 MAX_FRAME = 3 * FRAME_BYTES
 

@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._network.close()
 
     def _send(self) -> None:
-        """Send the buffered data unless the client hung up, because that would log a traceback."""
+        """Send the buffered data unless the client hung up: that would log a traceback."""
         if self._unsent:
             self._sending.cancel()
             if not self._network.is_closing():

@@ -85,7 +85,6 @@ class Server(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Listen and log the address, because the operating system may have chosen the port."""
         self._loop = asyncio.get_running_loop()
         self._watching = self._loop.create_task(_watch_files(), name="files")
         await super().startup(sockets)
@@ -116,10 +115,9 @@ class Server(uvicorn.Server):
 def serve(
     app: ASGIApp, controller: Controller, place: ListenAddress, advertise: str | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT, and answer every accepted request.
+    """Serve until SIGTERM or SIGINT, and answer every accepted request; raises `Rejected`.
 
-    Other controllers of the database use the URL `advertise` to reach this one. By default it is
-    the address that this controller listens on. Raises `Rejected`.
+    Other controllers of the database use the URL `advertise` to reach this one.
     """
     called = None if advertise is None else normalize_url(advertise)
     _tune()

@@ -81,7 +81,7 @@ class StreamAnswer(StreamSettings):
     logs: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Skip the checks of the settings, which were made before."""
+        """Skip the checks, because the settings were checked when they were created."""
 
     @classmethod
     def of(cls, summary: StreamSummary, **more: Any) -> Self:  # noqa: ANN401 - further fields

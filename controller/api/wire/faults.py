@@ -87,7 +87,6 @@ def list_sibling_fields(model: type[BaseModel], where: Sequence[int | str]) -> l
 
 
 def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a type
-    """Yield the models that a type is, or contains as alternatives or entries."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for each in get_args(kind):
@@ -97,7 +96,6 @@ def find_models(kind: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401 - a typ
 def place_faults(
     errors: Sequence[Mapping[str, Any]], known: Callable[[Sequence[int | str]], list[str]]
 ) -> list[PlacedFault]:
-    """Return the paths and descriptions of the first ten faults that pydantic found."""
     return [
         (format_path(each["loc"]), _describe_fault(each, known)) for each in errors[:FAULTS_SHOWN]
     ]
