@@ -109,7 +109,7 @@ FIXES: Mapping[str, Reverted] = {
     ),
     "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
     "marks whose seqs were given again are reported": Reverted(
-        Ownership, "_last_kept", staticmethod(_compare_seqs), 7
+        Ownership, "_find_last_kept", staticmethod(_compare_seqs), 7
     ),
     "a controller whose leases may be over reads nothing from memory": Reverted(
         Ownership, "is_sure", property(lambda _: True), 681
