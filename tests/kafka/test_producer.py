@@ -628,7 +628,7 @@ def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
         producer.note_time(NOON + 1)
         assert producer.flush(60).lower == NOON + 1
 
-    (said,) = [each.getMessage() for each in caplog.records if "is retried" in each.getMessage()]
+    (said,) = [each.getMessage() for each in caplog.records if "; retrying" in each.getMessage()]
     assert "'berlin' has not begun after 0.1 s" in said
 
 
