@@ -94,6 +94,7 @@ class Controller:
         if self._store.local:
             return
         try:
+            # an empty change, which is done once all earlier ones are
             waited_for = self._committer.submit(lambda _streams, _draft: None)
         except StoreUnavailable:
             self.ownership.leave()
@@ -110,7 +111,10 @@ class Controller:
         log.info("stopped")
 
     def owns(self, name: str) -> bool:
-        """Return whether this controller owns the bucket of that name. The stream may not exist."""
+        """Return whether this controller owns the bucket of a stream's name.
+
+        A bucket is a range of hashed names that is leased as one. The stream may not exist.
+        """
         return name in self._committer.streams
 
     def check_serving(self) -> None:
@@ -310,6 +314,6 @@ class Controller:
 
     def _leave(self, waited_for: asyncio.Future[None]) -> None:
         if not waited_for.cancelled():
-            waited_for.exception()
+            waited_for.exception()  # otherwise asyncio logs that it was never retrieved
         self.ownership.leave()
         self._committer.wake()

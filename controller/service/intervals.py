@@ -13,7 +13,8 @@ from controller.aggregation.stream import StreamState
 class Intervals:
     """The waiting streams, with one timer for all.
 
-    `wake` is called when the first interval is over, or earlier.
+    `wake` is called when the first interval is over. It may be called earlier, because a timer is
+    never postponed, so check `are_over` then.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -32,7 +33,7 @@ class Intervals:
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:
-        """Return whether an interval is over. If not, set the timer for the first."""
+        """Return whether an interval is over. If none is, set the timer again."""
         if not self._waiting:
             return False
         if now.steady < self._due:

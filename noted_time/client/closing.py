@@ -1,4 +1,4 @@
-"""Provide a base class for context managers that close themselves."""
+"""A base class for context managers that call `close` on exit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from noted_time.values import NotedTimeError
 
 
 class Closing(ABC):
-    """Closes at the end of a ``with`` block. If the block raises, its own error is kept."""
+    """Closes at the end of a ``with`` block.
+
+    If the block raises, a `NotedTimeError` from `close` is dropped, so that callers see the error
+    of the block.
+    """
 
     @abstractmethod
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Encode marks as records of a *noted topic*, for readers that ask no controller.
 
-The key of a record is its domain. The topic has one partition. Several relays may write the same
-marks, so the largest `lower` counts.
+The topic has one partition, and the key of a record is its domain. A relay copies marks from a
+controller to the topic. Several relays may repeat marks, so a reader keeps the largest `lower`.
 """
 
 from __future__ import annotations

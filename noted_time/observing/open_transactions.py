@@ -10,8 +10,8 @@ from noted_time.values import LogFact
 class OpenTransactions:
     """The segments with an open transaction. `now` is in Unix ms.
 
-    Each poll must read the high watermarks *before* the ends of read_committed readers. An end
-    below its high watermark is then the first offset of an open transaction.
+    Each poll must read the high watermarks *before* `ends`, the last stable offsets. An end below
+    its high watermark is then the first offset of an open transaction.
 
     >>> open_transactions = OpenTransactions()
     >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=100)
@@ -39,7 +39,7 @@ class OpenTransactions:
     def find_active(self, high: Mapping[int, int], position: Mapping[int, int]) -> set[int]:
         """Return the segments that were not read up to the high watermark, now or at the last poll.
 
-        They are not idle, even if a poll found no new records in them.
+        They are not idle, even if a poll found no new records in them. Call this once per poll.
         """
         before = self._unread
         self._unread = {segment for segment, end in high.items() if position[segment] < end}

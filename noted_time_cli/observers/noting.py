@@ -1,4 +1,4 @@
-"""The common part of observers: their flags, and the loop that polls a log and notes."""
+"""The flags that all observers have, and a command's run: join, poll a log, note its times."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class Noting:
     token: Token = None
 
     def observe(self, stream: str, look: Callable[[WriterClient], Looks], noter: Noter) -> None:
-        """If no controller answers, continue to try."""
+        """Join as a writer, then poll the log and note its times until `lasting` is over.
+
+        Retries while no controller answers.
+        """
         with WriterClient(
             self.url,
             stream,
@@ -95,7 +98,10 @@ class Noting:
             raise typer.Exit(1) from error
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
-        """Return the format of times. The unit is not inferred if the stream has another clock."""
+        """Return the format of times, with the unit left open if the stream has no limit ahead.
+
+        Without `max_time_ahead_ms`, the times of a stream may not be wall-clock times.
+        """
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
             if given.unit is None and settings["max_time_ahead_ms"] is None:

@@ -1,4 +1,7 @@
-"""The marks that a query on another source has admitted, as in its offset log."""
+"""The offset of the marks source: the last mark that a query has admitted for each stream.
+
+The query reads the events themselves from another source, such as Spark's Kafka source.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +31,10 @@ class Admitted:
     ahead: tuple[MarkAhead, ...] = ()
     """Up to two marks that were admitted before their cuts were read, in order."""
     whole: WholeFrom | None = field(default=None, compare=False)
-    """From when on the query lacks no row, or `None` if it did not begin where its topic begins.
+    """The time from which the query has every row.
 
-    A change of it makes no micro-batch.
+    `None` if the query did not begin where its topic begins. `None` and `WHOLE_LOG` are stored
+    alike. The field is not compared, so a change of it alone starts no micro-batch.
     """
 
     def to_json(self) -> Json:

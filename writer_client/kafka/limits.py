@@ -11,7 +11,8 @@ from writer_client.sending.clock import unix_ms
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
-SETTINGS_S = 2.0  # to wait, and to use settings at least
+SETTINGS_S = 2.0
+"""How long to wait for the topic's settings, and the least time before they are read again."""
 
 log = logging.getLogger("noted_time.writer.kafka")
 
@@ -19,9 +20,9 @@ log = logging.getLogger("noted_time.writer.kafka")
 class EventLimits:
     """The timestamps that a topic's settings accept.
 
-    Kafka refuses a whole batch for one bad timestamp. Call `check` only for times outside
-    `earliest` to `latest`. While the settings are unknown, or without the right to read them, only
-    the broker checks.
+    Kafka refuses a whole batch for one bad timestamp. Call `read` first, then `check` for times
+    outside `earliest` to `latest`. While the settings are unknown, or without the right to read
+    them, only the broker checks.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -50,14 +51,17 @@ class EventLimits:
         return f"{at}, and {name} has message.timestamp.{limit}"
 
     def _set_bounds(self) -> int:
-        """If the topic has a lower limit, it rises with the clock, so every event needs a check."""
+        """Set the range that needs no check, and return the clock.
+
+        The range is empty if the topic has a lower limit, because that limit rises with the clock.
+        """
         now = unix_ms()
         self.earliest = 1 if self._before >= now else LARGEST_TIME
         self.latest = min(LARGEST_TIME - 1, now + self._after)
         return now
 
     def read(self) -> None:
-        """Settings that cannot be read stay."""
+        """Read the topic's limits, at most every `SETTINGS_S`; keep the last ones on an error."""
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
         try:

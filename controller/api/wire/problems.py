@@ -102,7 +102,7 @@ def refuse_parameters(query: bytes) -> Answer:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of `app` by a problem document."""
+    """Answer every error of `app` with a problem document, except that `NotOwner` has no body."""
 
     async def http(request: Request, error: HTTPException) -> Response:
         path = request.url.path
