@@ -207,7 +207,7 @@ def test_rows_that_a_migration_leaves_without_their_stream_are_found(url: str) -
     with once(url) as connection:
         connection.exec_driver_sql("INSERT INTO scale VALUES ('nobody', 1, '{}')")
 
-        with pytest.raises(StoreUnavailable, match="rows without a stream.*scale"):
+        with pytest.raises(StoreUnavailable, match=r"rows without a stream.*scale"):
             check_references(connection)
 
 
