@@ -24,7 +24,7 @@ def tried(given):
     try:
         sensor = NotedTimeSensor(task_id="complete", **given)
         sensor.render_template_fields({"site": "oslo"})
-        wanted = sensor._wanted()
+        wanted = sensor._build_wanted()
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     read = [wanted.group, wanted.topic, wanted.kafka_conn_id] if wanted.group else []
