@@ -225,3 +225,40 @@ def test_modules_import_in_one_direction_and_are_loaded_at_once() -> None:
     named = re.findall(r'(?:src|href)="assets/(\w+\.js)"', TEXTS["index.html"])
 
     assert sorted(order) == sorted(named) == MODULES
+
+
+# The symptoms that a page quotes are messages of the code
+
+
+QUOTED = re.compile(r"`([^`]+)`")
+
+CODE_FOLDERS = (
+    *("controller", "java", "noted_time", "noted_time_cli"),
+    *("reader_client", "spark_integration", "writer_client"),
+)
+
+NOT_LITERAL = {  # composed of two texts or with a value, or Spark's own
+    "Python worker failed to connect back",
+    "retrying: no controller answers",
+    "retrying: unknown_stream",
+    "no more is noted: a record was not delivered",
+    "of Kafka topic 'flights.noted",
+    "mark of stream",
+    "has 2 partitions",
+}
+
+
+def test_the_messages_that_symptoms_quotes_are_in_the_code(root: Path) -> None:
+    """Between the dots of a quote, which stand for what varies."""
+    page = (root / "docs" / "guides" / "symptoms.md").read_text("utf-8")
+    code = "".join(
+        re.sub(r'"\s*\+?\s*f?"', "", path.read_text("utf-8"))
+        for pattern in ("*.py", "*.java", "*.js")
+        for top in CODE_FOLDERS
+        for path in (root / top).rglob(pattern)
+    )
+    cells = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
+    quotes = (quote for cell in cells for quote in QUOTED.findall(cell))
+    parts = {part.strip(" ,;'") for quote in quotes for part in quote.split("…")}
+
+    assert {each for each in parts if len(each) > 5 and each not in code} - NOT_LITERAL == set()
