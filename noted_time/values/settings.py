@@ -82,7 +82,7 @@ class StreamSettings:
         "accepts any time, for clocks that are not Unix ms.",
     )
     writer_retention_ms: int = setting(
-        DAY_MS, "Writers that have been idle, finished or excluded this long are forgotten."
+        DAY_MS, "Writers that finished or were excluded this long ago are forgotten."
     )
     expected_writers: tuple[str, ...] = setting(
         (),
