@@ -30,7 +30,7 @@ def test_a_group_is_waited_for_until_it_has_committed(broker: Broker, served: Se
     topic, wanted = "read-by-a-group", Wanted(TEN, "sold", group="loader", topic="read-by-a-group")
     broker.create(topic, 1)
     broker.send(topic, [(0, str(n), TEN) for n in range(2)])
-    served.make("sold", expected_writers=["oslo"])
+    served.make("sold", expected_writers=["oslo"], mark_interval_ms=0)
     for end, time in enumerate((TEN - HOUR_MS, TEN), start=1):
         served.post("sold", {"writer": "oslo", "time": time, "position": {"0": end}})
     seen = [look(broker, served, wanted)]
