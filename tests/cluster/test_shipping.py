@@ -139,7 +139,7 @@ def test_a_python_that_lacks_pyarrow_is_told_which_variable_names_another(
 
     assert f"{python} on " in str(said)
     assert " has no module 'pyarrow', " in str(said)
-    assert f" {sys.executable} of the driver has: set PYSPARK_PYTHON to such a " in str(said)
+    assert f" The driver's {sys.executable} has it: set PYSPARK_PYTHON to such a " in str(said)
 
 
 def of_source() -> object:
