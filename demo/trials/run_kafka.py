@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 def run_until_interrupted(name: str, run: Callable[[], None], ended: str) -> int:
     """Run a program of `./run` until Ctrl-C, and return its exit status.
 
-    `ended` is the sentence for the end of a process that should go on.
+    `ended` is the message if the process ends without being interrupted.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     end_with_this_process()
