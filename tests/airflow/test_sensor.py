@@ -18,7 +18,7 @@ from noted_time_airflow import sensor as module
 from noted_time_airflow.sensor import ConsumerGroup, NotedTimeSensor
 
 def tried(given):
-    module.AIRFLOW = tuple(given.pop("airflow", (3, 3)))
+    module.AIRFLOW_VERSION = tuple(given.pop("airflow", (3, 3)))
     if isinstance(given.get("group"), list):
         given["group"] = ConsumerGroup(*given["group"])
     try:
