@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.store.port import Leases, StoreUnavailable, Transaction
+from controller.store.port import LEASE_MS, Leases, StoreUnavailable, Transaction
 from demo.trials.ports import listens
 from tests.replicas.played import BUCKETS, HERE, OTHER, RESULTS, THERE, Played
 from tests.replicas.served import buckets, lowers, note, status
@@ -102,6 +102,21 @@ async def test_a_failed_commit_does_not_keep_the_streams(
     await until(lambda: not this.store.leases.mine)
 
     assert [problem(each)[:2] for each in answers] == [(503, "unavailable")] * 2
+
+
+async def test_a_commit_that_outlasts_a_lease_does_not_extend_it(this: Played) -> None:
+    """A lease lasts from the moment at which the commit was asked for, not from its answer."""
+    clocks, store = this.controller._clocks, this.store
+    store.open.clear()
+    before = store.commits
+    held_up = asyncio.create_task(this.controller.put_stream(HERE, {"mark_interval_ms": 1}))
+    await until(lambda: store.commits > before)
+    steady_ms = clocks.steady_ms
+    clocks.steady_ms = lambda: steady_ms() + LEASE_MS
+    store.open.set()
+    await held_up
+
+    assert not this.controller.ownership.is_sure
 
 
 def half_sent(server: ServeProcess, method: str, path: str, body: bytes) -> socket.socket:
