@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import msgspec
 
+from controller.api.app import create_api
 from controller.api.gate.access import Gate
 from controller.api.middleware import Middleware
 from controller.api.replicas.forwarding import Forwarding
@@ -19,14 +20,16 @@ from noted_time.values import Note
 from writer_client.sending.answers import read_answer
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Message, Scope
 
 
 class Door:
     """The way in to a controller, which forwards through `peers` what another one owns."""
 
     def __init__(self, controller: Controller, peers: httpx.AsyncBaseTransport) -> None:
-        self._app = Middleware(_nothing_else, controller, Gate(), Forwarding(controller, peers))
+        forwarding = Forwarding(controller, peers)
+        api = create_api(controller, forwarding=forwarding)
+        self._app = Middleware(api, controller, Gate(), forwarding)
 
     async def note(self, stream: str, note: Note) -> list[Accepted | Refused]:
         """Note as a client does; raises `StoreUnavailable` for any answer without a result."""
@@ -38,19 +41,21 @@ class Door:
         return list(read_answer(answer, 1).results)
 
     async def answer(
-        self, method: str, path: str, body: bytes, *shown: tuple[bytes, bytes]
+        self, method: str, target: str, body: bytes, *shown: tuple[bytes, bytes]
     ) -> httpx.Response:
         """Return the answer to a request, all of which has come."""
         sent: list[Message] = []
+        path, _, query = target.partition("?")
         scope: Scope = {
             "type": "http",
             "http_version": "1.1",
             "method": method,
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": query.encode(),
             "headers": [(b"host", b"localhost"), *shown],
             "client": ("127.0.0.1", 1),
+            "state": {},
         }
 
         async def receive() -> Message:
@@ -82,7 +87,3 @@ class Peers(httpx.AsyncBaseTransport):
         if self._loses():
             raise httpx.ReadError("the answer is lost")
         return answer
-
-
-async def _nothing_else(scope: Scope, _receive: Receive, _send: Send) -> None:
-    raise AssertionError(scope["path"])

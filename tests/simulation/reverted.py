@@ -23,6 +23,7 @@ from noted_time.rules.segments import KnownSegments
 from noted_time.values import Note, Refused
 from noted_time.values.fencing import Session
 from tests.simulation.schedule import Schedule
+from writer_client.sending.outbox import Outbox
 
 
 class Reverted(NamedTuple):
@@ -86,6 +87,14 @@ def _restore_unnamed(domain: Domain, track: Track, record: MemberRecord) -> None
     domain.absences = queued
 
 
+def _drop(outbox: Outbox, _batch: object) -> None:
+    outbox._in_flight = ()
+
+
+def _extend_now(ownership: Ownership, _begun: object) -> None:
+    ownership._extended_at = ownership._clocks.steady_ms()
+
+
 def _settle(known: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
     firsts = list(cuts)
     known._not_counted = sum(all(c.get(s, -1) >= of for c in firsts) for s, of in final.items())
@@ -114,6 +123,7 @@ FIXES: Mapping[str, Reverted] = {
     "a controller whose leases may be over reads nothing from memory": Reverted(
         Ownership, "is_sure", property(lambda _: True), 681
     ),
+    "a commit extends leases from its begin": Reverted(Ownership, "extend_leases", _extend_now, 0),
     "the clock of a bucket never goes back": Reverted(
         StreamState, "_remember_latest", _date_none, 0
     ),
@@ -137,4 +147,5 @@ FIXES: Mapping[str, Reverted] = {
     "sealed segments that are empty give room": Reverted(
         KnownSegments, "stop_counting_sealed", _settle, 14
     ),
+    "a client sends again what may be lost": Reverted(Outbox, "put_back", _drop, 11),
 }

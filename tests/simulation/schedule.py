@@ -22,6 +22,8 @@ from controller.store.port import LEASE_MS, StoreUnavailable, Transaction
 from noted_time import Accepted, Mark, ScaleEvent, SealRequest
 from noted_time.client import mark_to_wire
 from noted_time.values import Note, NotedTimeError, NotLive, State, UnknownWriter
+from tests.simulation import clients
+from tests.simulation.clients import Network, Pair, seeded
 from tests.simulation.doors import Door, Peers
 from tests.simulation.laws import DOMAIN, Laws, Sent, Stream
 from tests.simulation.leased import BUCKETS, SILENT_S, Database, LeasedStore
@@ -109,11 +111,12 @@ class Schedule:
         self._is_lossy = chance.random() < 0.3
         self._is_http = seed % HTTP_EVERY == HTTP_EVERY // 2 - 1
         self._doors: dict[str, Door] = {}
+        self._pair = self._make_pair() if self._is_http and not self._is_lossy else None
 
     def run(self) -> list[str]:
         """Play it to its end; returns the violations."""
         try:
-            with patch.object(maintenance, "TICK_S", TICK_S):
+            with patch.object(maintenance, "TICK_S", TICK_S), seeded(self.loop.time, self.chance):
                 self.loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
         finally:
             for name in [*self.replicas, ""]:
@@ -135,13 +138,17 @@ class Schedule:
                 "mark_interval_ms": self.chance.choice((0, INTERVAL_MS)),
                 "returning_writer": self.chance.choice(("hold", "exclude")),
                 "expected_writers": self.chance.choice(((), (EXPECTED,))),
-                "max_segments": len(WRITERS) + SCALES,
+                "max_segments": len(WRITERS) + SCALES + bool(self._pair),
             }
             await self._until_done(partial(_put, stream, settings))
         begun = len(self.database.log)
         others = [self._break_things(), self._operate(), self._follow()]
         beside = [asyncio.create_task(each) for each in others]
-        await asyncio.gather(*map(self._write, self.pens.values()))
+        writing = [*map(self._write, self.pens.values())]
+        if self._pair is not None:
+            writing.append(self._pair.write(NOTES))
+            self._pair.start_reading()
+        await asyncio.gather(*writing)
         for each in beside[:2]:
             each.cancel()
         await self._calm_down(begun)
@@ -169,6 +176,28 @@ class Schedule:
             elif self._scales[pen.stream] < SCALES:
                 self._scales[pen.stream] += 1
                 await self._scale(pen)
+
+    def _make_pair(self) -> Pair:
+        """Return the asynchronous clients of a stream."""
+        url, stream = ",".join(f"http://{name}" for name in self.replicas), STREAMS[0]
+        network = Network(
+            self._door, self._loses, self.sent[stream, clients.WRITER].append, self.chance
+        )
+
+        def acknowledged(time: int, offset: int) -> None:
+            (kept,) = (
+                each.members.get(clients.WRITER)
+                for each in self.laws.streams.values()
+                if each.record.name == stream
+            )
+            holds = (
+                kept is not None
+                and kept.times.get(DOMAIN, -1) >= time
+                and kept.position.get(clients.SEGMENT, 0) >= offset
+            )
+            self.laws.law("acknowledged", holds, time, offset, kept)
+
+        return Pair(stream, url, network, self.chance, acknowledged)
 
     def _append(self, pen: Pen) -> None:
         offset = pen.position.get(pen.segment, 0) + self.chance.randrange(4)
@@ -425,7 +454,8 @@ class Schedule:
         self._judge_progress(HALF)
         if self._is_lossy:
             self.answers.clear()  # some are of controllers that had not noticed
-        await asyncio.gather(*(self._deliver(pen, LAST) for pen in self.pens.values()))
+        last = [self._deliver(pen, LAST) for pen in self.pens.values()]
+        await asyncio.gather(*last, *([self._pair.reach(LAST)] if self._pair else []))
         await asyncio.sleep(1.5 * INTERVAL_MS / 1000)
         self._judge_progress(LAST)
         owned = [*map(id, self.database.owners.values())]
@@ -434,12 +464,20 @@ class Schedule:
         self.laws.law("share", even, self.database.owners)
         for name, held in had.items():
             self._judge_report(name, held)
+        if self._pair is not None:
+            self._pair.reading.cancel()  # as a truncation is no gap
         if not self._is_lossy:
             await asyncio.gather(*map(self._end, self.laws.streams.values()))
         for stream in STREAMS:
             self._read(stream, 0)
             found = broken(self.answers[stream])
             self.laws.law("following", not found, stream, found)
+        if self._pair is not None:
+            known = self.answers[self._pair.stream][-1]
+            marks = await self._pair.read_all(known.first)
+            found = broken(self._pair.answers)
+            self.laws.law("clients follow", not found, found)
+            self.laws.law("clients know all", marks == known.marks, marks, known)
 
     async def _end(self, stream: Stream) -> None:
         """Truncate the stream, which gives room for new segments, and seal it."""

@@ -1,0 +1,200 @@
+"""The asynchronous clients in a schedule, over a network that delays, loses and doubles."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from unittest.mock import patch
+
+import httpx
+import msgspec
+
+from noted_time import Unreachable
+from noted_time.client import Json, mark_to_wire, position_from_wire
+from noted_time.values import Note
+from reader_client import AsyncReaderClient, reader
+from tests.simulation.doors import Door
+from tests.support.following import Answer
+from writer_client import AsyncWriterClient
+from writer_client.at_exit import open_clients
+from writer_client.sending.posting import Posting
+from writer_client.sending.vouched import Process
+
+WRITER = "y"
+SEGMENT = 7
+POLL_MS = 2000
+PATIENCE_S = 3.0
+
+
+@dataclass
+class Network(httpx.AsyncBaseTransport):
+    """The network between clients and controllers.
+
+    `door` waits, and returns the controller at a host. `loses` says whether a message gets lost,
+    and `sent` takes each note on its way.
+    """
+
+    door: Callable[[str], Awaitable[Door | None]]
+    loses: Callable[[], bool]
+    sent: Callable[[Note], None]
+    chance: Random
+    repeated: list[asyncio.Task[httpx.Response]] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        body = await request.aread()
+        if request.url.path.endswith("/notes"):
+            for note in msgspec.json.decode(body)["notes"]:
+                self.sent(_note_from_wire(note))
+        if self.loses():
+            self.repeated.append(asyncio.create_task(self._ask(request, body)))
+        return await self._ask(request, body)
+
+    async def _ask(self, request: httpx.Request, body: bytes) -> httpx.Response:
+        door = await self._find(request)
+        if door is None:
+            raise httpx.ConnectError("nobody answers")
+        headers = [(name.lower(), value) for name, value in request.headers.raw if name != b"Host"]
+        target = request.url.raw_path.decode()
+        answer = await door.answer(request.method, target, body, *headers)
+        if await self._find(request) is not door:  # it was killed, cut off, or the answer is lost
+            raise httpx.ReadError("no answer")
+        return answer
+
+    async def _find(self, request: httpx.Request) -> Door | None:
+        await asyncio.sleep(self.chance.uniform(0, 0.05))
+        return await self.door(request.url.host)
+
+
+def _note_from_wire(note: Json) -> Note:
+    return Note(
+        note["writer"],
+        note.get("time"),
+        position_from_wire(note.get("position", {})),
+        state=note.get("state", "live"),
+        sequence=note["sequence"],
+    )
+
+
+@contextmanager
+def seeded(now: Callable[[], float], chance: Random) -> Iterator[None]:
+    """Have clients use the schedule's clock and its random numbers."""
+    sessions = iter(range(1, 1000))
+    with (
+        patch.object(time, "monotonic", now),
+        patch.object(reader, "draw_chance", chance.random),
+        patch.dict(Posting.__init__.__kwdefaults__, chance=chance.random),
+        patch.object(Process, "own", lambda: Process(str(next(sessions)), "simulated")),
+    ):
+        yield
+
+
+class Pair:
+    """A writer, whose processes follow each other, and a reader of one stream.
+
+    `acknowledged` is called with each time and offset that a flush has confirmed.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        url: str,
+        network: Network,
+        chance: Random,
+        acknowledged: Callable[[int, int], None],
+    ) -> None:
+        self.answers: list[Answer] = []
+        self.time = self._offset = 0
+        self.stream = stream
+        self._url = url
+        self._network = network
+        self._chance = chance
+        self._acknowledged = acknowledged
+
+    async def write(self, notes: int) -> None:
+        """Note time in processes that are closed or that end without a word."""
+        left = notes
+        while left > 0:
+            client = AsyncWriterClient(self._url, self.stream, WRITER, transport=self._network)
+            for _ in range(self._chance.randrange(1, left + 1)):
+                await asyncio.sleep(self._chance.uniform(0, 0.8))
+                self._note(client, self.time + self._chance.randrange(6))
+                left -= 1
+                if self._chance.random() < 0.5:
+                    await self._flush(client)
+            if self._chance.random() < 0.5:
+                _kill(client)
+            else:
+                await self._close(client)
+
+    async def reach(self, time: int) -> None:
+        """Note the time until it is durable."""
+        async with AsyncWriterClient(
+            self._url, self.stream, WRITER, transport=self._network
+        ) as client:
+            self._note(client, time)
+            while not await self._flush(client):
+                pass
+
+    def start_reading(self) -> None:
+        self.reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        """Follow the marks in clients that follow each other."""
+        while True:
+            async with self._reader() as client:
+                after = 0
+                for _ in range(self._chance.randrange(1, 10)):
+                    await asyncio.sleep(self._chance.uniform(0.1, 1.0))
+                    after = await self._take(client, after)
+
+    async def read_all(self, first: int) -> list[Json]:
+        """Return all marks of the stream from seq `first` on, as a new client reads them."""
+        async with self._reader() as client:
+            await client.catch_up(60)
+            marks = [mark_to_wire(mark) async for mark in client.marks()]
+        self.answers.append(Answer(0, marks, first))
+        return marks
+
+    def _reader(self) -> AsyncReaderClient:
+        return AsyncReaderClient(self._url, self.stream, wait_ms=POLL_MS, transport=self._network)
+
+    async def _take(self, client: AsyncReaderClient, after: int) -> int:
+        try:
+            marks = [mark_to_wire(mark) async for mark in client.marks(after)]
+        except Unreachable:  # it knows no marks yet
+            return after
+        if marks:
+            self.answers.append(Answer(after, marks))
+            after = marks[-1]["seq"]
+        return after
+
+    def _note(self, client: AsyncWriterClient, time: int) -> None:
+        self.time = max(self.time, time)
+        self._offset += self._chance.randrange(4)
+        client.note_time(self.time, {SEGMENT: self._offset})
+
+    async def _flush(self, client: AsyncWriterClient) -> bool:
+        try:
+            await client.flush(PATIENCE_S)
+        except Unreachable:
+            return False
+        self._acknowledged(self.time, self._offset)
+        return True
+
+    async def _close(self, client: AsyncWriterClient) -> None:
+        try:
+            await client.close(PATIENCE_S)
+        except Unreachable:
+            return
+        self._acknowledged(self.time, self._offset)
+
+
+def _kill(client: AsyncWriterClient) -> None:
+    """End it as the end of its process would, without a word."""
+    open_clients.discard(client)
+    if client._task is not None:
+        client._task.cancel()
