@@ -91,10 +91,6 @@ def _drop(outbox: Outbox, _batch: object) -> None:
     outbox._in_flight = ()
 
 
-def _extend_now(ownership: Ownership, _begun: object) -> None:
-    ownership._extended_at = ownership._clocks.steady_ms()
-
-
 def _settle(known: KnownSegments, final: Mapping[int, int], cuts: Iterable[Any]) -> None:
     firsts = list(cuts)
     known._not_counted = sum(all(c.get(s, -1) >= of for c in firsts) for s, of in final.items())
@@ -123,7 +119,6 @@ FIXES: Mapping[str, Reverted] = {
     "a controller whose leases may be over reads nothing from memory": Reverted(
         Ownership, "is_sure", property(lambda _: True), 681
     ),
-    "a commit extends leases from its begin": Reverted(Ownership, "extend_leases", _extend_now, 0),
     "the clock of a bucket never goes back": Reverted(
         StreamState, "_remember_latest", _date_none, 0
     ),
