@@ -20,7 +20,7 @@ from reader_client.group import reporting
 from reader_client.marks.follower import Follower
 from reader_client.protocol import questions
 from tests.reader_client.answers import readers_of, stream_answer
-from tests.support.faults import Faults
+from tests.support.faults import Fault, Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -77,24 +77,25 @@ def other_shapes() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("body", other_shapes())
+FAULTS: tuple[Fault, ...] = ("no connection", "no answer", "busy", "nonsense")
+PAGES = [httpx.Response(code, text=PAGE) for code in (200, 204, 301, 302, 400, 404, 405, 413, 418)]
+OTHER_SHAPES = [httpx.Response(200, json=body) for body in other_shapes()]
+
+
 @pytest.mark.parametrize("domains", [None, ["default"]])
-def test_an_answer_of_another_shape_is_asked_for_again(
-    served: Served, stream: str, body: dict[str, Any], domains: list[str] | None
+@pytest.mark.parametrize("answer", [*FAULTS, *PAGES, *OTHER_SHAPES])
+def test_the_question_is_asked_again_until_a_controller_answers_it(
+    served: Served, stream: str, answer: Fault | httpx.Response, domains: list[str] | None
 ) -> None:
-    """Whichever question it answers, and nothing of it is taken in."""
-    network = Misled(*(httpx.Response(200, json=body) for _ in range(2)))
+    """A page of a proxy refuses nothing, and nothing of an answer of another shape is taken in."""
+    network = (
+        Misled(*[answer] * 3)
+        if isinstance(answer, httpx.Response)
+        else Faults(*[answer] * 3, retry_after_s=0)
+    )
     with ReaderClient(
         served.url, stream, domains=domains, backoff=SOON, transport=network
     ) as client:
-        assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
-
-
-@pytest.mark.parametrize("status", [200, 204, 301, 302, 400, 404, 405, 413, 418])
-def test_a_proxys_page_is_not_a_refusal(served: Served, stream: str, status: int) -> None:
-    """The question is asked again until a controller answers."""
-    network = Misled(*(httpx.Response(status, text=PAGE) for _ in range(3)))
-    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
         assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
 

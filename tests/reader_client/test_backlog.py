@@ -71,29 +71,14 @@ def test_a_report_survives_an_outage_and_the_removal_of_the_group(
         reader.set_backlog(True)
         served.start()
 
-        def group() -> tuple[bool, dict[str, int]]:
-            found = served.call("GET", f"/{stream}/reader-groups/g")
-            return found["backlog"], found["position"]
+        def known() -> list[tuple[bool, dict[str, int]]]:
+            rows = served.call("GET", f"/{stream}/reader-groups")["groups"]
+            found = [served.call("GET", f"/{stream}/reader-groups/{row['group']}") for row in rows]
+            return [(each["backlog"], each["position"]) for each in found]
 
-        eventually(lambda: reader._reporting is not None and reader._reporting.is_reported, True)  # noqa: FBT003
-        before = group()
+        assert eventually(known, [(True, {"0": 5})])
         served.call("DELETE", f"/{stream}/reader-groups/g")
-        eventually(group_or_nothing(served, stream), before)
-
-    assert before == (True, {"0": 5})
-
-
-def group_or_nothing(served: Served, stream: str) -> Any:  # noqa: ANN401 - a question
-    """Return what asks for the flag and the position of the group, if it is there."""
-
-    def ask() -> tuple[bool, dict[str, int]] | None:
-        rows = served.call("GET", f"/{stream}/reader-groups")["groups"]
-        if not rows:
-            return None
-        found = served.call("GET", f"/{stream}/reader-groups/g")
-        return found["backlog"], found["position"]
-
-    return ask
+        assert eventually(known, [(True, {"0": 5})])
 
 
 def fails(state: BacklogState) -> None:

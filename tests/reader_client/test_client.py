@@ -19,7 +19,7 @@ from noted_time.values import UnknownDomain
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.marks.follower import Follower
 from tests.reader_client.answers import readers_of
-from tests.support.faults import Fault, Faults
+from tests.support.faults import Faults
 from tests.support.following import Answer, broken
 from tests.support.http import Caller, answering, as_json
 from tests.support.memory_store import MemoryStore
@@ -115,27 +115,6 @@ def test_only_the_chosen_domains_are_followed(served: Served) -> None:
         client.advance({0: 120})
 
         assert client.get_time_window().lower == 7
-
-
-def test_a_split_is_understood(served: Served, stream: str) -> None:
-    """Standing on a successor means having read all of its predecessors."""
-    with reader(served, stream) as client:
-        client.advance({2: 4})
-        served.call(
-            "POST", f"/{stream}/scale", {"sealed": {"0": 300}, "created": {"2": [0], "3": [0]}}
-        )
-        served.note(stream, 20, {"2": 4})
-        client.wait_for(20, timeout=PATIENCE_S)
-
-        assert client.get_time_window().lower == 20
-
-
-@pytest.mark.parametrize("fault", ["no connection", "no answer", "busy", "nonsense"])
-def test_following_survives_a_failing_network(served: Served, stream: str, fault: Fault) -> None:
-    """Whatever happens to the answers, the marks arrive in the end."""
-    network = Faults(*[fault] * 3, retry_after_s=0)
-    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
-        assert client.wait_for(10, timeout=PATIENCE_S).seq == 1
 
 
 def test_a_group_has_the_window_of_all_itsreaders_of(served: Served, stream: str) -> None:

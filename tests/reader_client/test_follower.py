@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noted_time import Mark, MarkHistory, NotCompleteYet, ScaleEvent, StreamCut, TimeWindow
+from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, TimeWindow
 from reader_client.marks.follower import Follower, StartMark
 from tests.reader_client.answers import chains, marks_answer, positions, stream_answer
 from tests.support.following import Answer, broken
@@ -148,14 +147,6 @@ def test_marks_wait_for_the_scale_events_they_rest_on() -> None:
     assert (before, followed.window({2: 7})) == (1, TimeWindow(20, None, 2, None))
 
 
-def test_a_domain_the_stream_has_no_mark_of_is_caught_up_at_once() -> None:
-    """With nothing to catch up with, nothing is waited for."""
-    followed = Follower("default", keep_last=10)
-    followed.take_stream(stream_answer())
-
-    assert followed.caught_up
-
-
 def test_a_follower_is_caught_up_at_the_last_mark_there_was() -> None:
     """It is so at the mark that was the last when it asked, not before."""
     followed = Follower("default", keep_last=10)
@@ -165,11 +156,3 @@ def test_a_follower_is_caught_up_at_the_last_mark_there_was() -> None:
     followed.take_marks(marks_answer([mark(2, 20, s0=2)]))
 
     assert (early, followed.caught_up) == (False, True)
-
-
-def test_a_time_beyond_the_last_mark_is_not_complete() -> None:
-    """The error has the current time."""
-    with pytest.raises(NotCompleteYet) as raised:
-        follower(mark(1, 10, s0=100)).complete_to(11)
-
-    assert (raised.value.time, raised.value.lower) == (11, 10)
