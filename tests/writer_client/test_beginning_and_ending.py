@@ -13,15 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 
-from noted_time import Unreachable
-from noted_time.client import Backoff
 from noted_time.filelog import file_name, segment_directory
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
-from writer_client import DeliveryTracker, Pace, SegmentLogWriter, WriterClient
+from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient
 from writer_client.files.segment_files import SegmentFiles
 from writer_client.sending.answers import FoundPosition
 
@@ -40,32 +38,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def started(root: Path, served: Served, stream: str) -> tuple[WriterClient, SegmentLogWriter]:
-    """Return the client and the log of a process that begins."""
-    client = WriterClient(served.url, stream, "UA")
-    log = SegmentLogWriter(root, "flights", segments=(0, 1), client=client, event_time="time")
-    client.flush()
-    return client, log
-
-
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
     """Have a process append nine rows, and be killed before it notes any of them."""
     command = [sys.executable, "-c", CRASHING, str(root), served.url, stream]
     crashed = subprocess.run(command, cwd=ROOT, check=False, timeout=PATIENCE_S)
     assert crashed.returncode == -signal.SIGKILL
-
-
-def test_the_first_note_covers_what_was_appended_before_a_crash(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
-    """Nine rows, a crash before `note_time`, a new process: its mark's cut has the nine rows."""
-    crash_after_appending(tmp_path, served, stream)
-    client, log = started(tmp_path, served, stream)
-    log.note_time(10_000)
-    client.close()
-    marks = served.call("GET", f"/{stream}/marks")["marks"]
-
-    assert [(mark["lower"], mark["cut"]) for mark in marks] == [(10_000, {"0": 9})]
 
 
 @pytest.mark.parametrize("joins_first", [False, True])
@@ -255,10 +232,6 @@ def test_after_a_restore_no_process_is_fenced_by_one_that_it_had_taken_the_name_
 # However a client or its process ends, nothing is lost silently, and no caller waits long
 
 
-NOBODY = "http://127.0.0.1:9"
-
-SOON = Backoff(first_s=0.01, cap_s=0.05)
-
 AMID_A_CALL = """
 import signal, sys
 from writer_client import Pace, WriterClient
@@ -366,16 +339,6 @@ def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
     assert unsent == [1, 5]
     # each in turn would take eight seconds more; half of that is left to a busy machine
     assert after_five - after_one < after_one - began + 4
-
-
-def test_closing_reports_what_was_not_sent(caplog: pytest.LogCaptureFixture) -> None:
-    """For which controller, up to which time, and why."""
-    client = WriterClient(NOBODY, "s", "UA", pace=Pace(backoff=SOON))
-    client.note_time(5, {0: 10})
-    with pytest.raises(Unreachable):
-        client.close(0.1)
-
-    assert "1 (last time 5)" in caplog.records[-1].getMessage()
 
 
 def test_what_was_sent_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:

@@ -112,16 +112,6 @@ def test_a_directory_that_settled_is_not_listed_again(
     assert (ends().ends, listed) == ({0: 1}, [])
 
 
-def test_what_is_hidden_or_no_parquet_file_is_passed_over(tmp_path: Path) -> None:
-    """Markers, checksums and unfinished files; a directory that is not a segment."""
-    append(tmp_path, 0, 1)
-    (tmp_path / "flights" / "_temporary").mkdir()
-    for name in ("_SUCCESS", ".x.parquet", "notes.txt"):
-        (segment_directory(tmp_path, "flights", 0) / name).write_text("")
-
-    assert LogEnds(tmp_path, "flights")().ends == {0: 1}
-
-
 def test_a_foreign_file_is_named_until_it_is_gone(tmp_path: Path) -> None:
     """And nothing of the look that found it is lost."""
     ends = LogEnds(tmp_path, "flights")

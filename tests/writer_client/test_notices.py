@@ -16,7 +16,7 @@ from noted_time.client import Backoff
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
-from writer_client import Exclusion, Flushed, Pace, SegmentLogWriter, WriterClient
+from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.outbox import Outbox
 
@@ -100,16 +100,6 @@ def test_a_silent_writer_without_which_no_time_went_on_is_not_notified(
     assert caplog.text.count("is excluded") == 1
 
 
-def test_a_writer_that_joins_below_the_lower_is_notified(served: Served, stream: str) -> None:
-    """If the stream does not let late joiners hold time back."""
-    served.create(stream, returning_writer="exclude")
-    served.note(stream, 90, {"1": 9})
-    with client_of(served, stream) as client:
-        client.note_time(5, {0: 10})
-
-        assert is_because(client.flush().excluded, "returned_late")
-
-
 def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
     tmp_path: Path, served: Served, stream: str
 ) -> None:
@@ -149,19 +139,6 @@ def test_late_rows_are_reported_by_the_hours_that_they_belong_to(
 
     found = [[(each["rows"], each["at_most"]) for each in window["late"]] for window in windows]
     assert found == [[(1, False)], [(2, False)], [], []]
-
-
-def test_a_flush_counts_the_rows_that_came_too_late() -> None:
-    """Beside the lower and the exclusion."""
-    with WriterClient(URL, "s", "UA", transport=Scripted(EXCLUDED)) as client:
-        client.note_time(5, {0: 10})
-        first = client.flush()
-        client.wrote_late(3, 50)
-        client.note_time(96, {0: 13})
-        second = client.flush()
-
-    exclusion = Exclusion("timed_out", SINCE, 90)
-    assert (first, second) == (Flushed(90, exclusion, 0), Flushed(None, None, 3))
 
 
 def test_late_rows_are_warned_of_with_the_time_of_the_latest(

@@ -136,18 +136,6 @@ def test_a_note_declares_all_domains_of_its_writer() -> None:
     assert posted == [("ship", 9, {"default": 7}), (None, 7, {"ship": 9})]
 
 
-def test_a_note_whose_answer_was_lost_declares_what_was_written_since() -> None:
-    """It comes back with the position of the last one, below which that lies."""
-    outbox = Outbox("UA")
-    outbox.note(5, {0: 1}, domain="order", max_time=5)
-    outbox.note(5, {0: 2}, domain="ship", max_time=9)
-    outbox.record_write(30, "order", {0: 2})
-    outbox.put_back(outbox.take())
-
-    posted = [(p.note.position, p.note.max_time, p.note.max_times) for p in outbox.take()]
-    assert posted == [({0: 2}, 30, {"ship": 9}), ({0: 2}, 9, {"order": 30})]
-
-
 def test_the_domain_without_a_name_is_the_only_one_of_the_stream() -> None:
     """Which a note of another domain learns by its first refusal, and is posted again."""
     outbox = Outbox("UA")

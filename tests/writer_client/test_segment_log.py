@@ -81,7 +81,7 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
     """Four processes append at once: every row is there once, and no offset twice."""
     spawn = multiprocessing.get_context("spawn")
     names = ["UA", "DL", "AA", "B6"]
-    processes = [spawn.Process(target=append_many, args=(tmp_path, name, 50)) for name in names]
+    processes = [spawn.Process(target=append_many, args=(tmp_path, name, 25)) for name in names]
     for process in processes:
         process.start()
     seen = 0
@@ -96,7 +96,7 @@ def test_processes_share_a_segment_without_loss_or_overlap(tmp_path: Path) -> No
     found = sorted((row["writer"], row["time"]) for row in rows(tmp_path))
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     assert (starts, seen > 0) == ((0, *ends[:-1]), True)
-    assert found == sorted((name, number) for name in names for number in range(150))
+    assert found == sorted((name, number) for name in names for number in range(75))
 
 
 def test_a_writer_killed_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
