@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from demo.data import HOUR_MS, Flights, read_flights
+from demo.data import HOUR_MS, MINUTE_MS, Flight, Flights, read_flights
 from demo.schedule import steps
-from demo.simulation import least_delay_without_loss, noted_time, own_watermark
-from tests.demo.flown import days_of_flights
+from demo.simulation import noted_time, own_watermark
+
+flights_in_minutes = st.builds(
+    lambda departure, in_the_air, carrier, origin: Flight(
+        (departure + in_the_air) * MINUTE_MS, departure * MINUTE_MS, carrier, origin
+    ),
+    st.integers(0, 2000),
+    st.integers(1, 700),
+    st.sampled_from(("UA", "DL", "HA")),
+    st.sampled_from(("EWR", "JFK")),
+)
+days_of_flights = st.lists(flights_in_minutes, min_size=1, max_size=40).map(
+    lambda flights: Flights(tuple(sorted(flights)))
+)
 
 
 @given(days_of_flights)
@@ -17,22 +30,6 @@ def test_noted_time_loses_nothing(flights: Flights) -> None:
     outcome = noted_time(flights)
 
     assert (outcome.lost, len(outcome.latencies_ms)) == (0, len(flights.window_ends))
-
-
-@given(days_of_flights)
-def test_the_least_delay_loses_nothing(flights: Flights) -> None:
-    """It is enough."""
-    outcome = own_watermark(flights, least_delay_without_loss(flights))
-
-    assert outcome.lost == 0
-
-
-@given(days_of_flights.filter(least_delay_without_loss))
-def test_a_moment_less_than_the_least_delay_loses_something(flights: Flights) -> None:
-    """It is not more than enough."""
-    outcome = own_watermark(flights, least_delay_without_loss(flights) - 1)
-
-    assert outcome.lost > 0
 
 
 @pytest.mark.parametrize(
