@@ -17,7 +17,7 @@ from spark_integration.log.query import LogQuery
 from spark_integration.marks.released import Released, Restated
 from tests.spark.conftest import Reads
 from tests.support.file_stream import FileStream
-from tests.support.log_reading import batches, log_query, reader_of
+from tests.support.log_reading import log_query, reader_of
 from tests.support.noted_stream import NotedStream
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
@@ -128,15 +128,6 @@ def test_a_checkpoint_continues_where_feeding_claims_begins_or_ends(flights: Not
         [end_of(flights)],
         [end_of(flights, run=run, claims=True) for run in (1, 2)],
         [end_of(flights, run=3)],
-    ]
-
-
-def test_a_log_without_a_mark_has_no_batch_more(flights: NotedStream) -> None:
-    """There is no claim for it to carry."""
-    flights.begun().append(0, (1000, "a"))
-
-    assert [batch.end.claims for batch in batches(log_query(flights, batch_after_mark=True))] == [
-        True
     ]
 
 

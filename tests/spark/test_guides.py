@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -55,22 +54,15 @@ def test_the_log_and_the_listener_of_the_spark_page_work(
     names["listener"].close()
 
 
-@pytest.fixture
-def served() -> Iterator[Served]:
-    """Return a controller."""
-    with Served() as served:
-        yield served
-
-
 def test_the_quickstart_has_the_results_it_states(
-    spark: SparkSession, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, controller: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Lima holds the watermark at 9:25, and its order of 9:40 is in the hour that ends at 10:00."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
-    shell = Runner(tmp_path, served.url)
+    shell = Runner(tmp_path, controller.url)
     create, explain = (e for e in examples(text_of(QUICKSTART)) if e.language == "sh")
     held: list[bool] = []
-    quickstart = Session(QUICKSTART, {**elsewhere(tmp_path, served.url), **TO_MEMORY})
+    quickstart = Session(QUICKSTART, {**elsewhere(tmp_path, controller.url), **TO_MEMORY})
     quickstart.names["input"] = lambda _: held.append(
         agrees(str(explain.shown), shell.run(explain))
     )

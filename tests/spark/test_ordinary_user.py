@@ -6,8 +6,6 @@ Batches are planned and read as in Spark, and counted as there.
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,15 +21,6 @@ from writer_client import Exclusion, SegmentLogWriter, WriterClient
 
 SOON_MS = 300
 """The writer timeout of the streams here."""
-
-CRASHES = """
-import os, sys
-from writer_client import SegmentLogWriter, WriterClient
-client = WriterClient(sys.argv[1], "orders", "shop")
-log = SegmentLogWriter(sys.argv[2], "orders", client=client, event_time="time")
-log.append([{"time": 1000 + 100 * number} for number in range(9)])
-os._exit(1)
-"""
 
 
 class User:
@@ -90,15 +79,6 @@ def user(tmp_path: Path) -> Iterator[User]:
     yield user
     user.api.close()
     served.stop()
-
-
-def test_a_crash_between_append_and_note_loses_no_row(user: User) -> None:
-    """The writer that is started again covers what it wrote before, and notes on."""
-    crashed = subprocess.run([sys.executable, "-c", CRASHES, user.url, str(user.log)], check=False)
-    flushed = run(user, "shop", 0, note=10_000)
-
-    assert (crashed.returncode, user.counts()) == (1, [(1, 9)])
-    assert flushed.excluded is None  # type: ignore[attr-defined]
 
 
 def test_a_job_that_runs_now_and_then_loses_rows_and_is_reported(

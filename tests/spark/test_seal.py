@@ -6,9 +6,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from noted_time import Rejected
-from spark_integration import Batches, Noted, with_noted_watermark
+from spark_integration import Batches
 from spark_integration.marks.watermark import LAST_MS
 from tests.spark.conftest import Reads
+from tests.spark.test_any_source import Ticks
 from tests.support.log_reading import batches, log_query
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
@@ -84,18 +85,10 @@ def test_last_windows_of_any_source_come_out(
     spark: SparkSession, controller: Served, output: QueryOutput
 ) -> None:
     """One micro-batch after the end of the final cut was read."""
-    marks = controller.stream("ticks")
-    source = spark.readStream.format("rate-micro-batch")
-    ticks = source.options(rowsPerBatch=10, startTimestamp=0, numPartitions=1).load()
-    events = with_noted_watermark(
-        ticks.where("value < 25"),
-        "timestamp",
-        Noted(controller.url, "ticks"),
-        position=lambda offset: {0: offset["offset"]},
-        checkpoint_location=str(output.checkpoint),
-    )
-    marks.note("w", 1000, {0: 30})
-    marks.seal()
+    ticks = Ticks(spark, controller, output.checkpoint)
+    ticks.marks.note("w", 1000, {0: 30})
+    ticks.marks.seal()
+    events = ticks.watermarked(ticks.events().where("value < 25"))
     query = output.start(per_second(events, "timestamp"))
 
     assert eventually(lambda: output.rows, [(0, 10), (1, 10), (2, 5)])
