@@ -1,21 +1,25 @@
-"""The broker for trials, as `./run kafka` starts it."""
+"""What the tests of Kafka stand on, and the broker for trials as `./run kafka` starts it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import random
 import signal
 import subprocess
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from demo.trials import kafka
+from demo.trials.kafka import Record
 from demo.trials.maven import Jar, fetch
 from demo.trials.ports import free_port
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka.topic import Topic
+from tests.support.kafka_judge import violations
 from tests.support.processes import ROOT, environment
 
 pytestmark = [
@@ -71,6 +75,34 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
 # Where its jars come from
 
 
+CONTENT = b"what a jar contains"
+
+JAR = Jar("org.example", "one", "1.0", hashlib.sha256(CONTENT).hexdigest())
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a repository with that jar, and with one that is not as it should be."""
+    for name, content in ("one", CONTENT), ("changed", b"something else"):
+        file = tmp_path / "repository/org/example" / name / f"1.0/{name}-1.0.jar"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
+    return tmp_path / "repository"
+
+
+def test_jars_are_fetched_once(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is there, unchanged, is not asked for again; one that was damaged since is."""
+    (jar,) = fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
+    fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
+    jar.write_text("damaged")
+    fetch([JAR], tmp_path / "jars", repository=repository.as_uri())
+
+    assert jar.read_bytes() == CONTENT
+    assert capsys.readouterr().err == f"Fetching 1 jars into {tmp_path / 'jars'}, once.\n" * 2
+
+
 @pytest.mark.parametrize(
     ("name", "error", "expected"),
     [
@@ -79,15 +111,39 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
     ],
 )
 def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
-    tmp_path: Path, name: str, error: type[NotedTimeError], expected: str
+    repository: Path, tmp_path: Path, name: str, error: type[NotedTimeError], expected: str
 ) -> None:
     """Nor is a part of it."""
-    repository = tmp_path / "repository"
-    changed = repository / "org/example/changed/1.0/changed-1.0.jar"
-    changed.parent.mkdir(parents=True)
-    changed.write_bytes(b"something else")
-    jar = Jar("org.example", name, "1.0", hashlib.sha256(b"what the jar contains").hexdigest())
     with pytest.raises(error, match=expected):
-        fetch([jar], tmp_path / "jars", repository=repository.as_uri())
+        fetch([JAR._replace(name=name)], tmp_path / "jars", repository=repository.as_uri())
 
     assert [*(tmp_path / "jars").iterdir()] == []
+
+
+# What the tests of Kafka stand on: the broker, its topics, and the judge of marks
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_judge_agrees_with_every_mark_against_every_record(seed: int) -> None:
+    """On chains of marks, of which one in two leaves something out."""
+    chance = random.Random(seed)
+    rising = [
+        list(accumulate(chance.randrange(4) for _ in range(6))) for _ in ("time", "p 0", "p 1")
+    ]
+    marks = [{"lower": time, "cut": {"0": a, "1": b}} for time, a, b in zip(*rising, strict=True)]
+    records = [
+        Record(partition, offset, chance.randrange(offset + 3))
+        for partition in (0, 1, 2)
+        for offset in range(9)
+    ]
+    pairs = [
+        record
+        for record in records
+        if any(
+            record.time < mark["lower"]
+            and record.offset >= mark["cut"].get(f"{record.partition}", 0)
+            for mark in marks
+        )
+    ]
+
+    assert [each.record for each in violations(marks, records)] == pairs

@@ -12,6 +12,7 @@ import pytest
 from demo.trials import java
 from demo.trials.java import JavaProducer
 from demo.trials.kafka import Broker
+from noted_time import Rejected
 from noted_time.kafka import Topic
 from tests.support.calls import HOUR_MS
 from tests.support.gates import Guarded
@@ -529,3 +530,14 @@ def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> Non
         producer.kill()
 
     assert token.removeprefix("nt_")[12:] not in producer.log()
+
+
+def test_a_java_runtime_without_a_compiler_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`./run java` says what to install."""
+    monkeypatch.setattr(java, "BUILT", tmp_path)
+    monkeypatch.setattr(java, "compiler", lambda: None)
+
+    with pytest.raises(Rejected, match=r"no javac: .* Install a JDK, 11 or newer"):
+        java.interceptor_jar()

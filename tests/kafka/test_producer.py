@@ -414,6 +414,12 @@ def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
     assert [record.time for record in broker.records(topic)] == [NOON]
 
 
+def test_an_event_without_a_time_needs_a_clock(start: Start) -> None:
+    """That is `auto`."""
+    with start() as producer, pytest.raises(Rejected, match="event_time is missing: pass it"):
+        producer.produce(value="a", event_time=None)
+
+
 def test_event_times_of_two_domains_are_noted_apart(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
@@ -596,6 +602,19 @@ def test_a_configuration_that_leaves_nothing_to_note_is_refused(
     """Before anything is sent."""
     with pytest.raises(Rejected, match=says):
         KafkaNotedProducer({**broker.config, **config}, "t", "http://127.0.0.1:9", "berlin")
+
+
+def test_a_producer_that_was_created_is_a_member(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """So that of several in one ``with`` none is late for what another notes."""
+    with (
+        KafkaNotedProducer(broker.config, topic, served.url, "berlin"),
+        KafkaNotedProducer(broker.config, topic, served.url, "lima"),
+    ):
+        joined = served.get(f"{topic}/writers")["writers"]
+
+    assert sorted(each["writer"] for each in joined) == ["berlin", "lima"]
 
 
 def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
