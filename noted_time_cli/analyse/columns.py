@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from noted_time_cli.terminal.options import DEFAULT_URL, DomainOption, Token, Url, option
+
+FileOrder = Literal["name", "modified"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time.extras import build_import_error
-from noted_time_cli.analyse.columns import FileColumns, StreamToJudge
+from noted_time_cli.analyse.columns import FileColumns, FileOrder, StreamToJudge
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -100,16 +100,23 @@ def files(
     partition: Annotated[
         str | None, option("COLUMN", "The column of the partition. Default: one partition.")
     ] = None,
+    order: Annotated[
+        FileOrder | None,
+        typer.Option(help="The order in which several files came in, without --arrival."),
+    ] = None,
     written: WrittenTimes,
     how: Judging,
 ) -> None:
-    """Judge files of Parquet, CSV or JSON lines, in the order of their names.
+    """Judge files of Parquet, CSV or JSON lines.
+
+    Late rows depend on the order in which rows came in. For several files, name the column with the
+    arrival time (`--arrival`) or the partition (`--partition`), or give the `--order` of the files.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
     with _extra("files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
-    rows = read_files(pattern, columns, written.form, partition, how.records)
+    rows = read_files(pattern, columns, written.form, partition, how.records, order)
     how.print_judged(rows, "noted-time observe kafka …")
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import typer
 from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
@@ -25,19 +26,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from noted_time.observing import TimeForm
-    from noted_time_cli.analyse.columns import FileColumns
+    from noted_time_cli.analyse.columns import FileColumns, FileOrder
 
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
 """A suffix `.gz` may follow."""
 
 
-def read_files(
-    pattern: str, columns: FileColumns, form: TimeForm, partition: str | None, most: int
+def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
+    pattern: str,
+    columns: FileColumns,
+    form: TimeForm,
+    partition: str | None,
+    most: int,
+    order: FileOrder | None,
 ) -> Rows:
     named = glob(pattern, recursive=True)  # noqa: PTH207 - of an absolute pattern, too
     files = sorted(Path(each) for each in named if Path(each).is_file())
     if not files:
         raise Rejected(f"no file matches {pattern!r}: quote the pattern, and check where it begins")
+    if order == "modified":
+        files.sort(key=lambda file: file.stat().st_mtime)
+    elif len(files) > 1 and not (order or columns.arrival or partition):
+        raise typer.BadParameter(
+            f"the order in which these {len(files)} files came in is not known: name the column "
+            "with the arrival time (--arrival COLUMN) or the partition (--partition COLUMN), or "
+            "give --order name or --order modified"
+        )
     return _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import gzip
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -113,6 +114,45 @@ def test_without_arrivals_it_says_first_what_it_assumes(analyse: Analyse) -> Non
     assert said.table[0] == ["delay", "rows lost", "of all", "lost by Flink"]
     assert (found["perfect"], found["delays"][0]["wait_median_ms"]) == (None, None)
     assert found["partitions"] == 2
+
+
+@pytest.fixture
+def three_days(tmp_path: Path) -> None:
+    """Write files of three shops: `b` is modified first, then `a`."""
+    for n, (name, hours) in enumerate([("b", (0, 23)), ("a", (2, 22)), ("c", (24, 25))]):
+        at = [TEN + hour * HOUR_MS for hour in hours]
+        pc.write_csv(pa.table({"sold": at, "shop": [name] * 2, "came": at}), tmp_path / f"{name}.csv")
+        os.utime(tmp_path / f"{name}.csv", (n, n))
+
+
+@pytest.mark.usefixtures("three_days")
+def test_the_order_of_several_files_is_asked_for(analyse: Analyse) -> None:
+    """Nothing is computed from the order of their names; the message says what to add."""
+    said = analyse("files", "*.csv", "--time", "sold")
+    message = " ".join(said.err.replace("│", " ").split())
+
+    assert (said.status, said.out) == (2, "")
+    assert "the order in which these 3 files came in is not known" in message
+    assert "give --order name or --order modified" in message
+
+
+@pytest.mark.usefixtures("three_days")
+@pytest.mark.parametrize(
+    ("words", "hours"),
+    [
+        (("--order", "name"), 22),
+        (("--order", "modified"), 21),
+        (("--partition", "shop"), 0),
+        (("--arrival", "came"), 0),
+    ],
+)
+def test_several_files_are_judged_in_the_order_that_is_named(
+    analyse: Analyse, words: tuple[str, ...], hours: int
+) -> None:
+    """By names, `b` is late; by when they were modified, `a` is; by partition or arrival, none."""
+    found = analyse("files", "*.csv", "--time", "sold", "--window", "0s", *words, "--json").json
+
+    assert found["least_delay_without_loss_ms"] // HOUR_MS == hours
 
 
 def test_a_replay_is_ordered_by_shares_of_the_partitions(analyse: Analyse) -> None:
