@@ -93,7 +93,7 @@ class Judging:
 
 
 @group_command(app)
-def files(
+def files(  # noqa: PLR0913 - one parameter for each flag
     pattern: Annotated[str, typer.Argument(metavar="PATTERN", help="The files, quoted.")],
     *,
     columns: FileColumns,

@@ -178,7 +178,7 @@ def _describe_reach(mark: Json, read: ReadOffsets) -> str:
     if read.by:
         return "; ".join([f"read by {read.by}", *read.remarks])
     if not mark["cut"]:
-        return "but without a position: its writers noted only times"
+        return "without a cut, because its writers note times and no positions"
     return f"cut {format_position(mark['cut'])}"
 
 
@@ -216,33 +216,42 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
 def _make_look(
     call: Caller, stream: str, query: Json, read_by: ReadBy
 ) -> Callable[[Poll], tuple[Json, ReadOffsets]]:
-    path = stream_path(stream, "cut")
     if not read_by.is_named:
-        return lambda step: (_find_mark(call, path, query, step), ReadOffsets({}))
+        return lambda step: (_find_mark(call, stream, query, step), ReadOffsets({}))
     perform = make_performer(call, read_by.create_source(stream, again=True))
 
     def look(step: Poll) -> tuple[Json, ReadOffsets]:
-        mark = _find_mark(call, path, query, step)
+        mark = _find_mark(call, stream, query, step)
         reached = check_reached(stream, mark, query["complete_to"], query["domain"])
         return mark, run(reached, perform)
 
     return look
 
 
-def _find_mark(call: Caller, path: str, query: Json, step: Poll) -> Json:
+def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
     asked = query | {"wait_ms": step.wait_ms}
     try:
-        mark = call.ask("GET", path, query=asked, wait_ms=step.wait_ms)
+        mark = call.ask("GET", stream_path(stream, "cut"), query=asked, wait_ms=step.wait_ms)
     except NotCompleteYet as error:
         why = "there is no mark yet"
         if error.lower is not None:
             why = f"its lower is {format_time(error.lower)}"
+        if holders := ask_holders(call, stream, query["domain"]):
+            why += f", and it waits for {holders}"
         raise NotYet(why, PAUSE_S) from error
     unmet = not_vouching_from_wire(mark, "unmet")
     if unmet and all(each.may_come for each in unmet):
         why = ", ".join(each.sentence for each in unmet)
         raise NotVouched(f"no mark has the rows of {why} yet", PAUSE_S)
     return mark
+
+
+def ask_holders(call: Caller, stream: str, domain: str | None) -> str:
+    """Return the names of the writers that the watermark waits for, as text."""
+    query = {"domain": domain, "limit": NAMES_PER_SENTENCE}
+    found = call.ask("GET", stream_path(stream, "explain"), query=query)
+    named = [each["writer"] for each in found["waiting_for"]]
+    return join_names(named, found["holders"]) if named else ""
 
 
 def _wait_until_found(

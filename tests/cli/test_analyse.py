@@ -121,7 +121,9 @@ def three_days(tmp_path: Path) -> None:
     """Write files of three shops: `b` is modified first, then `a`."""
     for n, (name, hours) in enumerate([("b", (0, 23)), ("a", (2, 22)), ("c", (24, 25))]):
         at = [TEN + hour * HOUR_MS for hour in hours]
-        pc.write_csv(pa.table({"sold": at, "shop": [name] * 2, "came": at}), tmp_path / f"{name}.csv")
+        pc.write_csv(
+            pa.table({"sold": at, "shop": [name] * 2, "came": at}), tmp_path / f"{name}.csv"
+        )
         os.utime(tmp_path / f"{name}.csv", (n, n))
 
 

@@ -242,13 +242,13 @@ def test_wait_ends_well_when_the_stream_is_complete(
 
 
 def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, stream: str) -> None:
-    """As timeout(1) does; the sentence gives the stream's time."""
+    """As timeout(1) does; the sentence gives the stream's time and the writers it waits for."""
     note(served, stream, a=TEN - 1000)
     waited = run("wait", stream, str(TEN), "--timeout", "0s")
 
     says = (
         f"noted-time: {stream} is not known to be complete to 2013-01-01T10:00:00Z: "
-        "its lower is 2013-01-01T09:59:59Z\n"
+        "its lower is 2013-01-01T09:59:59Z, and it waits for a\n"
     )
     assert (waited.status, waited.out, waited.err) == (124, "", says)
 
@@ -335,7 +335,7 @@ def test_wait_says_that_a_mark_has_no_position(run: Commands, served: Served, st
 
     said = (
         f"{stream} is complete to 2013-01-01T10:00:00Z, by a (1 writer, none expected): mark 1, "
-        "but without a position: its writers noted only times\n"
+        "without a cut, because its writers note times and no positions\n"
     )
     assert (waited.status, waited.out) == (0, said)
 
