@@ -146,7 +146,10 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
 CHANGED_COLUMNS: Columns = {
     "start": lambda window: format_time(window["start"]),
     "end": lambda window: format_time(window["end"]),
-    "late rows": lambda window: sum(each["rows"] for each in window["late"]),
+    "late rows": lambda window: (
+        f"{sum(each['rows'] for each in window['late'])}"
+        f"{' and more' if any(each['unknown'] for each in window['late']) else ''}"
+    ),
     "writers": lambda window: ", ".join(each["writer"] for each in window["late"]),
 }
 

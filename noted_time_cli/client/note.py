@@ -72,6 +72,9 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         ),
     ] = None,
     least: Annotated[str | None, option("TIME", "The lowest time of the --late rows.")] = None,
+    most: Annotated[
+        str | None, option("TIME", "The highest time of the --late rows. Default: the watermark.")
+    ] = None,
     since: Annotated[
         str | None, option("TIME", "The lowest time of the writer's rows, with its first note.")
     ] = None,
@@ -83,7 +86,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     and a --timeout of more than one hour.
 
     If a writer notes a time below the watermark, the command warns, and readers learn that rows
-    may be missing. To report late rows, use --late ROWS --least TIME.
+    may be missing. To report late rows, use --late ROWS --least TIME, and --most TIME if you know
+    it.
 
     Exit statuses:
 
@@ -95,8 +99,6 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     """
     if time is None and state == "live" and not join and late is None:
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
-    if (late is None) != (least is None):
-        raise typer.BadParameter("--late ROWS and --least TIME go together")
     noted = None if time is None else parse_time(time, up=False)
     reached = {int(segment): offset for segment, offset in parse_offsets(position).items()}
     sent = Note(
@@ -106,7 +108,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         domain=domain,
         state=state,
         timeout_ms=timeout or UNCHANGED_TIMEOUT,
-        late=None if late is None or least is None else LateRows(late, parse_time(least)),
+        late=_build_late_rows(late, least, most),
         since=None if since is None else parse_time(since),
     )
     try:
@@ -127,6 +129,16 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         say(_describe_result(stream, sent, result))
     if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
         say(warning)
+
+
+def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:
+    if (rows is None) != (least is None):
+        raise typer.BadParameter("--late ROWS and --least TIME go together")
+    if rows is None or least is None:
+        if most is not None:
+            raise typer.BadParameter("--most TIME needs --late ROWS")
+        return None
+    return LateRows(rows, parse_time(least), None if most is None else parse_time(most))
 
 
 def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
