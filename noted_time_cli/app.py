@@ -53,6 +53,7 @@ for panel, commands in {
         streams.seal,
         waiting.wait,
         completing.complete_to,
+        completing.windows,
         completing.changed_since,
     ),
     WRITE_PANEL: (note.note,),

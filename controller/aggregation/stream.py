@@ -71,7 +71,7 @@ class StreamState:
         last: dict[str, tuple[Mark, int]] = {}
         for domain, history in stream.histories.items():
             for appended in store.marks(record.id, domain):
-                history.append(appended.mark)
+                history.append(appended.mark, appended.last_writer)
                 last[domain] = (appended.mark, appended.appended_at)
         stream.publish_seal(record.seal)
         declared_at = record.declared_at
@@ -278,7 +278,7 @@ class StreamState:
         return min(waits, default=None)
 
     def publish(self, appended: AppendedMark) -> None:
-        self.histories[appended.domain].append(appended.mark)
+        self.histories[appended.domain].append(appended.mark, appended.last_writer)
 
     def forget_marks(self, domain: str, through: int) -> None:
         self.histories[domain].forget_through(through)
@@ -337,11 +337,12 @@ class StreamState:
     def append(
         self, domain: str, before: Mark | None, mark: Mark, draft: Draft, by: str | None = None
     ) -> None:
-        appended = AppendedMark(self.id, domain, mark, self.service_ms(draft.moment))
+        running = self.aggregator.domains[domain]
+        now, last_writer = self.service_ms(draft.moment), running.last_writer
+        appended = AppendedMark(self.id, domain, mark, now, last_writer)
         draft.batch.marks.append(appended)
         if before is None:
             self.rewrite(draft, first_lowers={**self.record.first_lowers, domain: mark.lower})
-        running = self.aggregator.domains[domain]
         absences, returned = running.excluded_by_mark + running.joined, running.returned
         if not absences and not returned:
             return

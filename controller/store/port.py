@@ -64,12 +64,16 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppendedMark:
-    """A mark of a stream's domain. It was appended at `appended_at` (service time, ms)."""
+    """A mark of a stream's domain. It was appended at `appended_at` (service time, ms).
+
+    The watermark waited for `last_writer` last, if that is known.
+    """
 
     stream_id: str
     domain: str
     mark: Mark
     appended_at: int
+    last_writer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

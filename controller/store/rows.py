@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from operator import attrgetter, itemgetter
+from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 from zlib import crc32
 
@@ -267,6 +268,7 @@ def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool
         mark.written_at,
         encode(mark.excluded).decode(),
         appended.appended_at,
+        appended.last_writer,
         mark.upper_is_bound,
         mark.final,
         whole,
@@ -302,11 +304,14 @@ def build_whole_row(chain: Sequence[Values]) -> Values:
 def _mark_of(row: Sequence[Any], before: Mapping[int, int]) -> AppendedMark:
 
     def decode(bare: Sequence[Any]) -> AppendedMark:
-        stream_id, domain, seq, lower, upper, cut, written_at, excluded, appended_at, *flags = bare
+        stream_id, domain, seq, lower, upper, cut, written_at, excluded, *more = bare
+        appended_at, last_writer, *flags = more
         is_bound, final, is_whole = map(bool, flags)
         offsets = _offsets(cut) if is_whole else {**before, **_offsets(cut)}
         names = _names(excluded)
         mark = Mark(seq, lower, upper, StreamCut(offsets), written_at, names, is_bound, final)
-        return AppendedMark(stream_id, domain, mark, appended_at)
+        return AppendedMark(
+            stream_id, domain, mark, appended_at, last_writer and intern(last_writer)
+        )
 
     return read_row(schema.mark, row, CUT_COLUMN, decode)

@@ -111,6 +111,7 @@ mark = _stream_table(
     *_not_null_columns(BigInteger, "written_at"),
     *_not_null_columns(Text, "excluded"),
     *_not_null_columns(BigInteger, "appended_at"),
+    Column("last_writer", Text),
     *_not_null_columns(Boolean, "upper_is_bound", "final", "whole"),
 )
 

@@ -117,6 +117,7 @@ def _create_marks() -> None:
         *_not_null(sa.BigInteger, "written_at"),
         *_not_null(sa.Text, "excluded"),
         *_not_null(sa.BigInteger, "appended_at"),
+        sa.Column("last_writer", sa.Text),
         *_not_null(sa.Boolean, "upper_is_bound", "final", "whole"),
     )
 

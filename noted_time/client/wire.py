@@ -106,6 +106,7 @@ def complete_window_from_wire(wire: Json) -> CompleteWindow:
             late=late_from_wire(wire),
             before_first_mark=wire["before_first_mark"],
             vouched=vouching_from_wire(wire),
+            last_writer=wire.get("last_writer"),
         )
     except KeyError as missing:
         raise Rejected(f"a window without {missing}") from missing

@@ -55,6 +55,7 @@ class MarkHistory:
         "_final_cut",
         "_final_seq",
         "_first_seq",
+        "_last_writers",
         "_lowers",
         "_stepped_back",
         "_uppers",
@@ -68,6 +69,7 @@ class MarkHistory:
         self._uppers = array("q")
         self._written = array("q")
         self._bounds = bytearray()
+        self._last_writers: list[str | None] = []
         self._excluded: dict[int, tuple[str, ...]] = {}
         self._excluding = array("q")
         self._stepped_back = array("q")
@@ -105,8 +107,11 @@ class MarkHistory:
         """The lower of the last mark."""
         return self._lowers[self._count - 1] if self._count else None
 
-    def append(self, mark: Mark) -> None:
-        """Append the next mark. Raises `ValueError` if it does not follow the last mark."""
+    def append(self, mark: Mark, last_writer: str | None = None) -> None:
+        """Append the next mark. Raises `ValueError` if it does not follow the last mark.
+
+        The watermark waited for `last_writer` last, if that is known.
+        """
         count = self._count
         if not count:
             self._first_seq = mark.seq
@@ -124,6 +129,7 @@ class MarkHistory:
         self._uppers.append(mark.upper)
         self._written.append(mark.written_at)
         self._bounds.append(mark.upper_is_bound)
+        self._last_writers.append(last_writer)
         if mark.excluded:
             self._excluded[mark.seq] = mark.excluded
             self._excluding.append(mark.seq)
@@ -256,6 +262,10 @@ class MarkHistory:
             raise KeyError(seq)
         return self._mark(seq - self._first_seq)
 
+    def last_writer(self, seq: int) -> str | None:
+        """Return the writer that the watermark waited for last before a kept mark, if known."""
+        return self._last_writers[seq - self._first_seq]
+
     def written_before(self, wall_ms: int) -> int:
         """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0.
 
@@ -275,6 +285,7 @@ class MarkHistory:
         # new arrays, because another thread may be reading a trend's
         self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
         self._written, self._bounds = self._written[drop:], self._bounds[drop:]
+        self._last_writers = self._last_writers[drop:]
         self._first_seq += drop
         self._count -= drop
         self._keep_exclusions(self)
@@ -286,6 +297,7 @@ class MarkHistory:
         kept._first_seq, kept._count = self._first_seq + start, self._count - start
         kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
         kept._written, kept._bounds = self._written[start:], self._bounds[start:]
+        kept._last_writers = self._last_writers[start:]
         kept._final_seq, kept._final_cut = self._final_seq, self._final_cut
         kept._cuts = self._cuts.since(start, self._count)
         kept._keep_exclusions(self)

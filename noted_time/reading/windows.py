@@ -74,7 +74,8 @@ class CompleteWindow:
 
     The writers in `missing` were excluded while the watermark passed the window. The writers in
     `late` wrote rows of the window below the watermark, and more may be added later. No writer
-    vouches for the part of the window `before_first_mark`.
+    vouches for the part of the window `before_first_mark`. The watermark waited for `last_writer`
+    last; it is `None` if this is not known, or if the watermark advanced without the writer.
     """
 
     start: int
@@ -89,6 +90,7 @@ class CompleteWindow:
     late: Late = LATE_NOT_KNOWN
     before_first_mark: bool = False
     vouched: VouchedBy = VOUCHED_NOT_KNOWN
+    last_writer: str | None = None
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
@@ -199,4 +201,5 @@ def _build_windows(
             history.excluded_in(since, to.seq),
             before is not None,
             *uncovered,
+            last_writer=history.last_writer(to.seq),
         )

@@ -44,6 +44,8 @@ class Domain:
     - `upper`: the largest time declared. A time noted without a declaration counts as declared.
     - `undeclared`: the number of members that wrote rows without declaring their event times.
     - `is_unbounded`: whether rows of a forgotten or removed member may be above later uppers.
+    - `last_writer`: the member that the last mark waited for last, or `None` if it is not known or
+      was excluded.
 
     `_peak` is the highest time noted so far, and `_leader` the first member that noted it.
     `_highest` leaves out members that were removed or started again since, so it can be lower.
@@ -69,6 +71,8 @@ class Domain:
         self.holders: dict[str, Track] = {}
         self.late: dict[str, Track] = {}
         self.late_rows = 0
+        self.last_writer: str | None = None
+        self._released_by: str | None = None
         self.excluded_by_mark: tuple[Absence, ...] = ()
         self.returned: tuple[str, ...] = ()
         self.joined: tuple[Absence, ...] = ()
@@ -145,6 +149,8 @@ class Domain:
             is_recounted = role in NOT_COUNTED or track.role in NOT_COUNTED
             if track.role == "holds":
                 del self.holders[member.writer]
+                if not self.holders:
+                    self._released_by = None if member.excluded else member.writer
             elif track.role == "late":
                 del self.late[member.writer]
             track.role = role
@@ -423,6 +429,7 @@ class Domain:
 
     def advance(self, step: Advance, *, now: int, written_at: int, timeout_ms: int) -> Mark:
         lower = step.lower
+        self.last_writer, self._released_by = self._released_by, None
         self.returned = self.absences.pop_returned(lower)
         self.excluded_by_mark = self.absences.pop_reported(
             lower, self.last.lower if self.last else None

@@ -103,6 +103,7 @@ def seal(
             domain.excluded_by_mark = yield from _collect_absences(
                 domain, tracks, lower, written_at
             )
+            domain.last_writer = None
             domain.last = _build_last_mark(domain, lower, final_cut, written_at)
             domain.lower, domain.moved_at = lower, now
     for batch in split_slices(members):

@@ -1,7 +1,8 @@
-"""`noted-time complete-to` and `changed-since`: the time to read to, and the windows to repair."""
+"""`noted-time complete-to`, `windows` and `changed-since`: what is complete, and what to repair."""
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable
 from datetime import UTC, tzinfo
 from functools import partial
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time import OpenStream, Unreachable
-from noted_time.client import run, stream_path
+from noted_time.client import Json, run, stream_path
 from noted_time.client.waiting import NotYet
 from noted_time.tables import TableClaim
 from noted_time.values import (
+    DAY_MS,
     HOUR_MS,
     MAX_INT64,
     floor_time,
@@ -21,7 +23,7 @@ from noted_time.values import (
     format_time,
     parse_time,
 )
-from noted_time_cli.client.caller import Caller, client_command
+from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
 from noted_time_cli.client.offsets import ReadBy, make_performer
 from noted_time_cli.client.tables import (
     Names,
@@ -36,8 +38,11 @@ from noted_time_cli.client.waiting import (
     Require,
     RequireAll,
     RequireKnown,
+    ask_holders,
     build_requirement,
     describe_complete,
+    format_late,
+    format_missing,
 )
 from noted_time_cli.terminal.options import (
     NO_VALUES,
@@ -46,6 +51,7 @@ from noted_time_cli.terminal.options import (
     Stream,
     StreamOrNone,
     duration,
+    option,
     zone_option,
 )
 from noted_time_cli.terminal.output import echo, fail, say
@@ -141,6 +147,63 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     say(f"noted-time: {sentence}")
     if not call.print_json({"complete_to": time} | mark):
         echo(format_in_zone(time, zone))
+
+
+@client_command
+def windows(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    stream: Stream,
+    *,
+    window: Annotated[int, duration("The size of a window.", default="1d")] = DAY_MS,
+    since: Annotated[
+        str | None, option("TIME", "Begin with the window that contains this time.")
+    ] = None,
+    domain: DomainOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Maximum number of rows.")] = 100,
+) -> None:
+    """List the complete windows: since when, who was the last, who is missing, and late rows.
+
+    The last line is the first window that is not complete, with the writers that the watermark
+    waits for.
+
+    The last writer is not named if the watermark advanced without it, or if it is not known.
+
+    Try it:  noted-time windows flights --window 1d
+    """
+    after = None if since is None else parse_time(since)
+    query = {"size_ms": window, "after": after, "domain": domain, "limit": limit}
+    page = call.ask("GET", stream_path(stream, "windows"), query=query)
+    if call.print_json(page):
+        return
+    for each in page["windows"]:
+        echo(f"{_format_start(each['start'], window)} {_describe_window(each)}")
+    if page["has_more"]:
+        say(f"There are more than these {limit}: use --since {format_time(page['next'])}.")
+        return
+    waits = f": it waits for {holders}" if (holders := ask_holders(call, stream, domain)) else ""
+    if page["windows"]:
+        echo(f"{_format_start(page['next'], window)} is not complete{waits}")
+    else:
+        echo(f"no window is complete yet{waits}")
+
+
+def _format_start(start: int, size_ms: int) -> str:
+    shown = format_time(start)
+    return shown if size_ms % DAY_MS else shown.removesuffix("T00:00:00Z")
+
+
+def _describe_window(window: Json) -> str:
+    """Return a sentence about a complete window.
+
+    >>> day = {"written_at": 0, "last_writer": "delhi", "before_first_mark": False, "missing": []}
+    >>> _describe_window(day | {"late": [], "late_count": 0, "late_is_known": True})
+    'is complete since 1970-01-01T00:00:00Z, delhi was the last'
+    """
+    last = f", {window['last_writer']} was the last" if window["last_writer"] else ""
+    without = format_missing(window, int(clock.time() * 1000)) + format_late(window)
+    if window["before_first_mark"]:
+        without += ", but nobody vouches for times before the first mark"
+    return f"is complete since {format_time(window['written_at'] // 1000 * 1000)}{last}{without}"
 
 
 CHANGED_COLUMNS: Columns = {

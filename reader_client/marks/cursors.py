@@ -111,9 +111,12 @@ class WindowCursor(Cursor["CompleteWindow"]):
             known = {each.start: each for each in decode_windows(answer).windows}
         for window in page:
             found = known.get(window.start, window)
-            is_before = found.before_first_mark
             yield replace(
-                window, missing=found.missing, late=found.late, before_first_mark=is_before
+                window,
+                missing=found.missing,
+                late=found.late,
+                before_first_mark=found.before_first_mark,
+                last_writer=found.last_writer,
             )
 
     def _find(self, follower: Follower, limit: int) -> list[CompleteWindow]:

@@ -1,5 +1,6 @@
 """`noted-time complete-to`: one time for a shell."""
 
+import re
 import socket
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -174,6 +175,55 @@ def test_windows_that_changed_have_a_line_each(run: Commands, served: Served, st
     assert (found.table, recent.table, later.table) == ([columns, line], [columns, line], [columns])
     assert [each.status for each in (found, recent, later)] == [0, 0, 0]
     assert (found.err, recent.err, later.err) == ("", "", "")
+
+
+DAY, DAY_MS = 1_731_888_000_000, 24 * HOUR_MS
+"""2024-11-18, and how long a day is."""
+
+
+@pytest.fixture
+def shops(served: Served) -> str:
+    """Return a stream of two shops, complete for two days: delhi was last, and then removed."""
+    name = uuid4().hex
+    settings = {"mark_interval_ms": 0, "expected_writers": ["berlin", "delhi"]}
+    served.call("PUT", f"/{name}", settings)
+    for day, shop in ((0, "berlin"), (0, "delhi"), (1, "berlin"), (1, "delhi"), (2, "berlin")):
+        note(served, name, **{shop: DAY + day * DAY_MS})
+    served.call("DELETE", f"/{name}/writers/delhi")
+    return name
+
+
+def test_each_day_has_a_line_with_since_when_and_the_last_writer(run: Commands, shops: str) -> None:
+    """A day without a writer names that instead; the last line is of the day that is awaited."""
+    listed, since = run("windows", shops), run("windows", shops, "--since", "2024-11-20T00:00Z")
+    shown = re.sub(r"since 20\d\d-\S+Z|\d+s ago", "…", listed.out).splitlines()
+
+    awaited = "2024-11-20 is not complete: it waits for berlin"
+    assert shown == [
+        "2024-11-18 is complete …, delhi was the last",
+        "2024-11-19 is complete …, without delhi: removed by an operator …",
+        awaited,
+    ]
+    assert (listed.status, listed.err, since.out) == (
+        0,
+        "",
+        f"no window is complete yet: {awaited.split(': ')[1]}\n",
+    )
+
+
+def test_json_of_windows_has_the_last_writer_too(run: Commands, shops: str) -> None:
+    """As the controller answers, for windows of any size."""
+    found = run("windows", shops, "--window", "12h", "--json").json["windows"]
+
+    assert [each["last_writer"] for each in found] == ["delhi", "delhi", None, None]
+
+
+def test_more_windows_than_are_shown_are_asked_for_by_their_time(run: Commands, shops: str) -> None:
+    """Standard error says how; hours have whole times."""
+    found = run("windows", shops, "--window", "1h", "--limit", "1")
+
+    assert found.out.startswith("2024-11-18T00:00:00Z is complete since ")
+    assert found.err == "There are more than these 1: use --since 2024-11-18T01:00:00Z.\n"
 
 
 def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:

@@ -296,6 +296,7 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
     by_a = {"count": 1, "names": ["a"], "expected": 0, "expected_vouching": 0}
     by_a |= {"not_vouching": [], "not_vouching_count": 0, "names_known": True}
     about = {"written_at": WALL, "excluded": [], "exact": True, **ALL_THERE, "vouched": by_a}
+    about |= {"last_writer": "a"}
     second = {"start": 10, "end": 20, "from": {"0": 5}, "to": {"0": 8}, "seq": 2, **about}
     third = {"start": 20, "end": 30, "from": {"0": 8}, "to": {"0": 9}, "seq": 3, **about}
     page = {"stream_id": (await call.get(S)).json()["id"], "next": 30, "has_more": False}

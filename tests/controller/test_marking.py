@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.service.controller import Controller
@@ -40,6 +42,43 @@ async def test_a_batch_of_writers_is_marked_as_if_noted_one_by_one(memory: Watch
         )
 
         assert [mark.lower for mark in marks_of(controller)] == [1, 2, 3]
+
+
+async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
+    store: Watched, time: GivenTime
+) -> None:
+    """By its note, or as it went idle; of a mark without a writer that was removed, none is."""
+    async with serving(store, time) as controller:
+        await deliver(controller, Note("a"), Note("b"), Note("c"))
+        await deliver(controller, Note("b", 1), Note("c", 1), Note("a", 1))
+        await deliver(controller, Note("a", 2), Note("c", 2), Note("b", 2))
+        await deliver(controller, Note("a", 3), Note("b", 3), Note("c", state="idle"))
+        await deliver(controller, Note("a", 4))
+        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
+        before = last_writers(controller)
+    async with running(store.reopened(), time) as controller:
+        assert before == last_writers(controller) == ["a", "b", "c", None]
+
+
+async def test_who_was_last_is_not_guessed_if_a_restart_came_before_the_mark(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """The order of the notes within an interval is not stored."""
+    async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
+        await deliver(controller, Note("a"), Note("b"))
+        await deliver(controller, Note("a", 1), Note("b", 1))
+        await deliver(controller, Note("b", 2), Note("a", 2))
+    async with running(memory.reopened(), time) as controller:
+        time.passes(INTERVAL_MS)
+        await until(lambda: len(marks_of(controller)) == 2)
+
+        assert last_writers(controller) == ["b", None]
+
+
+def last_writers(controller: Controller) -> list[str | None]:
+    """Return the last writer of each mark of the stream `s`."""
+    history = controller.stream("s").history(None)
+    return [history.last_writer(mark.seq) for mark in marks_of(controller)]
 
 
 async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: GivenTime) -> None:

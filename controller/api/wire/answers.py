@@ -319,6 +319,8 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
     - `before_first_mark` means that the window starts below the first mark. It is then not known
       which writers are missing.
     - `vouched` says which writers vouch for the window.
+    - `last_writer` is the writer that the watermark waited for last, until `written_at`. It is null
+      if this is not known, or if the watermark advanced without the writer.
     """
 
     start: int
@@ -338,6 +340,7 @@ class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut":
     late_is_known: bool
     before_first_mark: bool
     vouched: VouchedBy
+    last_writer: str | None
 
     @classmethod
     def of(cls, window: CompleteWindow, vouched: VouchedBy) -> Self:
