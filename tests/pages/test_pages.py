@@ -11,7 +11,7 @@ from demo.trials.kafka import Broker, connector
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time.client import Json
 from noted_time.kafka.noted_topic import name_noted_topic
-from tests.support.page import Runner, agrees
+from tests.support.page import ROOT, Runner, agrees
 from tests.support.processes import ServeProcess
 
 NINE_MS, TWENTY_TO_TWELVE, PAST_TWELVE = 1_357_030_800_000, 1_357_040_400_000, 1_357_041_900_000
@@ -30,6 +30,7 @@ RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("guides/seal",), ()),
     (("guides/symptoms",), ()),
     (("guides/order",), ()),
+    (("guides/complete-days",), ()),
     (("guides/complete-windows",), ()),
     (("guides/observers",), ("arrivals",)),
     (("start/from-with-watermark",), ("orders",)),
@@ -69,6 +70,7 @@ def test_every_example_of_the_page_runs(
             broker.delete(noted)  # that of another test
     with ServeProcess(tmp_path).ready() as controller:
         runner = Runner(tmp_path, controller.url, elsewhere)
+        shutil.copytree(ROOT / "examples" / "shops", tmp_path / "examples" / "shops")
 
         assert all(runner.run_page(f"docs/{page}.md") for page in pages)
 
