@@ -59,7 +59,9 @@ def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> Appended
     """Return the mark number `seq` of a chain."""
     cut = StreamCut({0: 10 * seq})
     excluded = ("DL",) if seq % 2 else ()
-    return AppendedMark(stream_id, domain, Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded), seq)
+    last_writer = None if excluded else "UA"
+    mark = Mark(seq, seq, seq + 4, cut, 1000 + seq, excluded)
+    return AppendedMark(stream_id, domain, mark, seq, last_writer)
 
 
 def change(at: int, of: str = "id-1") -> Change:
