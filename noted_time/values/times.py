@@ -117,6 +117,6 @@ class Beyond:
         far = f"{ahead // YEAR_MS} years" if ahead >= 2 * YEAR_MS else format_duration(ahead)
         units = (("microseconds", 10**3), ("nanoseconds", 10**6))
         fits = (unit for unit, n in units if LEAST_UNIX_MS < self.time // n <= bound)
-        return f"{self.field} {self.time} is {far} too far ahead" + "".join(
+        return f"{self.field} {format_time(self.time)} is {far} too far ahead" + "".join(
             f": {unit}?" for unit in fits
         )

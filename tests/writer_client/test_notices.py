@@ -304,7 +304,7 @@ def test_an_event_too_far_ahead_is_named_and_time_advances(
     # the offset is named if the note that was refused had a position: one may be sent before
     assert re.match(
         rf"writer 'UA' of stream '{stream}': an event was written with the time "
-        r"2096-10-02T07:06:40Z( below the offset 0:3)?: max_time 4000000000000 is ",
+        r"2096-10-02T07:06:40Z( below the offset 0:3)?: max_time 2096-10-02T07:06:40Z is ",
         said,
     )
     assert said.endswith(
