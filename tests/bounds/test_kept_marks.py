@@ -12,8 +12,8 @@ from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
-from noted_time import Accepted, Aggregator, Mark, Note, ScaleEvent, StreamSettings, TimeWindow
-from noted_time.values import DAY_MS, State
+from noted_time import Aggregator, Mark, Note, ScaleEvent, StreamSettings, TimeWindow
+from noted_time.values import DAY_MS
 from noted_time.values.settings import ReturningWriter
 from tests.support.controllers import (
     GivenTime,
@@ -230,41 +230,6 @@ RETENTION_MS = 1000
 MANY = 100
 
 
-def stream_with(*notes: Note, domains: tuple[str, ...] = ("default",)) -> Aggregator:
-    """Return a stream that received the notes, each with all the marks that follow from it.
-
-    A writer that only notes that it rests joined before.
-    """
-    stream = Aggregator(
-        StreamSettings(writer_timeout_ms=10, writer_retention_ms=RETENTION_MS, domains=domains)
-    )
-    for note in notes:
-        if note.writer not in stream and note.state != "live":
-            stream.note(Note(note.writer), now=0)
-        stream.note(note, now=0)
-        marks_of_stream(stream)
-    return stream
-
-
-def test_a_writer_that_left_is_forgotten_after_the_retention() -> None:
-    """To the millisecond, and all that it wrote is below the last mark's cut."""
-    stream = stream_with(Note("a", 5, {0: 1}), Note("gone", state="finished"), Note("a", 6))
-
-    forgotten = [stream.forget_departed(now, MANY) for now in (999, 1000, 1001)]
-
-    assert (forgotten, list(stream.writers())) == ([(), ("gone",), ()], ["a"])
-
-
-def test_a_sign_of_life_restarts_the_retention() -> None:
-    """To repeat that a writer left is a sign of life."""
-    stream = stream_with(Note("gone", state="finished"))
-    stream.note(Note("gone", state="finished"), now=700)
-
-    forgotten = [stream.forget_departed(now, MANY) for now in (1000, 1699, 1700)]
-
-    assert forgotten == [(), (), ("gone",)]
-
-
 @pytest.fixture
 def rest_frozen() -> Iterator[None]:
     """What earlier tests of this process left is no garbage of this one: collections pass it by."""
@@ -280,82 +245,15 @@ def rest_frozen() -> Iterator[None]:
 def test_a_writer_that_is_forgotten_leaves_nothing_for_the_collector() -> None:
     """Full collections hardly come, so what is left in circles adds up."""
     names = [f"pod-{number}" for number in range(MANY)]
-    stream = stream_with(*(Note(name, 5, {0: 1}) for name in names))
-    for name in names:
-        stream.note(Note(name, state="finished"), now=0)
+    stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS))
+    tell_stream(stream, *(Note(name, 5, {0: 1}) for name in names))
+    marks_of_stream(stream)
+    tell_stream(stream, *(Note(name, state="finished") for name in names))
     gc.collect()
 
     forgotten = stream.forget_departed(RETENTION_MS, MANY)
 
     assert (len(forgotten), gc.collect()) == (MANY, 0)
-
-
-@pytest.mark.parametrize("state", ["live", "idle"])
-def test_a_writer_that_may_return_is_never_forgotten(state: State) -> None:
-    """Neither one that is waited for nor one that is idle, however long."""
-    stream = stream_with(Note("finished", state="finished"), Note("finished", state=state))
-
-    assert (stream.forget_departed(10**9, MANY), len(stream)) == ((), 1)
-
-
-def test_a_writer_excluded_is_forgotten_once_a_mark_has_named_it() -> None:
-    """Before that, no reader would learn that time advanced without it."""
-    stream = stream_with(Note("silent", 5), Note("a", 5), Note("a", 6))
-    stream.expire(now=10)
-    before = stream.forget_departed(5000, MANY)
-    marks = marks_of_stream(stream)
-    after = stream.forget_departed(5000, MANY)
-
-    assert (before, [mark.excluded for mark in marks], after) == ((), [("silent",)], ("silent",))
-
-
-def test_a_writer_is_kept_for_each_domain_that_has_to_cover_it() -> None:
-    """The marks of one domain mean nothing for another."""
-    stream = Aggregator(StreamSettings(writer_retention_ms=RETENTION_MS, domains=("x", "y")))
-    tell_stream(
-        stream,
-        Note("a", 5, domain="x"),
-        Note("gone"),
-        Note("gone", 5, {0: 1}, domain="x", state="finished"),
-    )
-    marks_of_stream(stream, "x")
-    before = stream.forget_departed(5000, MANY)
-    tell_stream(stream, Note("a", 5, domain="y"), Note("a", 6, domain="x"))
-    marks = [marks_of_stream(stream, domain) for domain in ("x", "y")]
-
-    assert (before, [len(each) for each in marks], stream.forget_departed(5000, MANY)) == (
-        (),
-        [1, 1],
-        ("gone",),
-    )
-
-
-def test_a_writer_that_comes_back_is_new() -> None:
-    """Its earlier notes no longer count: it may start again."""
-    stream = stream_with(Note("a", 5), Note("gone", 5, {0: 9}), Note("gone", state="finished"))
-    stream.note(Note("a", 6), now=0)
-    marks_of_stream(stream)
-    forgotten = stream.forget_departed(5000, MANY)
-
-    answer = stream.note(Note("gone", 1, {0: 2}), now=5000)
-
-    assert (forgotten, answer, stream.record("gone").position) == (("gone",), Accepted(6), {0: 2})
-
-
-def test_no_more_writers_go_at_once_than_asked_for() -> None:
-    """The others go the next time."""
-    stream = stream_with(*(Note(f"w{i}", state="finished") for i in range(5)))
-
-    counts = [len(stream.forget_departed(5000, 2)) for _ in range(4)]
-
-    assert counts == [2, 2, 1, 0]
-
-
-def test_a_retention_of_gone_writers_continues_after_a_restart() -> None:
-    """A writer that left before is known to have left."""
-    stream = restarted(stream_with(Note("gone", state="finished")))
-
-    assert stream.forget_departed(1000, MANY) == ("gone",)
 
 
 Step = tuple[str, int, int, int, str]

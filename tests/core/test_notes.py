@@ -7,20 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import (
-    Accepted,
-    Aggregator,
-    Hold,
-    Mark,
-    Note,
-    Refused,
-    ServiceClock,
-    StreamCut,
-    StreamSettings,
-)
+from noted_time import Accepted, Hold, Mark, Note, Refused, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast
 from noted_time.values import ExcludedSince, LateReport, LateRows
-from noted_time.values.fencing import FORMER_KEPT
 from tests.core.twins import Reconfigures, Step, Twins, starts, steps
 from tests.support.streams import (
     TIMEOUT_MS,
@@ -30,7 +19,6 @@ from tests.support.streams import (
     marks_of,
     restarted,
     stream_of,
-    waiting,
 )
 
 REFUSED = {
@@ -134,25 +122,6 @@ def test_the_service_clock_counts_serving_only() -> None:
     assert [clock.serve(ms) for ms in (10, 11, 0, -1)] == [110, 120, 120, 120]
 
 
-def test_the_last_eight_that_lost_the_name_are_remembered() -> None:
-    """Each of them is fenced for good."""
-    stream = stream_of()
-    sessions = [f"s{number}" for number in range(FORMER_KEPT + 2)]
-    deliver(stream, *(Note("UA", session=each, takes_over=True) for each in sessions))
-
-    lost = [each.id for each in stream.member("UA").session.lost]
-
-    assert lost == sessions[1:-1]
-
-
-def test_a_note_without_a_session_takes_no_name_over() -> None:
-    """So its answer names none that lost it."""
-    stream = stream_of()
-    deliver(stream, *(Note("UA", 5, session=each, takes_over=True) for each in ("s1", "s2")))
-
-    assert deliver(stream, Note("UA", 5, takes_over=True)) == [Accepted(None)]
-
-
 # S19: members fall silent side by side, each from the moment another noted a later time
 
 
@@ -234,16 +203,6 @@ def test_a_forecast_is_what_then_happens_if_nobody_notes(
         assert (mark.lower, out) == (foreseen.lower, set(foreseen.writers))
 
 
-def test_no_member_times_out_before_the_moment_that_was_promised() -> None:
-    """Not even one ahead that is out as soon as it would hold."""
-    settings = StreamSettings(writer_timeout_ms=3, domains=("order", "ship"))
-    stream = Aggregator(settings)
-    stream.note(Note("a", 0, {}, "order", timeout_ms=2, domains=("order",)), now=1)
-    stream.note(Note("b", 1, {}, "order"), now=2)
-
-    assert (stream.next_timeout(), stream.expire(3), stream.expire(4)) == (4, (), ("a",))
-
-
 @given(settings=starts, history=steps)
 def test_the_next_timeout_is_never_promised_too_late(
     settings: StreamSettings, history: list[Step]
@@ -257,23 +216,6 @@ def test_the_next_timeout_is_never_promised_too_late(
     for moment in range(now, now + 40):
         promised = stream.next_timeout()
         assert not stream.expire(moment) or (promised is not None and promised <= moment)
-
-
-def test_a_setting_changed_there_and_back_does_not_prolong_a_timeout() -> None:
-    """The member was overtaken, although the writer that overtook it was removed."""
-    stream = stream_of("A")
-    marks_after(stream, Note("A", 20))
-    deliver(stream, Note("M", 10), now=14)
-    stream.remove("A", now=15)
-    stream.reconfigure(replace(stream.settings, returning_writer="exclude"), now=16)
-    stream.reconfigure(replace(stream.settings, returning_writer="hold"), now=17)
-    again = restarted(stream, {"default": 0})
-
-    due = [
-        each.domains["default"].holders["M"].times_out_at(TIMEOUT_MS) for each in (stream, again)
-    ]
-
-    assert due == [14 + TIMEOUT_MS] * 2
 
 
 @given(settings=starts, history=steps)
@@ -365,27 +307,3 @@ def test_whom_a_domain_waits_for_are_those_its_decision_names(
             assert [twins.now - each.waiting_since for each in shown.values()] == [
                 each.held_for_ms for each in named
             ]
-
-
-def test_a_live_member_that_returned_late_is_waited_for_by_a_flush_alone() -> None:
-    """The domain does not wait for it while another is ahead; in the end only it is left."""
-    stream = Aggregator(StreamSettings(returning_writer="exclude"))
-    deliver(stream, Note("late"), Note("UA", 10), Note("late", state="idle"))
-    marks_of(stream)
-    deliver(stream, Note("late", 5), Note("UA", 20))
-    ahead = set(stream.domains["default"].find_holders())
-    deliver(stream, Note("UA", state="finished"))
-
-    assert (ahead, set(stream.domains["default"].find_holders())) == (set(), {"late"})
-    assert [each.writer for each in waiting(stream)] == ["late"]
-
-
-def test_after_a_restart_the_longest_holder_still_comes_first() -> None:
-    """Members are read in the order of their names, which is not that in which they began."""
-    stream = stream_of("z", now=5)
-    deliver(stream, Note("m"), now=9)
-    deliver(stream, Note("a"), now=7)
-    again = restarted(stream)
-
-    shown = again.domains["default"].find_holders()
-    assert [*shown] == [each.writer for each in waiting(again)] == ["z", "a", "m"]

@@ -22,6 +22,7 @@ import pytest
 from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
 from noted_time.rules import lower_without
 from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
+from tests.core.test_vouching import tallied
 from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting
 
 ACT = re.compile(r"(?:@(?P<now>\d+) )?(?P<act>.*?)(?: +-> (?P<expected>.*))?")
@@ -169,6 +170,17 @@ class Scenario:
         """Show whom the last mark names."""
         return rows(stream.domains["default"].excluded_by_mark, [*fields])
 
+    def vouched(self, stream: Aggregator, seq: int, time: int) -> str:
+        """Show who vouches for a time at a mark, and who does not."""
+        found = tallied(stream, "default", seq, time)
+        others = rows(found.not_vouching, ["writer", "reason", "until"])
+        return f"{shown(found.names)}; {others}"
+
+    def joined(self, stream: Aggregator) -> str:
+        """Show who joined at the last mark, and who is not counted yet."""
+        domain = stream.domains["default"]
+        return "; ".join(rows(each, ["writer"]) for each in (domain.joined, domain.not_counted_yet))
+
     def expect(self, stream: Aggregator, writer: str) -> str:
         """Create a writer before its first note."""
         return shown(stream.expect([writer], now=self.now))
@@ -181,9 +193,9 @@ class Scenario:
         """Remove a writer as an operator does."""
         stream.remove(writer, now=self.now, by=by)
 
-    def forget(self, stream: Aggregator) -> None:
+    def forget(self, stream: Aggregator, most: int = 100) -> str:
         """Forget writers that are gone for long."""
-        stream.forget_departed(self.now, len(stream))
+        return shown(stream.forget_departed(self.now, most))
 
     def scale(self, stream: Aggregator, sealed: dict[int, int], **created: tuple[str, ...]) -> None:
         """Seal segments where they end, and create their successors."""

@@ -10,31 +10,9 @@ from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
 from tests.support.honest import Event
-from tests.support.streams import deliver, marks_after, restarted, sealed, stream_of
+from tests.support.streams import marks_after, restarted, sealed, stream_of
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
-
-
-def test_a_seal_beyond_the_last_cut_moves_the_lower_by_one() -> None:
-    """All declared event times lie below the lower, but what was written later not below its cut.
-
-    So there is a mark that is complete to any time.
-    """
-    stream = stream_of("UA")
-    (mark,) = marks_after(stream, Note("UA", 50, {0: 50}, max_time=8))
-    deliver(stream, Note("UA", 50, {0: 60}, max_time=9))
-
-    final_cut = sealed(stream).final_cut
-
-    last = stream.domains["default"].last
-    assert last is not None
-    assert (last.lower, last.upper, last.cut, last.upper_is_bound, last.final) == (
-        *(51, 9, StreamCut({0: 60})),
-        *(True, True),
-    )
-    history = MarkHistory([mark, last])
-    history.seal(final_cut)
-    assert history.complete_to(LARGEST_TIME) == last
 
 
 def test_a_window_at_the_final_cut_is_sealed() -> None:

@@ -1,7 +1,5 @@
 """Which writers vouch for what a mark has, and which marks have what is required."""
 
-from collections.abc import Mapping
-
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -126,53 +124,6 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
     ]
 
     assert periods[0] == periods[1]
-
-
-def noted(stream: Aggregator, *notes: Note) -> Mapping[str, int]:
-    """Note, and let time advance; returns the lower of the last mark by domain."""
-    for each in notes:
-        stream.note(each, now=0)
-        stream.advance("default", now=0, written_at=0)
-    last = stream.domains["default"].last
-    return {"default": last.lower if last else 0}
-
-
-def test_a_writer_that_joins_later_vouches_from_the_next_mark_on() -> None:
-    """So the mark of the time that it missed does not have it, and says since when it is there."""
-    stream = Aggregator(StreamSettings())
-    noted(stream, Note("berlin", 10, {0: 1}), Note("lima"), Note("lima", 10, {1: 5}))
-    newcomers = [each.writer for each in stream.domains["default"].not_counted_yet]
-    noted(stream, Note("berlin", 20, {0: 2}), Note("lima", 20, {1: 6}))
-
-    assert newcomers == ["lima"]
-    assert [each.writer for each in stream.domains["default"].joined] == ["lima"]
-    assert tallied(stream, "default", 1, 10) == VouchedBy(
-        1, ("berlin",), not_vouching=(NotVouching("lima", "joined_later"),), not_vouching_count=1
-    )
-    assert tallied(stream, "default", 2, 20).names == ("berlin", "lima")
-
-
-def test_an_idle_writer_vouches_up_to_its_time_and_a_finished_one_for_all() -> None:
-    """What an idle writer writes later may have any time from its own on."""
-    stream = Aggregator(StreamSettings())
-    noted(stream, Note("a", 10, {0: 1}), Note("b", 10, {1: 1}), Note("c", 10, {2: 1}))
-    noted(stream, Note("b", state="idle"), Note("c", state="finished"), Note("a", 30, {0: 3}))
-
-    assert tallied(stream, "default", 2, 30) == VouchedBy(
-        2, ("a", "c"), not_vouching=(NotVouching("b", "idle", 10),), not_vouching_count=1
-    )
-    assert tallied(stream, "default", 2, 10).names == ("a", "b", "c")
-
-
-def test_an_idle_writer_that_finishes_where_it_was_vouches_at_the_last_mark() -> None:
-    """No mark may follow, and the last one has all its rows."""
-    stream = Aggregator(StreamSettings())
-    noted(stream, Note("a", 10, {0: 1}), Note("b", 10, {1: 1}), Note("b", state="idle"))
-    noted(stream, Note("a", 30, {0: 3}), Note("b", state="finished"))
-    last = stream.domains["default"].last
-
-    assert last is not None
-    assert tallied(stream, "default", last.seq, 30).names == ("a", "b")
 
 
 @given(
