@@ -1,5 +1,14 @@
-"""What `explain` says in words: who holds the watermark, why others do not, and until when."""
+"""What `explain` says in words: who holds the watermark, why others do not, and until when.
 
+A paragraph of `sentences.txt` has a fact, more about it, and acts on a stream `s`: notes as in
+tests/core/test_scenarios.py, with times such as 9h25, and the methods of `Acts`. The sentences of
+`explain` follow it after a stroke each; `...` stands for any text.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,15 +18,91 @@ from controller.aggregation.views.silence import NOTHING_LATE
 from controller.service.maintenance import exclude_silent_writers, forget_departed
 from noted_time.rules import decisions
 from noted_time.values import format_time
+from tests.core.test_scenarios import note_of
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller
 
 S = "/v1/streams/s"
-NINE_25 = 1_357_032_300_000
+DAY = 1_356_998_400_000
+NINE_25 = DAY + 565 * 60_000
+HALF_PAST_TEN = DAY + 630 * 60_000
+AT_NINE_25, AT_HALF_PAST_TEN = "2013-01-01T09:25:00Z", "2013-01-01T10:30:00Z"
 THAT_WRITER = "It advances when that writer notes a later time."
 ONE_OF_THEM = "It advances when one of them notes a later time."
-HALF_PAST_TEN = 1_357_036_200_000
-AT_NINE_25, AT_HALF_PAST_TEN = "2013-01-01T09:25:00Z", "2013-01-01T10:30:00Z"
+CLOCK_TIME = re.compile(r"\b(\d+)h(\d+)\b")
+
+
+@dataclass
+class Acts:
+    """What may be done to a stream before it is explained."""
+
+    call: Caller
+    time: GivenTime
+
+    async def perform(self, line: str) -> None:
+        """Perform one act, and compare the answer of `explain` with the expected one."""
+        act, *expected = line.split("\n    | ")
+        verb, _, rest = act.partition(" ")
+        method = getattr(self, verb, None)
+        if method is None:
+            await self.note(act)
+        elif verb == "explain":
+            assert pattern_of(expected).fullmatch("\n".join(await method(rest))), expected
+        else:
+            await method(rest)
+
+    async def note(self, notes: str) -> None:
+        """Send notes, which declare their time as the largest of their events."""
+        in_ms = CLOCK_TIME.sub(lambda at: str(DAY + 60_000 * (60 * int(at[1]) + int(at[2]))), notes)
+        bodies = [asdict(note_of(each)) for each in in_ms.split("; ")]
+        declared = [body | {"max_time": body["time"]} for body in bodies]
+        await self.call.note(*({k: v for k, v in body.items() if v} for body in declared))
+
+    async def settings(self, changed: str) -> None:
+        """Change settings."""
+        await self.call.put(S, json.loads(changed))
+
+    async def serve(self, seconds: str) -> None:
+        """Let the controller serve."""
+        serve_for(self.call.controller, self.time, 1000 * int(seconds))
+
+    async def remove(self, writers: str) -> None:
+        """Remove writers."""
+        for writer in writers.split():
+            await self.call.client.delete(f"{S}/writers/{writer}")
+
+    async def expire(self, _: str) -> None:
+        """Exclude writers that are silent for too long."""
+        await self.call.controller._committer.submit(exclude_silent_writers)
+
+    async def forget(self, _: str) -> None:
+        """Forget writers that are gone for long."""
+        await self.call.controller._committer.submit(forget_departed)
+
+    async def explain(self, query: str) -> list[str]:
+        """Return the sentences."""
+        path = f"{S}/explain?{'&'.join(query.split())}"
+        found: list[str] = (await self.call.client.get(path)).json()["sentences"]
+        return found
+
+
+def pattern_of(expected: list[str]) -> re.Pattern[str]:
+    """Return what sentences match that are as expected."""
+    return re.compile(re.escape("\n".join(expected)).replace(r"\.\.\.", r"(?s:.*)"))
+
+
+def paragraphs() -> list[Any]:
+    """Return the acts of each paragraph, with its fact for an id."""
+    found = Path(__file__).with_name("sentences.txt").read_text().strip().split("\n\n")[1:]
+    acts = (re.split(r"\n    (?!\|)", each)[1:] for each in found)
+    return [pytest.param(a, id=each.splitlines()[0]) for a, each in zip(acts, found, strict=True)]
+
+
+@pytest.mark.parametrize("acts", paragraphs())
+async def test_sentences(call: Caller, time: GivenTime, acts: list[str]) -> None:
+    """Each paragraph of the file is answered as it has it."""
+    for act in acts:
+        await Acts(call, time).perform(act)
 
 
 async def note(call: Caller, **times: int | None) -> None:
@@ -34,30 +119,6 @@ async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any v
     """Return the sentences of `explain`."""
     found: list[str] = (await call.get(f"{S}/explain", **query)).json()["sentences"]
     return found
-
-
-async def test_one_holder_is_explained_as_an_operator_would(call: Caller, time: GivenTime) -> None:
-    """Which writer, since when, why not the others, until when, and what if."""
-    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN, berlin=HALF_PAST_TEN, quito=NINE_25)
-    await call.note({"writer": "quito", "state": "finished"})
-    serve_for(call.controller, time, 42_000)
-
-    assert await said(call) == [
-        f"s holds at {AT_NINE_25}: it waits for 1 writer.",
-        (
-            f"lima has held it for 42s: it noted {AT_NINE_25} and no later time, "
-            "and was last heard 42s ago."
-        ),
-        "2 other live writers have noted later times.",
-        "Not waited for: 1 finished.",
-        "It advances when lima notes a later time, or automatically in 18s, when lima times out.",
-        (
-            f"Without lima it would be at {AT_HALF_PAST_TEN}, 1h 5m later; "
-            "what lima writes below that would then be late."
-        ),
-        f"It is complete to {AT_NINE_25}, by lima (1 writer, none expected).",
-        "No writer is excluded.",
-    ]
 
 
 async def test_a_writer_that_lives_and_cannot_note_says_why(call: Caller, time: GivenTime) -> None:
@@ -77,26 +138,6 @@ async def test_a_writer_that_lives_and_cannot_note_says_why(call: Caller, time: 
     assert (row["state"], row["held"]) == ("live", held)
     assert f"lima reported before it fell silent: {held}." in silent
     assert (await call.get(f"{S}/writers/lima")).json()["held"] is None
-
-
-async def test_of_several_holders_the_longest_is_named(call: Caller) -> None:
-    """All of them have to go before the watermark advances, so it counts without all of them."""
-    names = ("accra", "berlin", "cairo", "delhi", "lima", "quito", "tunis")
-    await note(call, **dict.fromkeys(names, NINE_25), oslo=HALF_PAST_TEN)
-    _, holding, _, until, without, *_ = await said(call, limit=1)
-
-    assert holding == (
-        "They are accra, berlin, cairo, delhi, lima and 2 more. accra has held it longest, for 0s: "
-        f"it noted {AT_NINE_25} and no later time, and was last heard 0s ago."
-    )
-    assert until == (
-        "It advances when each of them notes a later time, or automatically in 1m, "
-        "when the last of them times out."
-    )
-    assert without == (
-        f"Leaving out only one of them changes nothing. Without all 7 it would be at "
-        f"{AT_HALF_PAST_TEN}, 1h 5m later; what they write below that would then be late."
-    )
 
 
 async def test_holders_that_are_not_all_named_may_take_longer(
@@ -151,18 +192,6 @@ async def test_silent_writers_that_are_too_many_to_foresee_are_not_taken_for_non
     ) in found["sentences"]
 
 
-async def test_a_watermark_that_nobody_is_ahead_of_does_not_advance_by_itself(call: Caller) -> None:
-    """However long its writer is silent."""
-    await note(call, lima=NINE_25)
-    found = (await call.get(f"{S}/explain")).json()
-
-    assert found["by_itself"] is None
-    assert (
-        "It advances when lima notes a later time, not by itself: no other writer has noted a "
-        "later time."
-    ) in found["sentences"]
-
-
 async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: GivenTime) -> None:
     """In explain and in the rows of writers, until it is over."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
@@ -198,84 +227,6 @@ async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
     assert [row["out_at"] for row in rows] == [out_at, out_at, out_at, None]
 
 
-@pytest.mark.parametrize(
-    ("noted", "says"),
-    [
-        (None, "lima has held it longest, for 0s: it has noted no time yet, and was last heard 0s"),
-        (NINE_25 - 1000, "it noted 2013-01-01T09:24:59Z, which is below the watermark, and was"),
-    ],
-)
-async def test_the_sentence_has_what_a_holder_noted(
-    call: Caller, noted: int | None, says: str
-) -> None:
-    """Also if it noted nothing, or came back below the watermark."""
-    await note(call, osaka=NINE_25)
-    await note(call, lima=noted)
-
-    assert says in (await said(call))[1]
-
-
-async def test_a_writer_that_is_expected_was_never_heard(call: Caller) -> None:
-    """It is one of the members from the start."""
-    await call.put(S, {"expected_writers": ["lima"]})
-
-    assert (await said(call))[:2] == [
-        "s holds before its first mark: it waits for 1 writer.",
-        "lima has held it for 0s: it has noted no time yet.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("noted", "says"),
-    [
-        (
-            {"lima": NINE_25},
-            "Without lima it would stay where it is: no other writer has noted a later time.",
-        ),
-        ({"lima": None}, "Without lima there would still be no mark."),
-        (
-            {"lima": None, "osaka": NINE_25},
-            (
-                f"Without lima it would be at {AT_NINE_25}; "
-                "what lima writes below that would then be late."
-            ),
-        ),
-        ({"lima": 40, "osaka": 42}, "Without lima it would be at 42, 2 later; what lima writes"),
-        (
-            {"lima": NINE_25 // 1000, "osaka": NINE_25},
-            f"Without lima it would be at {AT_NINE_25}; what lima writes",
-        ),
-    ],
-)
-async def test_leaving_the_holder_out_may_change_little(
-    call: Caller, noted: dict[str, int | None], says: str
-) -> None:
-    """Nothing, if no other noted more; and times need not be of a clock."""
-    await note(call, **noted)
-
-    assert [each for each in await said(call) if each.startswith(says)]
-
-
-async def test_those_excluded_are_named_with_the_reason(call: Caller, time: GivenTime) -> None:
-    """The first of them, and their number."""
-    await note(call, **{f"w{n}": NINE_25 for n in range(6)}, osaka=HALF_PAST_TEN)
-    for n in range(6):
-        await call.client.delete(f"{S}/writers/w{n}")
-    await call.note({"writer": "osaka", "state": "idle"})
-    serve_for(call.controller, time, 90_000)
-
-    removed = ", ".join(f"w{n} (removed by an operator 1m 30s ago)" for n in range(5))
-    assert await said(call) == [
-        (
-            f"s is quiet at {AT_HALF_PAST_TEN}: it waits for no writer, and everything noted is "
-            "marked."
-        ),
-        "Not waited for: 1 idle, 6 excluded.",
-        f"It is complete to {AT_HALF_PAST_TEN}, by osaka (1 writer, none expected).",
-        f"Excluded at present: {removed} and 1 more.",
-    ]
-
-
 async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,50 +236,6 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
     await call.client.delete(f"{S}/writers/lima")
 
     assert (await said(call))[-1] == "Excluded at present: 1 writer."
-
-
-async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller) -> None:
-    """It names what would advance it; beside an idle writer it is quiet."""
-    await note(call, lima=NINE_25, osaka=NINE_25)
-    await call.client.delete(f"{S}/writers/lima")
-    await call.note({"writer": "osaka", "state": "finished"})
-    abandoned = await said(call)
-    await call.note({"writer": "osaka", "state": "idle"})
-    resting = await said(call)
-
-    assert (THAT_WRITER in abandoned, THAT_WRITER in resting) == (True, False)
-    assert NOTHING_LATE not in abandoned  # one was removed
-
-
-async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
-    call: Caller, time: GivenTime
-) -> None:
-    """The first sentence says so, and since when."""
-    await note(call, lima=NINE_25, osaka=NINE_25)
-    heard = format_time(time.wall)
-    serve_for(call.controller, time, 90_000)
-    await call.controller._committer.submit(exclude_silent_writers)
-
-    first = f"s stands at {format_time(NINE_25)}: both writers are silent, the last since {heard}"
-    assert (await said(call))[:1] == [f"{first}; nothing advances it."]
-    assert (await said(call))[2:4] == [NOTHING_LATE, ONE_OF_THEM]
-
-
-async def test_a_stream_whose_writers_are_forgotten_is_not_called_quiet(
-    call: Caller, time: GivenTime
-) -> None:
-    """Neither is one that no writer has joined yet."""
-    before = await said(call)
-    await note(call, lima=NINE_25)
-    await call.note({"writer": "lima", "state": "finished"})
-    await call.put(S, {"writer_retention_ms": 1})
-    serve_for(call.controller, time, 900)
-    await call.controller._committer.submit(forget_departed)
-
-    assert [before[0], (await said(call))[0]] == [
-        "s stands before its first mark: no writer has joined yet; nothing advances it.",
-        f"s stands at {AT_NINE_25}: its writers left long ago; nothing advances it.",
-    ]
 
 
 async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing_is_late(
@@ -346,33 +253,6 @@ async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing
     assert (ONE_OF_THEM in await said(call), NOTHING_LATE in await said(call)) == (True, False)
     first = "t stands before its first mark: its only writer has never noted; nothing advances it."
     assert (never[0], THAT_WRITER in never, row["is_expected"]) == (first, True, True)
-
-
-async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_told_apart(
-    call: Caller, time: GivenTime
-) -> None:
-    """By the notes that an observer sends while it is idle; an idle producer sends none."""
-
-    async def idle(*segments: int) -> None:
-        await call.note(*({"writer": f"observer-{n}", "state": "idle"} for n in segments))
-
-    await call.note(*({"writer": f"observer-{n}", "position": {n: 5}} for n in range(4)))
-    await idle(0, 1, 2)
-    serve_for(call.controller, time, 10_000)
-    await idle(1, 2)
-    serve_for(call.controller, time, 229_000)
-    await idle(2)
-    await call.client.delete(f"{S}/writers/observer-3")
-    serve_for(call.controller, time, 1000)
-
-    assert (await said(call))[-3:] == [
-        "Idle, with a live process: observer-2 (segment 2, for 4m, heard 1s ago).",
-        (
-            "Idle, with a process that fell silent: observer-1 (segment 1, for 4m, heard 3m 50s "
-            "ago). Start it again: the watermark does not wait for rows written meanwhile."
-        ),
-        "Excluded at present: observer-3 (removed by an operator 1s ago).",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -393,41 +273,6 @@ async def test_segments_without_new_rows_are_named_while_their_observer_is_live(
         await call.note(clock | note)
 
     assert [each for each in await said(call) if "without new rows" in each] == says
-
-
-async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> None:
-    """A live writer that does not hold the domain need not have noted it."""
-    await call.put(S, {"domains": ["default", "shipped"], "mark_interval_ms": 60_000})
-    await call.note({"writer": "lima", "time": NINE_25, "domain": "shipped"})
-    await call.note({"writer": "lima", "time": NINE_25 + 1000, "domain": "shipped"})
-
-    assert (await said(call, domain="shipped"))[:2] == [
-        f"s (shipped) advances from {AT_NINE_25} to 2013-01-01T09:25:01Z.",
-        "1 live writer has noted later times, or does not vouch for shipped.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("supposed", "says"),
-    [
-        (
-            {"exclude": ["lima"]},
-            (
-                f"Then it would advance to {AT_HALF_PAST_TEN}, 1h 5m later, without lima: "
-                "what lima writes below that would then be late."
-            ),
-        ),
-        ({"exclude": ["osaka"]}, f"Then it would hold at {AT_NINE_25}."),
-        ({"exclude": ["osaka", "lima"]}, f"Then it would be quiet at {AT_NINE_25}."),
-    ],
-)
-async def test_the_effect_of_a_dry_run_comes_last(
-    call: Caller, supposed: dict[str, Any], says: str
-) -> None:
-    """With the writers that the next mark would be without."""
-    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
-
-    assert (await said(call, **supposed))[-1] == says
 
 
 async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:
