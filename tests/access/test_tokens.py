@@ -215,41 +215,6 @@ def test_a_pattern_of_other_signs_is_refused(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scopes", "rights"),
-    [
-        (["read"], (True, False, False, True)),
-        (["write"], (False, True, False, False)),
-        (["read", "write"], (True, True, False, True)),
-        (["admin"], (True, True, True, True)),
-    ],
-)
-def test_a_scope_gives_its_own_rights_and_no_other(
-    scopes: list[str], rights: tuple[bool, ...]
-) -> None:
-    """To read takes no right to write, nor the other way round."""
-    grant = Grant.of(scopes)
-
-    may = (grant.may_read("s"), grant.may_write("s"))
-    assert (*may, grant.may_administer(), grant.may_read_all()) == rights
-
-
-def test_rights_end_at_the_streams_that_are_named() -> None:
-    """Reading some streams is not reading all."""
-    grant = Grant.of(["read", "write"], ["flights*"])
-
-    may = [grant.may_read("flights-eu"), grant.may_write("flights")]
-    may_not = [grant.may_read("trains"), grant.may_write("trains"), grant.may_read_all()]
-    assert (may, may_not) == ([True, True], [False, False, False])
-
-
-def test_a_bound_token_names_the_first_writer_it_may_not_note_for() -> None:
-    """In the order in which they come."""
-    grant = Grant.of(["write"], writers=["UA", "AA-*"])
-
-    assert grant.find_foreign(["UA", "AA-1", "DL", "B6"]) == "DL"
-
-
-@pytest.mark.parametrize(
     ("scopes", "streams", "writers", "says"),
     [
         ([], [], [], "a token needs a scope"),

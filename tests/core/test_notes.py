@@ -249,19 +249,6 @@ def cuts(marks: list[Mark]) -> list[StreamCut]:
     return [mark.cut for mark in marks]
 
 
-def test_thinning_loosens_no_further_than_the_next_position(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Beyond what is kept every second one waits for the time before its own."""
-    monkeypatch.setattr("noted_time.rules.running_cut.OFFSETS_KEPT", 8)
-    stream = stream_of("UA", "DL")
-    deliver(stream, *(Note("UA", time, {0: time}) for time in range(1, 10)))
-
-    marks = marks_after(stream, Note("DL", 3)) + marks_after(stream, Note("DL", 4))
-
-    assert cuts(marks) == [StreamCut({0: 4}), StreamCut({0: 4})]
-
-
 def test_thinning_ends_where_segments_leave_nothing_to_join(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

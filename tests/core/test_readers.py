@@ -63,13 +63,6 @@ def test_a_group_has_the_readers_that_reported_since_they_were_offline(
     assert group_of(acts).readers == {reader for reader, offline in last.items() if not offline}
 
 
-def test_a_reader_without_segments_belongs_to_the_group() -> None:
-    """It gets the window of the group's position."""
-    group = group_of([(False, "a", {0: 10}), (False, "b", {})])
-
-    assert (group.position, group.readers, group.segments_of("b")) == ({0: 10}, {"a", "b"}, {})
-
-
 # How far a position is in each segment, and which one to read next
 
 
@@ -231,19 +224,6 @@ def test_the_lag_is_against_the_last_mark() -> None:
         Lag(20, {0: 20, 1: 20}),
         Lag(None, {0: None, 1: 20}),
     ]
-
-
-def test_the_lag_keeps_growing_while_nothing_is_written() -> None:
-    """A reader that stopped falls behind with each mark; one at the cut does not."""
-    history = MarkHistory(MARKS)
-    lags = []
-    for seq, lower in ((4, 50), (5, 60)):
-        history.append(Mark(seq, lower, 99, StreamCut(CUTS[40])))
-        stopped, at_the_cut = ({0: 100, 1: 50}, {0: 300, 1: 70})
-        found = (SegmentTimes(history, Succession(), each) for each in (stopped, at_the_cut))
-        lags.append([each.lag().behind for each in found])
-
-    assert lags == [[30, 0], [40, 0]]
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))

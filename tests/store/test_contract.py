@@ -29,14 +29,6 @@ def test_a_new_store_is_empty_at_service_time_zero(store: Store) -> None:
     assert found == (0, [], Kept([], [], {"default": []}, []))
 
 
-def test_the_service_clock_is_that_of_the_last_commit(store: Store) -> None:
-    """A batch of nothing else still moves the clock."""
-    store.commit(Transaction({0: 7}))
-    store.commit(Transaction({0: 12}))
-
-    assert store.clocks()[0] == 12
-
-
 def test_streams_come_in_the_order_of_their_names(store: Store) -> None:
     """The order is that of code points, whatever the order of making."""
     store.commit(
@@ -119,14 +111,6 @@ def test_a_member_may_come_back_in_the_batch_that_forgets_it(store: Store) -> No
     assert list(store.members("id-1")) == [member(time=5)]
 
 
-def test_marks_continue_in_the_next_batch(store: Store) -> None:
-    """The predecessor of a mark may be in its own batch or in an earlier one."""
-    store.commit(of_one_stream(upto=2))
-    store.commit(Transaction({0: 2}, marks=[mark(3), mark(4)]))
-
-    assert seqs(store) == [1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("wrong", [1, 2, 4])
 def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) -> None:
     """Whether its seq is taken or leaves a gap, the conflict names it."""
@@ -140,14 +124,6 @@ def test_a_mark_without_its_predecessor_is_a_conflict(store: Store, wrong: int) 
         "default",
         wrong,
     )
-
-
-def test_the_first_mark_has_seq_1(store: Store) -> None:
-    """A chain that is empty begins at the beginning."""
-    store.commit(of_one_stream())
-
-    with pytest.raises(MarkConflict):
-        store.commit(Transaction({0: 2}, marks=[mark(2)]))
 
 
 def test_of_a_batch_with_a_conflict_nothing_is_written(store: Store) -> None:
@@ -201,17 +177,6 @@ def test_a_batch_that_contradicts_what_is_stored_is_a_conflict(
         Kept([ScaleEvent({9: 9}, {})], [], {"default": []}, []),
         Kept([], [], {"default": []}, []),
     )
-
-
-def test_after_a_conflict_the_store_continues(store: Store) -> None:
-    """The owner that reads again and appends the right mark is served."""
-    store.commit(of_one_stream(upto=1))
-    with pytest.raises(MarkConflict):
-        store.commit(Transaction({0: 2}, marks=[mark(1)]))
-
-    store.commit(Transaction({0: 3}, marks=[mark(2)]))
-
-    assert seqs(store) == [1, 2]
 
 
 def test_the_controllers_of_a_database_share_a_secret(store: Store) -> None:
@@ -272,15 +237,3 @@ def test_a_batch_of_any_size_is_given_back(store: Store, count: int) -> None:
     assert first == sorted(members, key=lambda each: each.writer)
     by_name = sorted(later, key=lambda each: each.writer)
     assert (list(store.members("id-1")), seqs(store)) == (by_name, [1])
-
-
-def test_of_many_members_with_one_of_no_stream_none_is_written(store: Store) -> None:
-    """The batch is a conflict as a whole, and the next one is taken."""
-    store.commit(of_one_stream())
-    members = records(*(member(f"writer-{n}") for n in range(500)))
-    with pytest.raises(Conflict):
-        store.commit(Transaction({0: 2}, members=[*members, *records(member(), of="id-9")]))
-
-    store.commit(Transaction({0: 3}, members=records(member())))
-
-    assert (store.clocks()[0], list(store.members("id-1"))) == (3, [member()])

@@ -59,15 +59,6 @@ def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
     assert store.backlogs("id-1") == changed[1:]
 
 
-def test_a_forgotten_backlog_is_gone(store: Store) -> None:
-    """And so may a group that never existed."""
-    records = [BacklogRecord("id-1", group) for group in "ab"]
-    store.commit(replace(of_one_stream(), backlogs=records))
-    store.commit(Transaction({0: 2}, forgotten_backlogs=[("id-1", "a"), ("id-1", "c")]))
-
-    assert store.backlogs("id-1") == records[1:]
-
-
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     """After a seq in the requested order, up to a maximum, of one domain."""
     entries = [
@@ -120,15 +111,6 @@ def test_numbers_rise_by_one_in_each_stream(store: Store) -> None:
     store.commit(batch)
 
     assert (numbers(store), numbers(store, "id-2")) == ([3, 2, 1], [2, 1])
-
-
-def test_changes_come_a_page_at_a_time(store: Store) -> None:
-    """Below a number, and no more than are asked for."""
-    store.commit(replace(of_one_stream(), changes=[change(at) for at in range(5)]))
-
-    found = store.changes("id-1", before=4, limit=2)
-
-    assert found == [(3, change(2)), (2, change(1))]
 
 
 def test_old_changes_go_but_for_the_last(store: Store) -> None:
@@ -229,13 +211,6 @@ def test_what_a_batch_writes_to_a_stream_that_it_drops_is_dropped(store: Store) 
     )
 
     assert (store.streams(), kept(store)) == ([], Kept([], [], {"default": []}, []))
-
-
-def test_a_stream_that_is_not_there_can_be_dropped(store: Store) -> None:
-    """The caller wants it gone, and it is."""
-    store.commit(Transaction({0: 2}, dropped=["id-1"]))
-
-    assert store.clocks()[0] == 2
 
 
 # What a commit promised is there after the process was killed

@@ -18,7 +18,7 @@ from controller.store.port import StoreLost, StoreUnavailable, Transaction
 from controller.store.sql import SqlStore
 from controller.store.sqlite import SqliteStore
 from noted_time.values import MarkConflict
-from tests.support.stored import mark, member, of_one_stream, records, seqs, stream
+from tests.support.stored import mark, member, of_one_stream, records, seqs
 
 NOBODY = 65534
 
@@ -115,16 +115,6 @@ def test_a_batch_without_room_on_the_disk_is_not_written_at_all(
     store.commit(Transaction({0: 6}, members=members))
 
     assert (found, len(list(store.members("id-1")))) == ((4, [1], []), 3000)
-
-
-def test_another_store_of_the_file_sees_what_was_committed(
-    store: SqliteStore, database: Path
-) -> None:
-    """A commit is there for every process, with the first store still open."""
-    store.commit(of_one_stream(upto=2))
-
-    with closing(SqliteStore(f"sqlite:///{database}")) as other:
-        assert (other.streams(), seqs(other)) == ([stream()], [1, 2])
 
 
 def test_of_two_stores_that_append_the_same_mark_one_has_a_conflict(
