@@ -1,7 +1,5 @@
 """Complete windows, and the late rows that they and cuts name."""
 
-import asyncio
-
 import pytest
 
 from controller.aggregation import retention, stream
@@ -10,15 +8,7 @@ from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.reading import LateReports, Tiling, find_changed_windows
 from noted_time.values import DAY_MS, HOUR_MS, Late, LateReport, LateRows, LateWriter
-from tests.support.controllers import (
-    GivenTime,
-    Watched,
-    WatchedMemory,
-    deliver,
-    running,
-    serving,
-    until,
-)
+from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, running, serving
 from tests.support.http import Caller
 
 WALL = 1_700_000_000_000
@@ -302,33 +292,6 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
     page = {"stream_id": (await call.get(S)).json()["id"], "next": 30, "has_more": False}
     page |= {"logs": [], "changes_are_known": True}
     assert (answer, rest) == (page | {"windows": [second, third]}, page | {"windows": []})
-
-
-async def test_windows_begin_where_the_marks_do(call: Caller) -> None:
-    """Without `after`, with the window of the lower of the first mark there ever was."""
-    none = (await call.get(f"{S}/windows")).json()
-    await note(call, 25, 5)
-    await note(call, 45, 6)
-    answer = (await call.get(f"{S}/windows", size_ms=10, origin=3)).json()
-
-    shown = [(w["start"], w["end"], w["from"], w["exact"]) for w in answer["windows"]]
-    assert (none["windows"], none["next"], shown) == (
-        [],
-        None,
-        [(23, 33, {}, False), (33, 43, {"0": 5}, True)],
-    )
-
-
-async def test_a_window_is_waited_for(call: Caller) -> None:
-    """A mark that completes none does not answer."""
-    await note(call, 10, 5)
-    poll = asyncio.create_task(call.get(f"{S}/windows", size_ms=10, after=10, wait_ms=30_000))
-    await until(lambda: len(call.controller._notifier) == 1)
-    await note(call, 15, 6)
-    await until(lambda: len(call.controller._notifier) == 1)
-    await note(call, 20, 8)
-
-    assert [window["seq"] for window in (await poll).json()["windows"]] == [3]
 
 
 async def test_windows_and_cuts_name_the_writers_of_late_rows(call: Caller) -> None:

@@ -200,15 +200,6 @@ async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMar
     return poll
 
 
-async def test_a_poll_is_answered_by_the_next_mark(memory: WatchedMemory) -> None:
-    """The reader has the mark as soon as it is durable."""
-    async with serving(memory) as controller:
-        poll = await polling(controller)
-        await deliver(controller, Note("a", 5))
-
-        assert (await poll).history.last_seq == 1
-
-
 async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
     memory: WatchedMemory,
 ) -> None:
@@ -219,21 +210,6 @@ async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
             found = await controller.polls.marks("s", None, after=2, wait_ms=30_000)
 
         assert found.history.last_seq == 1
-
-
-async def test_completeness_is_reported_with_the_mark_that_reaches_it(
-    memory: WatchedMemory,
-) -> None:
-    """An earlier mark does not end the wait."""
-    async with serving(memory) as controller:
-        waits = controller.polls.cut("s", None, 6, wait_ms=30_000)
-        poll = asyncio.create_task(waits)
-        await until(lambda: len(controller._notifier) == 1)
-        await deliver(controller, Note("a", 5))
-        await until(lambda: len(controller._notifier) == 1)
-        await deliver(controller, Note("a", 7))
-
-        assert (await poll).lower == 7
 
 
 async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:

@@ -206,16 +206,6 @@ async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
         assert [scraped(controller, f"noted_time_{name}") for name in names] == [{}] * len(names)
 
 
-async def test_who_has_which_buckets_is_shown(memory: Watched) -> None:
-    """A controller alone has all there are, and serves."""
-    async with serving(memory) as controller:
-        names = ("buckets", "replicas", "ready")
-        shown = [scraped(controller, f"noted_time_{name}") for name in names]
-
-        owners = {("this",): 1.0, ("other",): 0.0, ("nobody",): 0.0}
-        assert shown == [owners, {(): 1.0}, {(): 1.0}]
-
-
 async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
     """Free ones, and those locked by a session that does not give its name."""
     metrics = Metrics()

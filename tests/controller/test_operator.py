@@ -128,13 +128,6 @@ S = "/v1/streams/s"
 WALL = 1_700_000_000_000
 
 
-async def last_lower(call: Caller) -> int | None:
-    """Return the lower of the stream's last mark."""
-    mark = (await call.get(S)).json()["marks"]["default"]
-    lower: int | None = mark and mark["lower"]
-    return lower
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -154,23 +147,6 @@ async def test_a_mistyped_writer_is_reported(call: Caller, method: str, path: st
     status, code, detail = problem(answer)
     assert (status, code) == (404, "unknown_writer")
     assert "no writer 'sloww'" in detail
-
-
-async def test_a_held_writer_does_not_time_out(call: Caller, time: GivenTime) -> None:
-    """Until the hold is over; it is shown with the writer and in explain."""
-    await call.put(S, {"writer_timeout_ms": 1000})
-    await call.note({"writer": "slow", "time": 5}, {"writer": "a", "time": 9})
-    held = (await call.post(f"{S}/writers/slow/hold", {"for_ms": 5000})).json()
-    serve_for(call.controller, time, 3000)
-    waiting = (await call.get(f"{S}/explain")).json()["waiting_for"]
-    await call.note({"writer": "a", "time": 9})
-    before = await last_lower(call)
-    released = (await call.client.delete(f"{S}/writers/slow/hold")).json()
-    await until(lambda: call.controller.stream("s").history(None).last_seq == 2)
-
-    assert (held["held_until"], released["held_until"]) == (WALL + 5000, None)
-    assert [(each["writer"], each["times_out_in_ms"]) for each in waiting] == [("slow", 2000)]
-    assert (before, await last_lower(call)) == (5, 9)
 
 
 @pytest.mark.parametrize("state", ["idle", "finished", "excluded"])

@@ -185,25 +185,6 @@ def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
     assert (wire.answer(), wire.ended()) == (ACCEPTED, True)
 
 
-def test_a_client_that_expects_100_continue_gets_it(wire: Wire) -> None:
-    """It sends the body after that, and is answered."""
-    wire.send(head("Expect: 100-continue", f"Content-Length: {len(NOTE)}"))
-    leave = wire.line(), wire.line()
-    wire.send(NOTE)
-
-    assert (leave, wire.answer()) == ((b"HTTP/1.1 100 Continue\r\n", b"\r\n"), ACCEPTED)
-
-
-def test_a_client_that_went_away_disturbs_no_other(served: Served, wire: Wire) -> None:
-    """Its note counts all the same, as it was taken."""
-    with Wire(served.port) as other:
-        other.send(post(NOTE))
-    wire.send(post(b'{"notes":[{"writer":"b","time":9}]}'))
-    status, _ = wire.answer()
-
-    assert status == 200
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
