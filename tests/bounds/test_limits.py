@@ -200,28 +200,6 @@ async def test_an_admin_token_may_create_a_reader_group_when_all_are_taken() -> 
 S = "/v1/streams/s"
 
 
-async def test_notes_add_no_more_segments_than_the_stream_may_have(call: Caller) -> None:
-    """Several writers fill it as one does; the bound can be raised at any time."""
-    await call.put(S, {"max_segments": 8})
-    writers = ({"writer": name, "time": 1} for name in "ab")
-    positions = [{str(s): 1 for s in range(start, start + 8)} for start in (0, 8)]
-    notes = [
-        {**note, "position": position} for note, position in zip(writers, positions, strict=True)
-    ]
-
-    before = await call.note(*notes)
-    await call.put(S, {"max_segments": 16})
-    after = await call.note(*notes)
-
-    assert [each["status"] for each in (*before, *after)] == [
-        "accepted",
-        "too_many_segments",
-        "accepted",
-        "accepted",
-    ]
-    assert before[1]["last"] == 8
-
-
 async def test_a_scale_event_beyond_the_most_is_a_problem_of_its_own(call: Caller) -> None:
     """With the bound beside it."""
     await call.put(S, {"max_segments": 1})

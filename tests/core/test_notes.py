@@ -125,32 +125,6 @@ def test_the_service_clock_counts_serving_only() -> None:
 # S19: members fall silent side by side, each from the moment another noted a later time
 
 
-def test_a_restart_excludes_nobody_sooner_and_nobody_later_than_it_began_to_hold() -> None:
-    """When a member was overtaken is not stored: it counts from the last note of all at latest."""
-    stream = stream_of("UA", "DL", "AA")
-    marks_after(stream, Note("UA", 10), Note("DL", 20), Note("AA", 30))
-    deliver(stream, Note("AA", 40), now=30)
-    again = restarted(stream, {"default": 0})
-
-    assert expiries(stream, TIMEOUT_MS) == [("UA", "DL")]
-    assert expiries(again, TIMEOUT_MS) == [("UA",)]
-    marks_of(again, now=TIMEOUT_MS)
-    assert expiries(again, TIMEOUT_MS + 29, TIMEOUT_MS + 30) == [(), ("DL",)]
-
-
-def test_who_is_excluded_in_the_moment_of_a_mark_is_named_by_the_next_over_restarts() -> None:
-    """The mark did not name it, as the ledger shows; two restarts change nothing of it (S18)."""
-    stream = stream_of("UA", returning="exclude")
-    first = marks_after(stream, Note("UA", 10), now=5)
-    stream.expect(("DL",), now=5)
-    again = restarted(restarted(stream, {"default": 5}), {"default": 5})
-
-    later = marks_after(again, Note("UA", 20), now=6)
-
-    assert [mark.excluded for mark in (*first, *later)] == [(), ("DL",)]
-    assert restarted(again, {"default": 6}).domains["default"].absences.missing == {"DL"}
-
-
 @given(
     times=st.lists(st.integers(1, 50), min_size=1, max_size=8),
     timeouts=st.lists(st.integers(1, 40), min_size=8, max_size=8),

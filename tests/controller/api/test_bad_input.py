@@ -8,9 +8,8 @@ import pytest
 
 from controller.service import committer
 from controller.store.port import StoreUnavailable
-from noted_time import Accepted, Note, Refused
-from noted_time.values import Beyond, MarkConflict
-from tests.support.controllers import GivenTime, WatchedMemory, deliver, serving, until
+from noted_time.values import MarkConflict
+from tests.support.controllers import WatchedMemory, until
 from tests.support.http import Caller, places, problem
 
 S = "/v1/streams/s"
@@ -169,16 +168,6 @@ async def test_an_unknown_stream_is_a_404_everywhere(call: Caller, method: str, 
 
     says = "there is no stream 'nope': create it with `noted-time stream create nope`"
     assert problem(answer) == (404, "unknown_stream", says)
-
-
-async def test_a_sealed_segment_cannot_be_sealed_again(call: Caller) -> None:
-    """The error names the segment, as a fact too."""
-    await call.note({"writer": "a", "time": 1, "position": {"0": 5}})
-    await call.post(f"{S}/scale", {"sealed": {"0": 5}, "created": {"1": [0]}})
-    answer = await call.post(f"{S}/scale", {"sealed": {"0": 6}})
-
-    answered = (problem(answer), answer.json()["segment"])
-    assert answered == ((422, "invalid_scale", "segment 0: already sealed at 5"), 0)
 
 
 async def test_a_405_names_every_method_of_the_path(call: Caller) -> None:
@@ -356,19 +345,6 @@ async def test_a_cut_shows_whether_it_has_a_position(call: Caller) -> None:
 
 
 # Times too far beyond the wall clock, if the stream sets a bound
-
-
-async def test_the_bound_goes_along_with_the_wall_clock(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """A time too far ahead now is acceptable a second later."""
-    async with serving(memory, time, max_time_ahead_ms=0) as controller:
-        before = await deliver(controller, Note("a", NOW + 1000))
-        time.passes(1000)
-        after = await deliver(controller, Note("a", NOW + 1000))
-
-        ahead = Refused("too_far_ahead", NOW, Beyond("time", NOW + 1000))
-        assert (before, after) == ([ahead], [Accepted(NOW + 1000)])
 
 
 async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> None:

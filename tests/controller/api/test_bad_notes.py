@@ -146,36 +146,6 @@ async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
     assert len(answer.json()["errors"]) == 10
 
 
-# Refused notes are counted first; if all notes of a request are refused, so is the request
-
-
-NOTES = "/v1/streams/s/notes"
-
-FIRST = {"writer": "UA", "time": 5, "position": {"0": 5}}
-
-BEHIND = {"writer": "UA", "time": 4}
-
-ELSEWHERE = {"writer": "UA", "time": 9, "domain": "nope"}
-
-
-async def test_the_answer_begins_with_how_many_notes_were_refused(call: Caller) -> None:
-    """None, or some beside others that are durable: the status is 200."""
-    first = await call.post(NOTES, {"notes": [FIRST]})
-    second = await call.post(NOTES, {"notes": [BEHIND, {"writer": "UA", "time": 6}, ELSEWHERE]})
-
-    assert [(each.status_code, each.text) for each in (first, second)] == [
-        (200, '{"refused":0,"results":[{"status":"accepted","lower":5}]}'),
-        (
-            200,
-            (
-                '{"refused":2,"results":[{"status":"invalid_time","last":5},'
-                '{"status":"accepted","lower":6},{"status":"unknown_domain","last":null}],'
-                '"domains":["default"]}'
-            ),
-        ),
-    ]
-
-
 @pytest.mark.parametrize("path", sorted(OPEN_PATHS))
 async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
     """What such a client sends there is dropped as it comes."""

@@ -175,23 +175,6 @@ async def test_writers_that_are_silent_together_are_foreseen_together(
     ) in found["sentences"]
 
 
-async def test_silent_writers_that_are_too_many_to_foresee_are_not_taken_for_none(
-    call: Caller, time: GivenTime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The watermark moves by itself, but it is not said to where."""
-    monkeypatch.setattr(decisions, "EXCLUSIONS_FORESEEN", 2)
-    await note(call, lima=NINE_25, osaka=NINE_25 + 1, quito=NINE_25 + 2, berlin=HALF_PAST_TEN)
-    serve_for(call.controller, time, 50_000)
-    await note(call, berlin=HALF_PAST_TEN + 1)
-    found = (await call.get(f"{S}/explain")).json()
-
-    assert found["by_itself"] is None
-    assert (
-        "It advances when lima notes a later time, or automatically in 10s at the earliest, when "
-        "lima times out."
-    ) in found["sentences"]
-
-
 async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: GivenTime) -> None:
     """In explain and in the rows of writers, until it is over."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)

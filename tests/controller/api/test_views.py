@@ -111,22 +111,6 @@ async def test_streams_are_counted_by_how_they_are(call: Caller, time: GivenTime
     }
 
 
-async def test_the_overview_comes_a_page_at_a_time(call: Caller) -> None:
-    """Each stream once, whatever part of the name is looked for."""
-    names = [f"t{number}" for number in range(7)]
-    await made(call, *names)
-    pages = [
-        (await call.get("/v1/overview", search="t", start=n, limit=3)).json() for n in (0, 3, 6)
-    ]
-
-    shown = [[stream["name"] for stream in page["streams"]] for page in pages]
-    assert (shown, [page["next"] for page in pages], {page["total"] for page in pages}) == (
-        [names[:3], names[3:6], names[6:]],
-        [3, 6, None],
-        {7},
-    )
-
-
 async def moved(call: Caller, time: GivenTime) -> None:
     """Let the watermark move by a mark each minute, five of them, the fourth without `slow`."""
     for minute in range(5):
