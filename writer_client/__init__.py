@@ -1,7 +1,7 @@
 """The client library for writers: it notes time and appends to the file log.
 
-Each name is imported when it is first used. `SegmentLogWriter`, `LogEnds` and `LogTimes` need
-pyarrow. `TopicEnds` and the names that begin with `Kafka` need confluent-kafka.
+`SegmentLogWriter`, `LogEnds` and `LogTimes` need pyarrow. `TopicEnds` and the names that begin with
+`Kafka` need confluent-kafka.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             client.note_time(time, {0: 120})
 
     Notes are sent by a task, so close the client before its event loop ends. Otherwise unsent notes
-    are only reported by a warning when the process ends. The methods that are not awaited may be
-    called from any thread.
+    are only reported by a warning when the process ends.
     """
 
     def _open(
@@ -75,7 +74,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
         *,
         timeout: float = 10.0,  # noqa: ASYNC109 - as `WriterClient`
     ) -> Flushed:
-        """Report that the writer is finished and its position is final, and flush."""
+        """Report that the writer is finished, and flush."""
         with self._lock_for_note():
             self._outbox.finish(position)
         return await self._flush(timeout)
@@ -149,8 +148,6 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             pass
         finally:
             self._waiting.discard(event)
-
-    # The task. It holds the lock for microseconds and never awaits while holding it
 
     def _start(self) -> None:
         if self._task is None or self._task.done():

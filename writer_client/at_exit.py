@@ -16,14 +16,13 @@ class OpenClient(Protocol):
         """Begin to post the waiting notes."""
 
     def end(self, timeout_s: float) -> None:
-        """Flush for at most `timeout_s`, and log the notes that were not sent. Raises nothing."""
+        """Flush for at most `timeout_s`, and log the notes that were not sent."""
 
 
 open_clients: set[OpenClient] = set()
 
 
 def end_all() -> None:
-    """Flush all open clients at the same time, for at most `EXIT_WAIT_S` in total."""
     deadline = time.monotonic() + EXIT_WAIT_S
     clients = list(open_clients)
     for client in clients:

@@ -23,29 +23,28 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 
 
 class WriterClient(Closing, Writer[httpx.BaseTransport]):
-    """A writer client. It notes the time of one writer of one stream.
+    """Notes the time of one writer of one stream.
 
     `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the notes, and
     only the latest waiting note of each domain. If the controller is unreachable, the client keeps
-    the notes and retries with backoff. Its memory is bounded by the number of domains times
-    segments.
+    the notes and retries with backoff.
 
     A position maps segments to exclusive offsets. Positions accumulate: a segment that a call does
     not name keeps its last offset. A time is an int64 of the application's clock, by convention
     Unix ms, or an aware `datetime`.
 
-    *Leaving.* Only `finish()` reports that the writer is finished. After `close()`, after a
-    ``with`` block and at the end of the process the writer stays a member: the watermark waits for
-    it until its timeout (`timeout_ms`). All three flush first and warn if notes could not be sent.
-    At the end of the process this takes at most two seconds for all clients together.
+    *Leaving.* Only `finish()` reports that the writer is finished. After `close()`, a ``with``
+    block or the end of the process the writer stays a member: the watermark waits for it until its
+    timeout (`timeout_ms`). All three flush first and warn if notes could not be sent. The end of
+    the process takes at most two seconds.
 
     *Logging.* Outages of the controller, refusals, exclusions of the writer and late rows are
     logged under ``noted_time.writer``.
 
     *Lifetime.* The thread keeps an open client alive, even without any other reference to it.
 
-    *Processes.* In a forked child, create a new client under a different writer name. Calls on the
-    parent's client raise `Rejected` there.
+    *Processes.* In a forked child, calls raise `Rejected`: create a new client under a different
+    writer name. Calls on the parent's client raise `Rejected` there.
 
     If the thread fails, every later call raises `ClientFailed`.
     """
@@ -55,9 +54,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     ) -> None:
         self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        # A signal handler may call `flush` or `close` while its thread holds the lock. Therefore
-        # every wait uses the condition, which releases all levels of the RLock. Always use
-        # `with self._lock`: a handler that raises in `with self._changed` may leave it locked.
+        # A signal handler may call `flush` while its thread holds the lock. So every wait uses the
+        # condition, which releases all levels of the RLock. Always use `with self._lock`: a handler
+        # that raises in `with self._changed` may leave it locked.
         self._changed = threading.Condition(self._lock)
         self._ended = False
         name = f"noted-time writer {self.writer}"
@@ -81,10 +80,10 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def finish(
         self, position: Mapping[int, int] = EMPTY_POSITION, *, timeout: float = 10.0
     ) -> Flushed:
-        """Report that the writer is finished and its position is final, and flush.
+        """Report that the writer is finished, and flush.
 
-        The watermark no longer waits for the writer. The client stays open: with a later note the
-        writer is live again.
+        The watermark no longer waits for the writer. The client stays open: a later note makes the
+        writer live again.
         """
         with self._lock_for_note():
             self._outbox.finish(position)
@@ -93,8 +92,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def seal(self) -> bool:
         """End the stream for good unless it has other members. Return whether it is sealed.
 
-        Call it after `finish`, with a token of the scope `admin`. Repeating it changes nothing.
-        Raises `NotAllowed`, or `Unreachable` if the outcome is unknown.
+        Call it after `finish`, with a token of the scope `admin`. Raises `NotAllowed`, or
+        `Unreachable` if the outcome is unknown.
         """
         self.check()
         return self._transport.run(self._exchange.seal(self.writer))
@@ -102,8 +101,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds.
 
-        The writer stays a member. Raises the same as `flush`; the client is closed even then. A
-        second call does nothing.
+        The writer stays a member. Raises the same as `flush`; the client is closed even then.
         """
         self._close(timeout, LAST_WAIT_S)
 
@@ -162,13 +160,11 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _check_thread(self) -> None:
-        """Raise `Rejected` in the sender's thread, which would wait for itself."""
+        """Raise `Rejected` in the sender's thread, which cannot wait for itself."""
         if threading.current_thread() is self._thread:
             raise Rejected(
                 "on_excluded must not wait for the client: it runs in the thread that sends notes"
             )
-
-    # The thread
 
     def _run(self) -> None:
         try:

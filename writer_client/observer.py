@@ -1,4 +1,4 @@
-"""Observers, which watch a log and note times for it."""
+"""Observers note time for a log that they watch."""
 
 from __future__ import annotations
 
@@ -71,10 +71,9 @@ class Observer(PollingLoop):
     def look(self) -> None:
         """Poll the log once, and note the times that are due.
 
-        The client joins before the first poll, so this poll covers everything that another process
-        noted under the same name. Raises `Unreachable` if the log cannot be read now or the client
-        cannot join. Raises `Recreated` if the log was recreated, `AnotherLog` if the stream belongs
-        to another log, and `Fenced` if another process took over the name.
+        The client joins first, so the poll covers everything that another process noted under the
+        name. Raises `Unreachable` if the log cannot be read now or the client cannot join. Raises
+        `Recreated`, `AnotherLog` if the stream belongs to another log, and `Fenced`.
         """
         self.client.check()
         self.client.of_log(find_log_id(self._looks), observes=True)
@@ -115,7 +114,7 @@ class Observer(PollingLoop):
         self._timeout_ms = known
 
     def check_refusals(self) -> None:
-        """Raise `Recreated` or `AnotherLog`. After other refusals, a later note may be accepted."""
+        """Raise `Recreated` or `AnotherLog`; other refusals are not final."""
         self._check_ends(self.client.pop_refused())
 
     def _check_ends(self, error: Rejected | None) -> None:
@@ -138,8 +137,8 @@ class IngestionNoter(Observer):
     The client must vouch for this domain only (`domains=["ingestion"]`), and the other writers of
     the stream only for their domains. Otherwise they wait for each other.
 
-    Raises `Rejected` if `poll_ms` is below 10, `max_lag_ms` is below `poll_ms`, or `skew_ms` is
-    below 0. Logs a warning if the writer's timeout is at most `max_lag_ms` + `poll_ms`.
+    Raises `Rejected` for options out of range. Logs a warning if the writer's timeout is at most
+    `max_lag_ms` + `poll_ms`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -177,11 +176,11 @@ class EventTimeNoter(Observer):
     * `idle_timeout_ms` is the time after which the observer stops waiting for a segment without new
       rows. With 0, it always waits.
 
-    An empty segment is waited for as long, because its first rows may have any time. `explain`
-    names it meanwhile. If no segment is waited for, the observer is idle.
+    An empty segment is waited for as long, and named by `explain`. If no segment is waited for, the
+    observer is idle.
 
     The observer notes at least every ten seconds, also while it is idle, so its timeout must be
-    longer. Raises `Rejected` if a duration is negative or `poll_ms` is below 10.
+    longer. Raises `Rejected` for options out of range.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -247,7 +246,7 @@ class EventTimeNoter(Observer):
 
 
 def _call_look(look: Callable[[], Seen]) -> Seen:
-    """Any error that does not end the observer is raised as `Unreachable`."""
+    """Raise `Unreachable` for any error that does not end the observer."""
     try:
         return look()
     except (Recreated, NotObservable, Unreachable):

@@ -1,4 +1,4 @@
-"""Converts rows to Arrow tables that fit a segment, and reads event times from them."""
+"""Converts rows to Arrow tables, and reads event times from them."""
 
 from __future__ import annotations
 
@@ -26,21 +26,14 @@ _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The least and the largest event time of some rows, in ms.
-
-    Finer timestamps are rounded outwards: the least time down, the largest time up.
-    """
+    """The least and the largest event time of some rows, in ms, rounded outwards."""
 
     least: int
     largest: int
 
 
 def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the rows as a table.
-
-    Raises `Rejected` if the rows cannot be converted or their columns or types differ from the
-    schema.
-    """
+    """Return the rows as a table, or raise `Rejected` if they do not fit the schema."""
     table = cast_seconds_to_ms(_build_table(rows, schema))
     check_schema(table.schema, schema)
     return table if schema is None else table.select(schema.names)
@@ -95,9 +88,9 @@ def find_span(table: pa.Table, column: str) -> Span:
 
 @contextmanager
 def open_parquet(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file. Raises `Rejected` if it is incomplete.
+    """Open a Parquet file, or raise `Rejected` if it is incomplete.
 
-    If it `may_be_gone`, a missing file raises `FileNotFoundError`.
+    If it `may_be_gone`, raises `FileNotFoundError` for a missing file.
     """
     try:
         with pq.ParquetFile(path) as file:
@@ -169,7 +162,7 @@ def _is_naive(row: object, column: str) -> bool:
 
 
 def _is_pandas(rows: Rows) -> bool:
-    """Do not import pandas: another thread may be importing it, so the module may be incomplete."""
+    """Importing pandas could get an incomplete module that another thread is importing."""
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(rows, frame)
 
@@ -197,7 +190,7 @@ def cast_seconds_to_ms(table: pa.Table) -> pa.Table:
 
 
 def _convert_pandas(frame: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Cast values to the segment's types if this is lossless, as pandas has fewer types."""
+    """Cast to the segment's types where this is lossless, as pandas has fewer types."""
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     frame = frame.rename(columns=str)

@@ -1,4 +1,4 @@
-"""Batch numbers in the metadata of log files, which make repeated appends idempotent."""
+"""Numbers of batches, stored in log files so that repeated appends are idempotent."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ class Batch:
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
-        """Return the batch of a file, or `None` if its metadata has none."""
+        """Return the batch of a file, or `None`."""
         source, _, number = (metadata or {}).get(METADATA_KEY, b"").decode().rpartition(":")
         return cls(source, int(number)) if number.isdecimal() else None

@@ -1,7 +1,6 @@
 """The ends and the newest event times of a file log, for observers.
 
-To keep polls cheap, only directories that may have changed are listed, and only the footer of the
-last file is read.
+Only directories that may have changed are listed, and only the last file's footer is read.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ class LogTimes(LogEnds):
     `field` is the event-time column: timestamps of any unit, or numbers or text as described by
     `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first times found.
 
-    Each file is read once; the first call reads all existing files. For timestamps and int64, only
-    the statistics in the footer are read, if there are any.
+    Each file is read once; the first call reads all existing files.
     """
 
     def __init__(
@@ -83,8 +81,8 @@ class LogTimes(LogEnds):
     def __call__(self) -> Seen:
         """Return the ends, and the newest time in ms of each segment with new files.
 
-        Raises the same as `LogEnds`, `Rejected` if a file has no such column, and `NotObservable`
-        if the unit is in doubt. The next call reads the remaining files.
+        Raises the same as `LogEnds`, `Rejected` without such a column, and `NotObservable` if the
+        unit is in doubt.
         """
         self._find_ends()
         newest: dict[int, int] = {}
@@ -114,8 +112,6 @@ class LogTimes(LogEnds):
 
 
 class _Segment:
-    """The files of one segment."""
-
     __slots__ = ("_directory", "_last", "end")
 
     def __init__(self, directory: SegmentDirectory) -> None:

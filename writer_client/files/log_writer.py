@@ -1,4 +1,4 @@
-"""The writer of a file log, which appends rows and notes their times."""
+"""Appends rows to a file log, and notes their times."""
 
 from __future__ import annotations
 
@@ -40,14 +40,12 @@ class SegmentLogWriter:
     domains it maps domains to columns: ``{"order_time": "ordered", "ship_time": "sent"}``.
 
     *Joining.* With a `client`, the writer joins when it is created, and again when it appends while
-    it is not live. Joining does not wait for the controller. If no row may be late, call
-    `client.flush()` before the first append. If the client notes time automatically, stamp and
-    append rows inside `client.writing()`.
+    it is not live. If no row may be late, call `client.flush()` before the first append. If the
+    client notes time automatically, stamp and append rows inside `client.writing()`.
 
     *Restarts.* The writer starts at the ends of its segments. Its next note covers rows that an
     earlier process appended but did not note. To find the ends, the client waits until no other
-    process can note under the same name. The largest event times come from the footers of the new
-    files.
+    process can note under the name.
 
     *Late rows.* A row is late if its time is below a noted time or the last known lower. Late rows
     are appended, counted (`late_rows`) and reported with the next note.
@@ -67,8 +65,8 @@ class SegmentLogWriter:
     ) -> None:
         """Open the segments, and create their directories.
 
-        `schema` is the schema of new segments; by default their first rows determine it. Raises
-        `InvalidName`, or `Rejected` if a segment has another schema or a foreign or truncated file.
+        By default the first rows determine the `schema` of a new segment. Raises `InvalidName`, or
+        `Rejected` for another schema or a foreign or truncated file.
         """
         validate_name("stream", stream)
         self.stream = stream
@@ -91,8 +89,7 @@ class SegmentLogWriter:
     def position(self) -> dict[int, int]:
         """The exclusive end offset of this writer's last append to each segment.
 
-        Before its first append it is the end of the segment when the writer was created. A segment
-        that was empty then is missing.
+        Before its first append it is the end at the writer's creation. Empty segments are missing.
         """
         position = dict(self._start_ends)
         join_into(position, self._appended)
@@ -125,11 +122,11 @@ class SegmentLogWriter:
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
         """Append the rows of a batch unless the batch was appended before.
 
-        So a program that repeats a batch after a crash appends it only once, even if two runs of
-        the program append at the same time. The file stores the batch in its metadata. A batch
-        counts as appended if the segment's newest file of the same source has it or a later one.
+        A program that repeats a batch after a crash appends it only once, even if two of its runs
+        append at the same time. A batch counts as appended if the segment's newest file of the same
+        source has it or a later one.
 
-        Returns whether rows were appended. Otherwise works like `append`.
+        Returns whether rows were appended, and raises the same as `append`.
         """
         return self._append(rows, segment, batch)[1]
 
@@ -162,8 +159,8 @@ class SegmentLogWriter:
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended any more.
 
-        The note has the position and the largest event time appended so far. Raises `InvalidNote`
-        if the time goes back, and `Rejected` if the writer has no client.
+        The note has the position and the largest event time so far. Raises `InvalidNote` if the
+        time goes back, and `Rejected` if the writer has no client.
         """
         if self.client is None:
             message = f"this writer of {self.stream!r} cannot note time: create it with a client"

@@ -1,11 +1,11 @@
-"""The Parquet files of one segment. Each append adds one complete and durable file.
+"""Adds complete and durable Parquet files to a segment.
 
 The rows are written to a hidden file, which is synced and then linked under the name of the next
-offset. A link is atomic and fails if the name exists. So exactly one of several writers gets an
-offset, and readers never see an incomplete file.
+offset. A link is atomic and fails if the name exists, so exactly one of several writers gets an
+offset. Readers never see an incomplete file.
 
-The end that a writer remembers is always the end of an existing file. So even if it is old, files
-cannot overlap. As files may have been removed, the writer first checks that this file exists.
+A writer's remembered end is always the end of an existing file, so even if it is old, files cannot
+overlap. As files may have been removed, the writer first checks that this file exists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 
 @dataclass(slots=True)
 class SegmentFiles:
-    """The files of one segment. `end` is the exclusive end offset that this writer knows."""
+    """The files of one segment, up to `end`, the exclusive offset that this writer knows."""
 
     root: Path
     stream: str
@@ -68,18 +68,18 @@ class SegmentFiles:
             self._last, self.end = None, 0
 
     def find_largest_time(self, column: str, *, beyond: int) -> int | None:
-        """Return the largest time of a column, in ms, in the files with rows beyond an offset."""
+        """Return the largest time in ms in the files with rows beyond an offset."""
         starts = [start for start in self._list_starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
         found = [self._read_largest_time(self._build_path(start), column) for start in past]
         return max((time for time in found if time is not None), default=None)
 
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
-        """Append the rows, and return whether they were appended.
+        """Append the rows, and return whether this was necessary.
 
-        In both cases the batch is durable and visible on return. Two runs of a program cannot
-        append the same batch: a file that another process links after the check takes the next
-        offset, and its batch is checked before the following offset is tried.
+        The batch is durable and visible on return. Two runs of a program cannot append the same
+        batch: the later one fails to link its file, and checks the earlier file's batch before it
+        tries the next offset.
         """
         if batch is not None:
             self.find_end()
@@ -152,7 +152,7 @@ class SegmentFiles:
 
     @contextmanager
     def _write_hidden(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
-        """Write a file that readers ignore. If a crash leaves it behind, it can be deleted."""
+        """Write a hidden file, which can be deleted after a crash."""
         hidden = self._directory / f".{uuid4().hex}{FILE_SUFFIX}.tmp"
         if batch is not None:
             table = table.replace_schema_metadata(batch.to_metadata())

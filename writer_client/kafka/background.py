@@ -1,4 +1,4 @@
-"""The background thread of a Kafka producer."""
+"""The background thread of a Kafka producer: startup, polls and automatic notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ClockNotes:
     """Notes `clock()` less `delay_ms` automatically, every `period_ms`.
 
     Stamp events with this clock, and produce them within `delay_ms`. Events that the producer
-    stamps (`event_time=None`) need no delay.
+    stamps need no delay.
     """
 
     delay_ms: int = 0
@@ -40,7 +40,7 @@ class ClockNotes:
 
 
 class WaitingCalls:
-    """Calls that are queued until their producer has begun. At most `most` can wait."""
+    """Calls that are queued, at most `most`, until their producer has begun."""
 
     def __init__(self, most: int) -> None:
         self.is_over = False
@@ -55,10 +55,10 @@ class WaitingCalls:
         return len(self._calls)
 
     def keep(self, call: Callable[[], object], *, waits: bool = True) -> bool:
-        """Queue the call, and return whether it is queued. If not, the caller makes it now.
+        """Queue the call, or return false if the caller must make it now.
 
-        Raises `BufferError` if the queue is full. While the queued calls are made, this waits for
-        them. If it may not wait (`waits=False`), it raises `BufferError` instead.
+        Raises `BufferError` if the queue is full, or, with `waits=False`, while the queued calls
+        are made.
         """
         with self._lock:
             if self._caller_thread in (None, threading.get_ident()) and not self.is_over:
@@ -98,10 +98,9 @@ class WaitingCalls:
 
 
 class BackgroundThread:
-    """Starts up a producer, polls for its deliveries, and notes its clock or makes it idle.
+    """Starts up a producer, polls for deliveries, and notes its clock or makes it idle.
 
-    It does not poll while another thread produces events and polls, because then each report would
-    wait for the interpreter's lock.
+    It does not poll while another thread polls: each report would wait for the interpreter's lock.
     """
 
     def __init__(
@@ -134,8 +133,6 @@ class BackgroundThread:
         refused, self.refused = self.refused, None
         if refused is not None:
             raise refused
-
-    # The begin
 
     def wait_at_first(self, timeout_s: float | None) -> None:
         if timeout_s == 0:
@@ -181,8 +178,6 @@ class BackgroundThread:
     def _put_off(self, why: Unreachable) -> None:
         if self._waiting.put_off(why):
             log.warning("%s; retrying, while events and notes wait", why)
-
-    # Afterwards
 
     def _run(self) -> None:
         self._begin()

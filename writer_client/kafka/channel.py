@@ -1,4 +1,4 @@
-"""Connects a noting producer to Kafka: configuration, deliveries and transactions."""
+"""Connects a producer that notes time to Kafka: configuration, deliveries, transactions."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
 
 BEGIN_S = 10.0
 
-REPORTS_S, ATTEMPT_S = 0.2, 1.0  # how long a poll, a commit or an abort may delay a signal handler
+REPORTS_S, ATTEMPT_S = 0.2, 1.0  # a longer wait would delay a signal handler
 
 COMMIT_S = 60.0  # Kafka's default of transaction.timeout.ms
 
 FLUSH_S = 10.0
 
-WARN_S, SIGN_S = 60.0, 10.0  # between warnings, and between signs of life
+WARN_S, SIGN_S = 60.0, 10.0
 
 FENCED_CODES = (KafkaError.PRODUCER_FENCED, KafkaError._FENCED)  # noqa: SLF001 - librdkafka's own codes
 FATAL_CODE = KafkaError._FATAL  # noqa: SLF001 - likewise
@@ -54,9 +54,9 @@ REFUSED_SETTINGS = (
     (("acks", "request.required.acks"), ("0",), "reports no offsets"),
     (("enable.idempotence",), ("false", "f", "0"), "writes events twice, or out of order"),
     (("delivery.report.only.error",), ("true", "t", "1"), "reports no offsets"),
-)  # names, refused values, why
+)
 
-CHECK_INTERVAL_S = 10.0  # notes may refer to a deleted topic for so long
+CHECK_INTERVAL_S = 10.0  # how long notes may refer to a deleted topic
 
 TimedCall = Callable[[float], None]
 Answer = TypeVar("Answer")
@@ -65,7 +65,7 @@ log = logging.getLogger("noted_time.writer.kafka")
 
 
 def lower_retry_level(record: logging.LogRecord) -> bool:
-    """Log librdkafka's own retries at INFO, as they are normal after a broker's start."""
+    """Log librdkafka's own retries at INFO, because they are normal."""
     if record.getMessage().endswith(": retrying"):
         record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
     return True
@@ -77,9 +77,9 @@ log.addFilter(lower_retry_level)
 class Channel:
     """A Kafka producer whose deliveries and transactions are reported to its `tracker`.
 
-    An error in a callback, or after an event may have been sent, is not raised there. It is stored
-    as `fault`, which every later call raises. A commit or an abort without an outcome is completed
-    before the next transaction begins.
+    An error in a callback, or after an event may have been sent, is stored as `fault`, which every
+    later call raises. A commit or abort without an outcome is completed before the next
+    transaction.
     """
 
     def __init__(
@@ -120,12 +120,10 @@ class Channel:
         self._failed_since: int | None = None
         self._warn_at = self._hold_at = 0.0
 
-    # The begin
-
     def begin(self) -> None:
         """Fence the earlier process of this producer, and join.
 
-        Raises `Unreachable` without an answer; the next call then continues.
+        Raises `Unreachable` without an answer; the next call continues.
         """
         while self._steps:
             self._steps[0]()
@@ -177,10 +175,8 @@ class Channel:
                 log.warning("%s", error)
                 self.client.end(0.0)
                 return
-            except NotedTimeError as error:  # no answer, or the topic is deleted at the moment
+            except NotedTimeError as error:  # no answer, or a deleted topic
                 log.debug("%s", error)
-
-    # Events
 
     def join_again(self) -> None:
         with self._membership:
@@ -216,7 +212,6 @@ class Channel:
         self.poll(0)
 
     def fail(self, fault: NotedTimeError) -> None:
-        """The first error stays."""
         self.fault = self.fault or fault
 
     def close(self) -> None:
@@ -245,7 +240,7 @@ class Channel:
     def poll(self, timeout_s: float) -> None:
         """Serve delivery reports, and send the notes that are ready.
 
-        If another thread serves reports, a call without a timeout does not.
+        Without a timeout, does nothing while another thread serves reports.
         """
         self.polls += 1
         if self._reports_in is None or (timeout_s > 0 and not self.is_reporting):
@@ -258,7 +253,7 @@ class Channel:
         return self._reports_in == threading.get_ident()
 
     def _report_during(self, call: Callable[[], Answer]) -> Answer:
-        """Serve delivery reports during a call of librdkafka, in one thread at a time."""
+        """Serve delivery reports during a call, in one thread at a time."""
         with self._reporting:  # `with` releases the lock even if a signal handler raises
             outer = self._reports_in
             try:
@@ -299,8 +294,6 @@ class Channel:
         if self.tracker.failed or self._failed_since is not None:
             with suppress(Rejected):  # the client cannot note any more
                 self._report_failure(self.tracker.failure, clocks.monotonic())
-
-    # Transactions
 
     def begin_transaction(self) -> None:
         self.check_transactional()
@@ -362,7 +355,7 @@ class Channel:
             raise Rejected("no transaction is open: begin one first")
 
     def _resolve(self, timeout_s: float) -> None:
-        """Raises `Conflict` if Kafka demanded an abort, which is then done, or `Unreachable`."""
+        """Raises `Conflict` if Kafka demanded an abort, or `Unreachable`."""
         try:
             with self._resolving:
                 self._end(timeout_s)
@@ -379,7 +372,7 @@ class Channel:
             ) from error
 
     def _abort(self, timeout_s: float) -> None:
-        """Flush first: librdkafka once failed fatally when an abort interrupted the first batch."""
+        """Flush first: librdkafka failed fatally when an abort interrupted the first batch."""
         is_certain = False
         try:
             with suppress(NotedTimeError):
@@ -421,8 +414,6 @@ class Channel:
             else:
                 return
 
-    # Failures
-
     def _report_failure(self, failure: DeliveryFailed | None, now: float) -> None:
         if failure is None:
             self._failed_since, self._warn_at, self._hold_at = None, 0.0, 0.0
@@ -461,7 +452,7 @@ class Channel:
         return fault
 
     def _find_fatal(self, error: KafkaError) -> KafkaError | None:
-        """Return the fatal error. librdkafka reports it when a transaction is begun."""
+        """Ask librdkafka, which reports the fatal error when a transaction is begun."""
         if error.code() == FATAL_CODE:
             try:
                 self.kafka.begin_transaction()
@@ -491,9 +482,9 @@ class _Reporting(Exception): ...
 def _call_librdkafka(call: Callable[[], Answer]) -> Answer:
     """Call librdkafka, and raise exceptions of callbacks and signal handlers unchanged.
 
-    Before Python 3.12, confluent-kafka garbles an exception whose object Python has not created
-    yet, such as `SystemExit` or `KeyboardInterrupt` in a signal handler. While another exception is
-    handled, Python creates the object at once.
+    Before Python 3.12, confluent-kafka garbles an exception whose object does not exist yet, such
+    as `KeyboardInterrupt` in a signal handler. While another exception is handled, the object
+    exists at once.
     """
     if sys.version_info >= (3, 12):
         return call()

@@ -26,9 +26,9 @@ PAUSE_S = 0.2
 
 CLOCK_AHEAD_MS = 60_000  # later timestamps are reported
 
-CHECKED_PARTITIONS = 3  # their newest record is read to find markers
+CHECKED_PARTITIONS = 3  # their newest record is read
 
-MOST_CHECKS = 3  # polls that read such records
+MOST_CHECKS = 3
 
 
 class TopicEnds:
@@ -42,7 +42,7 @@ class TopicEnds:
     def look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Return the ends, including uncommitted records, and the largest timestamp below them.
 
-        `known` is the writer's position at the controller. Raises the same as `check_same`.
+        `known` is the writer's position at the controller.
         """
         look = self.check_same(known)
         times = self.topic.largest_times()
@@ -50,10 +50,9 @@ class TopicEnds:
         return FoundPosition(look.ends, {self._domain: max(new)} if new else {})
 
     def check_same(self, known: Mapping[int, int]) -> TopicLook:
-        """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
+        """Return the state of the topic, or raise `Recreated` if it is another topic.
 
-        It is another topic if its id differs, or if, for ten seconds, a partition is missing or
-        ends before the `known` position.
+        Its id then differs, or for ten seconds a partition is missing or ends before `known`.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
@@ -72,8 +71,7 @@ class TopicEnds:
 class SameTopic(Topic):
     """A topic as read_committed readers see it, checked to stay the same topic.
 
-    Raises `Rejected` if the topic does not exist or may not be described. If Kafka does not answer,
-    the first poll tries again.
+    Raises `Rejected` if the topic does not exist or may not be described.
     """
 
     def __init__(
@@ -86,10 +84,10 @@ class SameTopic(Topic):
             self.look_again()
 
     def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
-        """An open transaction holds the end of its partition.
+        """Poll the ends; an open transaction holds the end of its partition.
 
-        Raises `Unreachable` if Kafka does not answer for all partitions, `NotObservable` if a
-        partition does not exist, and `Recreated` if the id changed or an end went back.
+        Raises `Unreachable` without an answer for all partitions, `NotObservable` if a partition
+        does not exist, and `Recreated`.
         """
         look = self.look_again(committed=True, high=high, newest=newest)
         if self._partitions is not None:
@@ -112,7 +110,7 @@ class TopicPoller:
 
     @property
     def log_id(self) -> str | None:
-        """The topic's id. `None` before the first poll, or if the topic has no id."""
+        """The topic's id, or `None` before the first poll and without one."""
         return self._topic.id
 
     def _find_open_transactions(self, look: TopicLook) -> Sequence[LogFact]:
@@ -122,7 +120,7 @@ class TopicPoller:
 class KafkaEnds(TopicPoller):
     """Returns the current ends of a topic when it is called, as read_committed readers see them.
 
-    Raises the same as `SameTopic`; a call raises the same as `SameTopic.poll_ends`.
+    Raises the same as `SameTopic` and `SameTopic.poll_ends`.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
@@ -136,13 +134,12 @@ class KafkaEnds(TopicPoller):
 class KafkaTimes(TopicPoller):
     """Returns the ends of a topic and its newest timestamps, without reading records.
 
-    A timestamp counts once read_committed readers reach its record, aborted or not. If a record is
-    ahead of `clock` (Unix ms), the clock is its partition's time, also for later records with
-    smaller timestamps. A warning names the record.
+    A timestamp counts once read_committed readers reach its record, aborted or not. A record ahead
+    of `clock` (Unix ms) counts as the clock, and is named in a warning.
 
     Transaction markers have the broker's time and count as well. So records in transactions are
-    late if they are older than the delay when they arrive. To warn of this, the first calls read
-    the newest record of three partitions, if the client has the right to read.
+    late if they are older than the delay when they arrive. The first calls read the newest record
+    of three partitions, to warn of this.
 
     `partitions` are all by default.
     """

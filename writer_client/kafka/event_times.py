@@ -43,7 +43,7 @@ def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[M
     def get_time_in_json(message: Message) -> EventTime:
         try:
             time = inside(decode(message.value() or b""))
-        except msgspec.ValidationError:  # rare: other forms of text, arrays
+        except msgspec.ValidationError:  # in ms; a list for several events
             return get_times(message)
         if is_in_ms and type(time) is int:
             return time
@@ -61,7 +61,7 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
 
 
 def get_values(found: object, names: Iterable[str]) -> list[object]:
-    """Return the values at a path, through all elements of arrays.
+    """Return the values at a path, also in arrays.
 
     >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
     [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Observers that read the times in the records of a Kafka topic, each record once."""
+"""Observes the times in the records of a Kafka topic, reading each record once."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ AHEAD_MS = 300_000  # clocks differ, but not by hours
 
 
 class RecordTimes(TopicPoller):
-    """The base of observers that read each record once, from the noted position.
-
-    `_time_of` returns the times of a record, or `None`, and raises if they cannot be read.
-    """
+    """The base of observers that read each record once, from the noted position."""
 
     _time_of: Callable[[Message], EventTime]
     _start: Start = "earliest"
@@ -70,10 +67,10 @@ class RecordTimes(TopicPoller):
         return self._reader.unusable
 
     def _read(self) -> TopicLook:
-        """Read the new records, for at most two seconds, and return the poll with the ends.
+        """Read new records for at most two seconds, and return the poll with the ends.
 
-        `_times` then has the largest time of each partition. `_reached` has the offset of the last
-        record with a time, or the offset where reading began.
+        Sets `_times`, the largest times, and `_reached`, the offsets after the last records with a
+        time.
         """
         look, latest, named_from = self._begin(), LARGEST_TIME, LARGEST_TIME
         if self._ahead_ms is not None:
@@ -165,16 +162,14 @@ class KafkaFields(RecordTimes):
     If a record has several events, the largest time counts, and the least time may be late.
 
     *Skipped records.* A record is skipped and counted (`unusable`) if its time cannot be read, or
-    is more than `ahead_ms` ahead of `clock` (Unix ms). Otherwise such a time would move its
-    partition's time there for good. With `None`, any time is allowed. A warning names a skipped
-    record at most once a minute. Records without a value are only counted (`without_value`).
+    is more than `ahead_ms` ahead of `clock` (Unix ms). With `None`, any time is allowed. Records
+    without a value are only counted (`without_value`).
 
     *Start.* Reading begins at `known`, the writer's position at the controller. Without a position,
-    `start` is the `latest` or the `earliest` record. Partitions that are added later are read from
-    their beginning.
+    `start` is the `latest` or the `earliest` record. Partitions added later are read from their
+    beginning.
 
-    With the `client` that notes, late records are counted and reported as late rows. Raises
-    `Rejected` if the function cannot be imported, and the same as `SameTopic`.
+    With a `client`, late records are counted and reported as late rows.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -197,14 +192,13 @@ class KafkaFields(RecordTimes):
         self._start, self._client = start, client
 
     def __call__(self) -> Seen:
-        """Return the position read, and the newest time of each partition with new records.
+        """Return the position, and the newest time of each partition with new records.
 
-        The largest time is over all records read, including skipped ones. It is `None` if reading
-        began at ends, because records below them are unknown.
+        The largest time includes skipped records; it is `None` if reading began at ends.
 
         Reads to the current ends, for at most two seconds. A partition with more records, even in
         an open transaction, is not idle. Raises the same as `SameTopic.poll_ends`, and
-        `Unreachable` if Kafka refuses a read; the next call returns the records read before.
+        `Unreachable` if Kafka refuses a read.
         """
         look = self._read()
         active = dict.fromkeys(self._open.find_active(look.high, self._reader.position))

@@ -1,4 +1,4 @@
-"""Checks timestamps against a topic's limits before an event is sent."""
+"""Checks an event's timestamp against the topic's limits."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ log = logging.getLogger("noted_time.writer.kafka")
 class EventLimits:
     """The timestamps that a topic's settings accept.
 
-    Kafka refuses a whole batch for one bad timestamp. Call `read` first, then `check` for times
-    outside `earliest` to `latest`. While the settings are unknown, or without the right to read
-    them, only the broker checks.
+    Kafka refuses a whole batch for one bad timestamp. Call `read`, then `check` for times outside
+    `earliest` to `latest`. Only the broker checks while the settings are unknown.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -53,7 +52,7 @@ class EventLimits:
     def _set_bounds(self) -> int:
         """Set the range that needs no check, and return the clock.
 
-        The range is empty if the topic has a lower limit, because that limit rises with the clock.
+        It is empty if the topic has a lower limit, which rises with the clock.
         """
         now = unix_ms()
         self.earliest = 1 if self._before >= now else LARGEST_TIME
@@ -61,7 +60,7 @@ class EventLimits:
         return now
 
     def read(self) -> None:
-        """Read the topic's limits, at most every `SETTINGS_S`; keep the last ones on an error."""
+        """Read the limits, at most every `SETTINGS_S`; keep the last ones on an error."""
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
         try:

@@ -57,10 +57,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class Delivered(int):
-    """The result of `flush`: the int 0, with the attributes of `Flushed`.
-
-    It is 0 because Confluent's `flush` returns the number of remaining events.
-    """
+    """The result of `flush`: the int 0, as Confluent returns, with the attributes of `Flushed`."""
 
     _answer: Flushed
 
@@ -88,31 +85,26 @@ class Delivered(int):
 class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
-    It has the methods of `confluent_kafka.Producer`, with the same parameters. The stream is the
-    topic, and its segments are the partitions. `produce` and `note_time` return at once. A note is
-    sent as soon as all events produced before it are delivered, with the offsets that the broker
-    reported. All methods are thread-safe. A transaction includes the events of all threads.
+    It has the methods of `confluent_kafka.Producer`, with the same parameters. `produce` and
+    `note_time` return at once. A note is sent as soon as all events produced before it are
+    delivered, with the offsets that the broker reported. All methods are thread-safe. A transaction
+    has the events of all threads.
 
-    `config` is a configuration of confluent-kafka (librdkafka). Idempotence is on. The settings
-    `acks=0`, `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
+    `config` is a configuration of confluent-kafka (librdkafka). The settings `acks=0`,
+    `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
     `transactional.id`, produce events inside ``with producer.transaction():``, or between
     `begin_transaction` and `commit_transaction`.
 
     *Event times* are the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
-    *Startup.* A new producer joins the stream and takes over the writer's name and transactions. An
-    earlier process raises `Fenced` from then on. The producer then looks up the ends of the topic,
-    so the next note covers the events of the earlier process. The constructor waits at most ten
-    seconds for this. After that, startup continues in the background, and events and notes are
-    queued, at most `queue.buffering.max.messages`. If the topic or the stream proves invalid, every
-    call raises it.
+    *Startup.* The producer joins the stream and takes over the writer's name and transactions, so
+    an earlier process raises `Fenced`. It looks up the topic's ends, so the next note covers the
+    earlier process's events. After ten seconds this continues in the background, and events and
+    notes are queued. If the topic or the stream proves invalid, every call raises it.
 
     *Leaving.* Only `finish` reports that the writer is finished. `close`, the end of a ``with``
     block and the end of the process deliver events where possible. The watermark then waits for the
     writer until its timeout.
-
-    *Logging* is under ``noted_time.writer``; messages of librdkafka are under
-    ``noted_time.writer.kafka``.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -196,24 +188,22 @@ class KafkaNotedProducer(Closing):
     def kafka(self) -> Producer:
         """The producer of confluent-kafka.
 
-        Events that are produced with it are not noted. Do not poll or flush it.
+        Events produced with it are not noted. Do not poll or flush it.
         """
         return self._channel.kafka
 
     @property
     def time(self) -> int | None:
-        """The last noted time of the first domain. See `last_time`."""
+        """The last noted time of the first domain; see `last_time`."""
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
         """Return the last noted time, including notes of an earlier process.
 
-        Waits at most ten seconds for startup, and then raises `Unreachable`.
+        Waits at most ten seconds for startup, then raises `Unreachable`.
         """
         self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         return self._tracker.last_time(domain)
-
-    # Events
 
     def produce(  # noqa: PLR0913, PLR0917 - Confluent's parameters
         self,
@@ -295,7 +285,6 @@ class KafkaNotedProducer(Closing):
 
         Each message has `value`, `key`, `partition`, `callback`, `event_time` or `timestamp`, and
         `event_times`, as for `produce`. Raises the same as `produce` at the first refused event.
-        Earlier events are produced.
         """
         for message in messages:
             self.produce(
@@ -314,7 +303,7 @@ class KafkaNotedProducer(Closing):
         """Serve delivery reports, and return their number.
 
         Waits at most `timeout` seconds for the first report; with a negative timeout, while events
-        are in flight. Polling is optional, because a thread serves reports each second.
+        are in flight. Polling is optional: a thread serves reports.
         """
         self.check()
         until, before = compute_deadline(timeout), self._channel.served
@@ -411,18 +400,15 @@ class KafkaNotedProducer(Closing):
         """
         self._background.check()
 
-    # Transactions
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Produce and note in a transaction, which is committed at the end of the block.
 
         If the block raises, the transaction is aborted, and its events and notes are dropped.
 
-        Raises `DeliveryFailed` or `Conflict` if the transaction had to be aborted. Produce all its
-        events again then. Raises `Unreachable` if the outcome of the commit is unknown. The next
-        transaction, `flush`, `idle` or `finish` then finds it out: after an abort it raises
-        `Conflict` and later notes are dropped, and after a commit the next note covers both.
+        Raises `DeliveryFailed` or `Conflict` after an abort: produce its events again. Raises
+        `Unreachable` if the outcome of the commit is unknown. The next transaction, `flush`, `idle`
+        or `finish` finds it out, and raises `Conflict` after an abort.
         """
         self.begin_transaction()
         try:
@@ -435,10 +421,7 @@ class KafkaNotedProducer(Closing):
         self._channel.commit_transaction(channels.COMMIT_S)
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """Wait for startup, which takes over transactions from an earlier process.
-
-        Raises the error if startup fails.
-        """
+        """Wait for startup, which takes over transactions from an earlier process."""
         self._channel.check_transactional()
         self._background.wait_for_begin(compute_deadline(timeout))
 
@@ -457,7 +440,7 @@ class KafkaNotedProducer(Closing):
         self._channel.commit_transaction(timeout if timeout >= 0 else channels.COMMIT_S)
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """Abort in at most `timeout` seconds, by default 60. Does nothing without a transaction.
+        """Abort in at most `timeout` seconds, by default 60, if a transaction is open.
 
         Raises `Rejected` while the outcome of a commit is unknown.
         """
@@ -474,10 +457,8 @@ class KafkaNotedProducer(Closing):
         timeout_s = timeout if timeout >= 0 else channels.COMMIT_S
         self._channel.send_offsets(positions, group_metadata, timeout_s)
 
-    # Leaving
-
     def idle(self, timeout: float = 10.0) -> None:
-        """Deliver all events, and report that the watermark need not wait for the writer.
+        """Deliver all events, and become idle: the watermark no longer waits.
 
         It waits again from the next event or note on. Raises delivery errors like `flush`.
         """
@@ -498,8 +479,7 @@ class KafkaNotedProducer(Closing):
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the producer. The writer stays a member.
 
-        An open transaction is aborted. Raises the same as `flush`; the producer is closed even
-        then.
+        An open transaction is aborted.
         """
         if self._channel.is_closed or self._pid != os.getpid():
             return
@@ -580,7 +560,6 @@ class KafkaNotedProducer(Closing):
             self._channel.poll(0)
 
     def _place(self, epoch: Epoch, *event: Any) -> None:  # noqa: ANN401 - Confluent's
-        """Give an event to librdkafka. `DeliveryTracker.resolve` handles other errors."""
         while True:
             try:
                 self._produce(self.topic, *event)
@@ -623,12 +602,10 @@ class KafkaNotedProducer(Closing):
         if self._own is not None:
             self._own(error, message)
 
-    # Calls that were queued until startup
-
     def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
-        """Send a queued event. A refused event is reported as not delivered.
+        """Send a queued event; a refused one is reported as not delivered.
 
-        Its limits are checked first, because Kafka would refuse all events of its batch.
+        Its limits are checked first, as Kafka would refuse its whole batch.
         """
         value, key, partition, asked, headers, stamp, _ = event
         try:

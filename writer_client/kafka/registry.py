@@ -1,4 +1,4 @@
-"""Finds the times in records whose schemas are in a schema registry, in Confluent's wire format.
+"""Finds times in records of a schema registry, in Confluent's wire format.
 
 The registry is queried once for each schema id.
 """
@@ -24,7 +24,7 @@ from noted_time.extras import load_function
 from noted_time.values import Rejected, Unreachable
 from writer_client.kafka.event_times import TimeOf, get_values
 
-NOT_FOUND_STATUS = 404  # then only this record is unusable
+NOT_FOUND_STATUS = 404  # only this record is unusable
 
 Deserialize = Callable[[bytes, SerializationContext], Any]
 
@@ -40,8 +40,8 @@ def registered_time(
     * `message` is the class of Protobuf messages, ``"module:Class"``.
 
     The returned function raises `Rejected` for a record without such a time. It raises
-    `Unreachable` if the registry does not answer or refuses; the record is then read again.
-    `registered_time` raises `Rejected` for invalid settings or an invalid class.
+    `Unreachable` without the registry's answer; the record is then read again. `registered_time`
+    raises `Rejected` for invalid settings or an invalid class.
     """
     records = _RecordDecoder(registry, message)
     names = field.split(".")

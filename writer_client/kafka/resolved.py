@@ -16,11 +16,10 @@ class KafkaResolved(RecordTimes):
 
     Later records in a partition were changed at or after the time of that record, except rows that
     the changefeed repeats. Each record is read once, for at most two seconds per call. Reading
-    begins at `known`, the writer's position at the controller, or at the first record. `partitions`
-    are all by default.
+    begins at `known`, the writer's position at the controller, or at the first record.
 
-    If neither a row nor a time can be read from a record, it is skipped and counted (`unusable`),
-    as by `KafkaFields`. So are times that are more than `ahead_ms` ahead of `clock` (Unix ms).
+    An unreadable record is skipped and counted (`unusable`), and so is one more than `ahead_ms`
+    ahead of `clock`.
     """
 
     _without: frozenset[int] = frozenset()
@@ -28,8 +27,8 @@ class KafkaResolved(RecordTimes):
     def __call__(self) -> Seen:
         """Return the offset and the time of the last resolved record of each partition.
 
-        A partition without one has the offset where reading began, and no time. The largest event
-        time is unknown. Raises the same as `SameTopic.poll_ends` and `TopicReader.read`.
+        A partition without one has the offset where reading began, and no time. Raises the same as
+        `SameTopic.poll_ends` and `TopicReader.read`.
         """
         look = self._read()
         if not self._reader.find_behind(look.ends):

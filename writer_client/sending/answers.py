@@ -1,7 +1,7 @@
 """Decodes a controller's answer to a post of notes.
 
-An answer is decoded completely before its results are applied. If a reply does not come from a
-controller or has an unknown form, the notes are kept and posted again.
+It is decoded completely before its results are applied. After a reply of another form the notes are
+posted again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from noted_time.values import (
 
 @dataclass(frozen=True, slots=True)
 class FoundPosition:
-    """The ends of a writer's segments, and the largest event times in them, by domain."""
+    """The ends of a writer's segments, and the largest event times, by domain."""
 
     position: Mapping[int, int]
     max_times: Mapping[str | None, int]
@@ -35,19 +35,18 @@ class FoundPosition:
 class NotesReply:
     """The results of a post: one for each note, in order.
 
-    For an unknown domain, `Refused.last` has the domains that the stream declares.
+    For an unknown domain, `Refused.last` has the declared ones.
     """
 
     results: tuple[Accepted | Refused, ...]
-    found: tuple[FoundPosition, ...] = ()  # looked up in the log after acceptance
+    found: tuple[FoundPosition, ...] = ()
     declared: tuple[str, ...] = ()  # empty if unknown
 
 
 def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
-    """Return the answer in a reply to `count` notes.
+    """Decode a reply to `count` notes, or raise the controller's problem.
 
-    Raises the controller's problem as one of our errors. Raises `Unreachable` if the reply does not
-    come from a controller.
+    Raises `Unreachable` if the reply does not come from a controller.
     """
     body: Mapping[str, Any]
     try:
@@ -76,8 +75,8 @@ def read_answer(body: Mapping[str, Any], count: int) -> NotesReply:
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
     """Return whether a refused change of state can be sent in another form.
 
-    It can if only the added largest event time or the domain was refused, or if the writer must
-    join first.
+    This holds if only the largest event time or the domain was refused, or if the writer must join
+    first.
     """
     if result.status == "unknown_domain":
         return isinstance(result.last, tuple) and result.last[:1] not in ((), (note.domain,))

@@ -1,8 +1,8 @@
-"""Sends the notes of an asynchronous producer once the events before them are delivered.
+"""Sends the notes of an asynchronous producer after the delivery of their events.
 
 A producer learns an event's offset only when its delivery is reported, and a transaction may be
-aborted later. Therefore the events between two notes form an *epoch*. A note is sent when its epoch
-and all earlier epochs are delivered and committed. Nothing here depends on Kafka.
+aborted later. Therefore the events between two notes form an *epoch*. A note waits until its epoch
+and all earlier ones are delivered and committed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ and notes again afterwards.
 
 
 class Resting(Rejected):
-    """The writer is idle or finished. It must join before it produces."""
+    """The writer is idle or finished, and must join before it produces."""
 
 
 class EventTimes:
@@ -68,9 +68,8 @@ class EventTimes:
 class Epoch:
     """The events between two notes, or the events of one transaction.
 
-    With Confluent's clients, pass `on_delivery` as the callback of each event. It is one object for
-    all events, because one per event would keep the garbage collector busy. With other clients,
-    call `delivered` or `failed`. These calls take no lock, so only one thread may report at a time.
+    Confluent's clients get `on_delivery` as the callback of each event. One callback for all events
+    keeps the garbage collector idle. Calls take no lock, so only one thread may report at a time.
     """
 
     __slots__ = (
@@ -112,8 +111,7 @@ class Epoch:
     def delivered(self, segment: int | None, offset: int | None) -> None:
         """Record that an event was delivered at `offset`.
 
-        Kafka reports the offset -1001 if the first attempt had already succeeded when it was
-        retried.
+        Kafka reports offset -1001 if the first attempt of a retried event had succeeded.
         """
         if segment is None or offset is None or offset < 0:
             self._tracker.unplaced(self)
@@ -129,26 +127,25 @@ class Epoch:
 
 
 class DeliveryTracker:
-    """Sends the notes of a producer once the events before them are delivered.
+    """Sends the notes of a producer after the delivery of the events before them.
 
-    Call `produced` *before* each event is given to the producer, and report its delivery to the
-    epoch that is returned. Then call `settle` to send all notes that are ready.
+    Call `produced` *before* each event is given to the producer, and report the delivery to its
+    epoch. `settle` then sends the notes that are ready.
 
-    These laws hold for any order of calls from any threads:
+    For any order of calls from any threads:
 
     * A note covers every event produced before it, except aborted events.
     * Positions and times never go back.
     * No note is sent while a transaction is open, its outcome is unknown, or a failed event is not
       forgiven.
 
-    Segments are the log's partitions. A position has only the events of this process, so begin the
-    client (`Writer.begin`) at the ends of the partitions.
+    A position has only the events of this process, so begin the client at the ends of the
+    partitions.
 
-    `look_again` is called if the offset of an event is unknown or below the noted position. It must
-    `begin` the client again before anything else is noted. Without `look_again`, an event with an
-    unknown offset counts as failed.
+    `look_again` is called if an offset is unknown or below the noted position. It must `begin` the
+    client again. Without it, an event with an unknown offset counts as failed.
 
-    `domain` is one time domain or several. The first is the default of all calls.
+    `domain` is one time domain or several; the first is the default.
     """
 
     def __init__(
@@ -173,7 +170,7 @@ class DeliveryTracker:
         self._open = Epoch(self)
         self._epochs = deque([self._open])
         self.phase = phase
-        self.rests = False  # reset it after a join
+        self.rests = False
         self.placing: set[object] = set()  # calls that are producing an event
         self._uncertain = self._open
         self._noted: dict[str | None, int] = {}
@@ -183,16 +180,13 @@ class DeliveryTracker:
         self._counted = 0
         self._late_below = self._find_late_below(self.domain)
 
-    # Events
-
     def produced(
         self, event_time: int | None = None, others: Mapping[str, Time] | None = None
     ) -> Epoch:
         """Count an event that is about to be produced, and return its epoch.
 
-        `event_time` is its time in ms in the first domain, and `others` has its times in other
-        domains. The next note declares the largest times. Raises `Resting` while the writer
-        `rests`, and the same as `check_times`.
+        `event_time` is in ms and belongs to the first domain, `others` to other domains. Raises
+        `Resting` while the writer `rests`, and the same as `check_times`.
         """
         with self.lock:
             if self.rests:
@@ -232,8 +226,8 @@ class DeliveryTracker:
     ) -> tuple[Epoch, int]:
         """Count an event that happens now, and return its epoch and its time.
 
-        The time is the clock, or the last noted time if the clock is behind. So the event is never
-        late. Raises the same as `produced`.
+        The time is the clock, or the last noted time if this is later, so the event is not late.
+        Raises the same as `produced`.
         """
         with self.lock:
             now, last = clock(), self.time
@@ -248,8 +242,8 @@ class DeliveryTracker:
     def resolve(self, queued: Callable[[], int]) -> None:
         """Resolve events whose delivery will never be reported, if the producer has none `queued`.
 
-        Such events occur if a signal handler raises while an event is produced or reported. Do not
-        call it while another thread reports deliveries.
+        This happens if a signal handler raises while an event is produced or reported. No other
+        thread may report deliveries meanwhile.
         """
         with self.lock:
             if self.placing or not self.under_way or queued():  # keep this order
@@ -261,11 +255,9 @@ class DeliveryTracker:
 
     @property
     def under_way(self) -> int:
-        """The number of events that are neither delivered nor failed."""
+        """The number of events without an outcome."""
         with self.lock:
             return sum(each.sent - each.arrived - each.failures for each in self._epochs)
-
-    # Notes
 
     @property
     def time(self) -> int | None:
@@ -289,8 +281,7 @@ class DeliveryTracker:
     def note(self, time: Time, domain: str | None = None) -> None:
         """Note that all events with a time of `domain` below `time` were produced before this call.
 
-        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
-        `Rejected` if the domain is not the tracker's.
+        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back.
         """
         time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)
@@ -324,7 +315,7 @@ class DeliveryTracker:
         return self._client.noted_time(domain) if noted == self._sent.get(domain) else noted
 
     def _find_late_below(self, domain: str | None) -> int:
-        """Return the time below which events are late. Failed events are not late yet."""
+        """Return the time below which events are late; failed events are not late yet."""
         noted = None if self.failed else self._find_last_noted(domain)
         times = (noted, self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NO_EVENT_TIME)
@@ -340,7 +331,7 @@ class DeliveryTracker:
     def ends(self) -> dict[int, int]:
         """Return the ends of delivered events that no note covers yet, for `idle` and `finish`.
 
-        Raises `DeliveryFailed` after failures, and `Rejected` if a transaction or an event is open.
+        Raises `DeliveryFailed`, or `Rejected` while a transaction or an event is open.
         """
         with self.lock:
             self.check()
@@ -361,8 +352,6 @@ class DeliveryTracker:
             position = self._client.position
             return {segment: position[segment] for segment in ends}
 
-    # Transactions
-
     def move(self, to: ProducerState) -> None:
         """Change the phase according to the table of `ProducerState`, unless it is CLOSED."""
         with self.lock:
@@ -370,20 +359,20 @@ class DeliveryTracker:
                 self.phase = to
 
     def begin(self) -> None:
-        """Begin a transaction, which contains all events produced from now on.
+        """Begin a transaction, which contains all later events.
 
-        If the outcome of the last one was unknown, it counts as committed. Call `abort` first if it
-        was aborted.
+        An unknown outcome of the last one counts as committed. Call `abort` first if it was
+        aborted.
         """
         with self.lock:
             self.move(ProducerState.OPEN)
             self._close({})
 
     def commit(self, *, is_certain: bool = True) -> None:
-        """End the transaction. Its notes are sent when all of its events are delivered.
+        """End the transaction; its notes are sent after the delivery of its events.
 
-        With `is_certain=False`, its notes are dropped, and the next note covers its events. That
-        note is sent once `begin`, or a certain `commit` or `abort`, tells the outcome.
+        With `is_certain=False`, its notes are dropped, and the next note covers its events, once
+        the outcome is known.
         """
         with self.lock:
             was_open = self.phase in IN_TRANSACTION
@@ -400,8 +389,7 @@ class DeliveryTracker:
     def abort(self, *, is_certain: bool = True) -> None:
         """Drop the events and notes of the transaction, and all notes since an uncertain commit.
 
-        Later reports of aborted events are ignored. With `is_certain=False`, no transaction begins
-        before the log has confirmed the abort.
+        With `is_certain=False`, no transaction begins before the log has confirmed the abort.
         """
         with self.lock:
             if self.phase not in (*IN_TRANSACTION, ProducerState.UNRESOLVED):
@@ -416,8 +404,6 @@ class DeliveryTracker:
             self._noted = self._find_last_held()
             self.move(ProducerState.ABORTED if is_certain else ProducerState.UNABORTED)
             self.settle()
-
-    # Failures
 
     def fail(self, epoch: Epoch, error: object) -> None:
         """Count a failed event. Called by `Epoch.failed`."""
@@ -453,11 +439,7 @@ class DeliveryTracker:
             raise failure
 
     def forgive(self) -> None:
-        """Continue after failures. The failed events were produced again, or never will be.
-
-        With `on_failure="hold"`, the held notes become one, which waits for all events produced so
-        far. With `on_failure="raise"` they are dropped.
-        """
+        """Continue after failures; held notes become one or are dropped (`on_failure`)."""
         with self.lock:
             held = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}
@@ -481,8 +463,6 @@ class DeliveryTracker:
         for epoch in self._epochs:
             held |= epoch.notes
         return held
-
-    # How epochs end
 
     def _close(self, notes: dict[str | None, int]) -> None:
         self._open.notes = notes
@@ -516,7 +496,7 @@ class DeliveryTracker:
             return self._settled.sent + sum(each.sent for each in self._epochs)
 
     def count_rows(self) -> None:
-        """Report the number of events to the client, for a `Fenced` error."""
+        """Report the number of events to the client, for `Fenced`."""
         with self.lock:
             self._report_rows(self.rows)
 

@@ -1,7 +1,4 @@
-"""Posts notes to a controller, without doing any network I/O itself.
-
-Each routine yields questions and receives replies, as described in `noted_time.client`.
-"""
+"""Posts notes to a controller as sans-I/O routines, described in `noted_time.client`."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from noted_time.values import Refused, SharedName
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
-SUPERSEDED_LIMIT = 3  # posts in a row; then another process uses the name
+SUPERSEDED_LIMIT = 3  # in a row, until another process is suspected
 
 
 def unix_us() -> int:
@@ -34,7 +31,7 @@ class RequestNumbers:
     """Assigns an increasing `sequence` number to each request of a writer.
 
     Numbers follow the clock in µs unless it goes back. So a restarted writer has larger numbers
-    than its earlier process without storing any.
+    without storing any.
 
     >>> numbers = RequestNumbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()
@@ -59,8 +56,7 @@ class RequestNumbers:
 class Exchange:
     """Posts the notes of one writer, and seals its stream.
 
-    Each request has a new number, even one that repeats a post to another controller. So a
-    controller recognizes an abandoned request that arrives late.
+    Each request has a new number, so an abandoned request that arrives late is recognized.
     """
 
     def __init__(self, controllers: Controllers, stream: str) -> None:
@@ -70,10 +66,10 @@ class Exchange:
         self._overtaken = 0
 
     def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
-        """Post the notes to a controller. Accepted notes are durable.
+        """Post the notes to a controller, which makes accepted notes durable.
 
-        Raises `Unreachable` if the outcome is unknown, `Rejected` if the whole request was refused,
-        and `SharedName` if another process seems to use the writer's name.
+        Raises `Unreachable` if the outcome is unknown, `Rejected` if the request was refused, and
+        `SharedName`.
         """
         answer = yield from self._ask(batch)
         if not self._is_overtaken(answer):
@@ -110,10 +106,9 @@ class Exchange:
         )
 
     def _is_overtaken(self, answer: NotesReply) -> bool:
-        """Return whether a newer request was accepted before, and continue above its number.
+        """Return whether a newer request was accepted, and continue above its number.
 
-        It came from an earlier process with a faster clock, or from another process of the same
-        name.
+        It came from a process with a faster clock, or from another one of the same name.
         """
         refused = [each for each in answer.results if isinstance(each, Refused)]
         last = [each.last for each in refused if each.status == "superseded"]

@@ -1,6 +1,6 @@
 """Logs the events of a writer client and calls its callbacks, once per event.
 
-Events are only recorded while the client holds its lock. `Notices.emit` reports them afterwards.
+They are recorded under the client's lock, and `emit` reports them afterwards.
 """
 
 from __future__ import annotations
@@ -53,16 +53,14 @@ class Notices:
         return bool(self._queue)
 
     def emit(self) -> None:
-        """Call it without the lock, because handlers may be slow."""
+        """Call it without the lock: handlers may be slow."""
         while self._queue:
             try:
                 report = self._queue.popleft()
-            except IndexError:  # another thread has reported it
+            except IndexError:
                 return
-            with suppress(Exception):  # a handler may raise
+            with suppress(Exception):
                 report()
-
-    # Events
 
     def report_failure(self, error: NotedTimeError, now: float) -> None:
         sentence = self._outage.record_failure(error, now=now)
@@ -130,7 +128,6 @@ class Notices:
         )
 
     def count_late_rows(self, least: int, bound: int) -> None:
-        """Count late rows. `least` is their least time, and `bound` the time they are below."""
         self._lateness = max(self._lateness, (bound - least, least))
 
     def report_late_rows(self, total: int, now: float) -> None:

@@ -1,7 +1,7 @@
-"""The notes of a writer that the controller has not answered yet, merged.
+"""Merges the notes of a writer that the controller has not answered yet.
 
-Notes are monotone, so the latest note of a domain implies the earlier ones. The outbox keeps at
-most one note per domain and one change of state. Three rules make this correct:
+The latest note of a domain implies the earlier ones. So at most one note per domain and one change
+of state are kept, under three rules:
 
 * Each note has the writer's *whole* position at the time of the call, so it does not depend on
   merged notes. A recreated stream gets the whole position, too.
@@ -10,9 +10,9 @@ most one note per domain and one change of state. Three rules make this correct:
   has the newer state and position. But the join of an unknown writer is always sent, because only a
   member can become idle or finished.
 
-If the outcome of a batch is unknown, its notes are merged with newer ones and sent again. It is
-harmless if the controller gets a note twice or in another order: a repeated note is accepted, and
-each post has a larger number (see `exchange`). Only late rows may be counted twice.
+If a batch's outcome is unknown, its notes are merged with newer ones and sent again. A controller
+may get a note twice: a repeated note is accepted, and each post has a larger number. Only late rows
+may be counted twice.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from writer_client.sending.vouched import (
 if TYPE_CHECKING:
     LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
-OFFSETS_PER_REQUEST = 20_000  # at most 45 bytes each, of the controller's 1 MiB
+OFFSETS_PER_REQUEST = 20_000  # at most 45 bytes each, of 1 MiB
 
 OFFSETS_PER_DOMAIN = 6
 """The number of offsets that take as many bytes as a domain with its largest event time."""
@@ -110,7 +110,7 @@ class Outbox:
         self._rows_covered = 0
         self._holder: Session | None = None
 
-    # Calls of the writer. Each returns a ticket to compare with `durable_through`
+    # Calls of the writer return a ticket to compare with `durable_through`
 
     def note(
         self,
@@ -120,10 +120,7 @@ class Outbox:
         domain: str | None = None,
         max_time: int | None = None,
     ) -> int:
-        """Raises `InvalidNote` if time or position goes back.
-
-        Then nothing is noted.
-        """
+        """Note a time, or raise `InvalidNote` if time or position goes back."""
         vouched = self.vouched
         vouched.check_time(time, domain)
         if max_time is not None:
@@ -140,10 +137,9 @@ class Outbox:
         return made
 
     def begin(self, look_up: LookUp) -> int:
-        """`look_up` runs when a join without a position is accepted.
+        """Join, and call `look_up` when a join without a position is accepted.
 
-        No other process can note under the writer's name after that, so the next note covers
-        everything that others noted.
+        No other process can note under the name then, so the next note covers all notes of others.
         """
         if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
@@ -183,8 +179,6 @@ class Outbox:
             self._change_state("live", {})
         return self._additions.total
 
-    # Calls of the sender
-
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
@@ -202,9 +196,9 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Put back a batch whose outcome is unknown, with the position of its last note.
+        """Put back a batch with an unknown outcome, with the position of its last note.
 
-        If the controller has applied the batch, it would refuse the earlier positions.
+        A controller that has applied it would refuse the earlier positions.
         """
         self._in_flight = ()
         begins = self._end_beginning()
@@ -257,8 +251,6 @@ class Outbox:
     def queue_refusal(self, error: Rejected) -> None:
         self._refused[type(error)] = error
 
-    # The begin of a process, and its end by a takeover
-
     def _take_join(self) -> Batch:
         self.beginning = tuple(self._look_ups)
         note = self._additions.put_on(Note(self.writer, domain=self.vouched.last_domain))
@@ -277,7 +269,7 @@ class Outbox:
         for each in found:
             self.vouched.learn(each.position)
             for domain, time in each.max_times.items():
-                with suppress(InvalidNote):  # the writer does not vouch for this domain
+                with suppress(InvalidNote):
                     self.vouched.declare(domain, time)
         self._waiting.move(self.vouched.position)
 
@@ -290,8 +282,6 @@ class Outbox:
     @property
     def takes_over(self) -> bool:
         return self._additions.takes_over
-
-    # State
 
     @property
     def durable_through(self) -> int:
@@ -308,8 +298,6 @@ class Outbox:
 
     def pop_refused(self) -> Rejected | None:
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
-
-    # How a change of state is sent
 
     def _change_state(self, state: State, position: Mapping[int, int]) -> int:
         vouched = self.vouched
@@ -329,8 +317,6 @@ class Outbox:
         named = domains[: room - len(first)] or [self.vouched.last_domain]
         notes = [replace(change.note, domain=each) for each in named]
         return first + [replace(change, note=note) for note in notes]
-
-    # Effects of an answer
 
     def _record_accepted(self, note: Note, result: Accepted) -> None:
         self._additions.takes_over, self._is_awaited = False, note.state == "live"
@@ -381,8 +367,8 @@ class Outbox:
     def _rejoin(self, batch: Batch, answer: NotesReply) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
-        Do so only if the controller does not wait for the writer yet. Otherwise a writer with a
-        wrong clock would postpone its timeout and hold the watermark forever.
+        A known writer does not: with a wrong clock it would postpone its timeout and hold the
+        watermark forever.
         """
         results = zip(batch, answer.results, strict=True)
         refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]

@@ -1,4 +1,4 @@
-"""The outcome of a writer's notes, as given to `flush` and `on_excluded`."""
+"""The outcome of a writer's notes, for `flush` and `on_excluded`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _EXCLUSION_REASONS = {
 class Exclusion:
     """The watermark advances without the writer, so rows below `lower` are late.
 
-    `reason` is ``timed_out``, ``removed`` or ``returned_late``. `since` is in Unix ms. The
-    exclusion ends when the writer has noted a time above the lower.
+    `reason` is ``timed_out``, ``removed`` or ``returned_late``. `since` is in Unix ms. It ends when
+    the writer has noted a time above the lower.
 
     >>> exclusion = Exclusion("timed_out", since=1357041600000, lower=90)
     >>> exclusion.sentence[:81]
@@ -57,7 +57,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """The outcome of a flush. Everything noted before it is durable."""
+    """The outcome of a flush: everything noted before is durable."""
 
     lower: int | None
     """The lower of the domain last noted, as of the last answer. Rows below it are late."""

@@ -1,7 +1,7 @@
 """The notes that wait to be posted: one for each domain, and at most one change of state.
 
-A signal handler may call the client while its thread is in another call. Therefore the last step of
-each call adds a note by a single assignment, and tickets tell which of two notes is later.
+A signal handler may interrupt a call and make another. So the last step of a call adds a note by
+one assignment, and tickets order the notes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Batch = tuple[PendingNote, ...]
 
 
 class PendingNotes:
-    """The latest note of each domain and the latest change of state, in order of their calls."""
+    """The latest note of each domain and change of state, in order of their calls."""
 
     def __init__(self) -> None:
         self._timed: dict[str | None, PendingNote] = {}
@@ -70,7 +70,6 @@ class PendingNotes:
         return batch, change
 
     def put_back(self, pending: PendingNote) -> None:
-        """Add a note again, unless a later note implies it."""
         if pending.is_change:
             self._put_change_back(pending)
             return

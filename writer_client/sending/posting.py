@@ -1,4 +1,4 @@
-"""Decides when a writer's notes are posted, and handles the outcome of each post.
+"""Decides when a writer's notes are posted, and handles the outcomes.
 
 `now` is in seconds of a monotonic clock.
 """
@@ -67,7 +67,6 @@ class HeldClock:
         return bool(self._blocks)
 
     def hold(self) -> object:
-        """Until `release`, `read` returns at most the current time."""
         block = object()
         self._blocks[block] = self._clock()
         return block
@@ -80,7 +79,7 @@ class HeldClock:
 
 
 class Posting:
-    """The state of posting one outbox. If threads share it, each call needs a lock.
+    """The state of posting one outbox; threads that share it need a lock.
 
     * `beat` is called once per period, before notes are posted.
     * `idle_after_ms` makes a live writer idle after this time without calls, unless it `is_busy`.
@@ -116,15 +115,13 @@ class Posting:
         self._failures = 0
         self._not_before = 0.0
 
-    # When to post
-
     def record_call(self, now: float) -> None:
         self._last_call = now
 
     def wait_s(self, now: float) -> float | None:
-        """Return the seconds until there are notes to post, or `None` if a call must come first.
+        """Return the seconds until the next post, or `None` if a call must come first.
 
-        Also notes the clock if this is due, and makes an inactive writer idle.
+        Also notes the clock, and makes an inactive writer idle.
         """
         if self.outbox.fenced is not None:
             return None
@@ -163,10 +160,8 @@ class Posting:
             return None
         return self._last_call + after_s - now
 
-    # The outcome of a post
-
     def look_up_ends(self, answer: NotesReply) -> NotesReply:
-        """Reads files, so call it without the lock."""
+        """Reads files: call it without the lock."""
         first = answer.results[0]
         if not isinstance(first, Accepted):
             return answer
@@ -217,8 +212,6 @@ class Posting:
     def _queue_refusal(self, error: Rejected) -> None:
         self.outbox.queue_refusal(error)
         self.notices.report_refusal(error)
-
-    # For callers that wait
 
     def record_fault(self, fault: BaseException) -> None:
         self.fault = fault

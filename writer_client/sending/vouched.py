@@ -1,4 +1,4 @@
-"""The times and the position that a writer has noted, and the data added to its notes."""
+"""The times and the position that a writer has noted, and additions to its notes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EMPTY_POSITION: Mapping[int, int] = {}
 
 
 class HeldBack(NamedTuple):
-    """An event whose time is above the allowed `bound`. Later notes do not declare its time."""
+    """An event above the allowed `bound`; later notes do not declare its time."""
 
     domain: str | None
     time: int
@@ -45,15 +45,15 @@ class HeldBack(NamedTuple):
 
 
 class VouchedTimes:
-    """A writer's position, and its times by domain. None of them goes back.
+    """A writer's position, and its times by domain; none goes back.
 
-    `position` is replaced instead of changed, because waiting notes share it.
+    `position` is replaced, never changed: waiting notes share it.
     """
 
     def __init__(self, writer: str, domains: Sequence[str] | None) -> None:
         self.writer = writer
         self.position: dict[int, int] = {}
-        self.last_domain = domains[0] if domains else None  # for notes that need a domain
+        self.last_domain = domains[0] if domains else None
         self.known_times: Mapping[str, int] = {}  # at the controller
         self.known_timeout_ms: int | None = None  # as of the last join
         self._vouched = None if domains is None else tuple(domains)
@@ -61,7 +61,7 @@ class VouchedTimes:
         self._largest: dict[str | None, int] = {}
         self._written: dict[str | None, Mapping[int, int]] = {}
         self._held_back: dict[str | None, int] = {}
-        self.declared_domains: tuple[str, ...] = ()  # empty before an answer has them
+        self.declared_domains: tuple[str, ...] = ()
 
     def get_time(self, domain: str | None) -> int | None:
         return self._times.get(domain)
@@ -69,8 +69,8 @@ class VouchedTimes:
     def get_largest(self, domain: str | None) -> int | None:
         """Return the largest event time to declare, or `None`.
 
-        After a refusal it is `None` until the writer's time has passed the refused time, because a
-        smaller time would not bound the written events.
+        After a refusal it is `None` until the writer's time has passed the refused time: a smaller
+        one would not bound the written events.
         """
         held = self._held_back.get(domain)
         if held is not None and self._times.get(domain, held - 1) < held:
@@ -78,11 +78,7 @@ class VouchedTimes:
         return self._largest.get(domain)
 
     def add_max_times(self, note: Note) -> Note:
-        """Call it when the note is sent.
-
-        Then the times bound all rows below its position, including rows written after the note was
-        created.
-        """
+        """Call it when the note is sent: the times then bound all rows below its position."""
         max_times: dict[str, int] = {}
         for each in self._largest.keys() - {note.domain}:
             name, time = self._find_name(each), self.get_largest(each)
@@ -109,8 +105,6 @@ class VouchedTimes:
             return domain
         name, declared = choose_domain(self.declared_domains), self.declared_domains
         return name if name in declared or not declared else None
-
-    # Calls of the writer
 
     def check_time(self, time: int, domain: str | None) -> None:
         check_int64("time", time)
@@ -142,8 +136,6 @@ class VouchedTimes:
     def reach(self, position: Mapping[int, int]) -> None:
         self.learn(convert_position(position))
 
-    # Answers of the controller
-
     def learn(self, offsets: Mapping[int, int]) -> None:
         known = self.position
         if any(offset > known.get(s, -1) for s, offset in offsets.items()):
@@ -163,10 +155,7 @@ class VouchedTimes:
         return self._find_name(domain) in declared
 
     def take_back(self, domain: str | None, bound: int) -> list[HeldBack]:
-        """Stop declaring times above `bound`, which the controller refuses.
-
-        The next noted time may be below a refused one.
-        """
+        """Stop declaring times above `bound`, which the controller refuses."""
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
         held = self._held_back
@@ -202,7 +191,7 @@ class Process(NamedTuple):
 class LateHours:
     """Late rows that are not reported yet, grouped by hour.
 
-    A note can report a limited number of groups, so the groups with the least times are merged.
+    A note has a limited number of groups, so those with the least times are merged.
     """
 
     __slots__ = ("_reports",)
@@ -225,10 +214,10 @@ class LateHours:
 
 
 class NoteAdditions:
-    """The data sent with each note: process, terms and late rows.
+    """The process, terms and late rows sent with each note.
 
     The process takes over the writer's name until a note is accepted. `took_over` has the sessions
-    that lost the name. Terms are sent with each live note, because the stream may be recreated.
+    that lost the name. Terms are sent with each live note: the stream may be recreated.
     """
 
     def __init__(
@@ -277,16 +266,15 @@ class NoteAdditions:
         return note
 
     def takes_over_again(self, held: Session) -> bool:
-        """Take the name over again if it was taken from this session before. Return whether it is.
+        """Take the name over again, if it was taken from this session, and return whether it was.
 
-        The controller then forgot the takeover, because its database is a backup.
+        The controller, restored from a backup, then forgot the takeover.
         """
         may = held.id in self.took_over and not self.takes_over
         self.takes_over = self.takes_over or may
         return may
 
     def take_off(self, note: Note) -> Note:
-        """Take the late rows off a refused note."""
         for late in list_reports(note.late):
             self._unreported[note.domain].add(late)
         return replace(note, late=None)
@@ -301,7 +289,7 @@ def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def check_int64(what: str, value: int) -> None:
-    """Raise `Rejected` if a number is not an int64 or is either end, which means no time."""
+    """Raise `Rejected` unless a number is an int64 above the least and below the largest."""
     if not MIN_INT64 < value < MAX_INT64:
         ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
         raise Rejected(f"{what} {value} is not an int64{ends}")

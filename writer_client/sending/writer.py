@@ -38,7 +38,7 @@ LAST_WAIT_S = 0.05
 
 
 class Writer(ABC, Generic[Network]):
-    """One writer of one stream. No method here waits for the network; all are thread-safe."""
+    """One writer of one stream; its methods are thread-safe and never wait for the network."""
 
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
@@ -151,13 +151,11 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Join the stream. The watermark waits for the writer until it notes, is idle or finishes.
 
-        Join and `flush` before the first write. Otherwise rows that are written before the
-        controller knows the writer may be late.
+        Join and `flush` before the first write: rows written before may be late.
 
-        *After a restart*, `position` must reach all rows of the earlier process, noted or not. The
-        ends of its segments are enough. Otherwise readers may drop rows that were written before a
-        crash. `max_times` has the largest event times of these rows, by domain. `SegmentLogWriter`
-        finds both itself.
+        *After a restart*, `position` must reach all rows of the earlier process, or readers may
+        drop them. The ends of its segments are enough. `max_times` has the largest event times of
+        these rows, by domain. `SegmentLogWriter` finds both.
         """
         times = {
             self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
@@ -170,9 +168,8 @@ class Writer(ABC, Generic[Network]):
     def begin(self, look_up: LookUp) -> None:
         """Join, and continue from the ends of the writer's segments, which `look_up` returns.
 
-        `look_up` gets the position that the controller knows. It is called in the thread or task
-        that sends notes, once no other process can note under the same name. Later notes wait for
-        it.
+        `look_up` gets the position at the controller. It runs in the thread or task that sends
+        notes, once no other process can note under the name. Later notes wait for it.
         """
         with self._lock_for_note():
             self._outbox.begin(look_up)
@@ -180,17 +177,16 @@ class Writer(ABC, Generic[Network]):
     def of_log(self, log: str | None, *, observes: bool = False) -> None:
         """Set the id of the log that positions refer to, such as a Kafka topic's. Call it first.
 
-        If the stream belongs to another log, `flush` raises `AnotherLog`. A client that `observes`
-        notes for other writers; `explain` then shows segments without new rows.
+        A client that `observes` notes for other writers: `explain` shows segments without new rows.
         """
         with self._lock:
             self._outbox.set_log(log, observes=observes)
 
     def check(self) -> None:
-        """Raise if the client can no longer note. Call it before writing more rows.
+        """Raise if the client can no longer note; call it before writing more rows.
 
         Raises `Fenced` after a takeover of the name, `ClientFailed` if the sender failed, and
-        `Rejected` if the client is closed or belongs to another process.
+        `Rejected` if the client is closed or another process's.
         """
         if self._closed:
             raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
@@ -207,15 +203,15 @@ class Writer(ABC, Generic[Network]):
     def hold(self, reason: str | None) -> None:
         """Report that the writer is alive but cannot note, and why. `None` clears the reason.
 
-        Repeat it within the writer's timeout. `explain`, the dashboard and `noted-time writers`
-        show the first 200 characters.
+        Repeat it within the writer's timeout. `explain` and `noted-time writers` show the first 200
+        characters.
         """
         shown = format_line(reason or "", HELD_LENGTH)
         with self._lock_for_note():
             self._outbox.hold(shown or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
-        """Report the facts about the log that explain an observer's time. `explain` shows them."""
+        """Report facts about the log that explain an observer's time, for `explain`."""
         with self._lock_for_note():
             self._outbox.report_facts(facts)
 
@@ -227,7 +223,7 @@ class Writer(ABC, Generic[Network]):
         position: Mapping[int, int] = EMPTY_POSITION,
         rows: int = 1,
     ) -> None:
-        """Record one or more rows that were written. The next note covers them.
+        """Record written rows, which the next note covers.
 
         The note declares the largest event time (`max_time`), so the upper of marks is a true
         bound. A position behind the known one changes nothing. A writer that is not live joins.
@@ -243,9 +239,8 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Report rows that were written below `late_below`, with times from `least` to `most`.
 
-        Call it once for each full hour, because complete windows show the late rows in them.
-        Without `most`, the rows may have any time up to the lower. `SegmentLogWriter` calls it
-        itself.
+        Call it for each full hour: complete windows show its late rows. Without `most`, the rows
+        may have any time up to the lower. `SegmentLogWriter` calls it itself.
         """
         with self._lock_for_note():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
@@ -259,12 +254,12 @@ class Writer(ABC, Generic[Network]):
     def writing(self) -> Iterator[None]:
         """Hold back automatic notes while events are created and written.
 
-        An automatic note of T promises that no event with a time below T will still be written. To
-        keep this promise, stamp events with the same clock *inside* the block, and report their
-        position with `wrote` before the block ends.
+        An automatic note of T promises that no event with a time below T will still be written. So
+        stamp events with this clock *inside* the block, and report their position with `wrote`
+        before it ends.
 
-        **Wait for delivery inside the block.** Otherwise notes have a position that the events have
-        not reached::
+        **Wait for delivery inside the block**, or notes have a position that the events have not
+        reached::
 
             with client.writing():
                 producer.produce(topic, stamped(event), on_delivery=remember_position)
@@ -281,19 +276,18 @@ class Writer(ABC, Generic[Network]):
                 self._posting.record_call(clocks.monotonic())
 
     def pop_refused(self) -> Rejected | None:
-        """Remove and return the oldest refusal that `flush` would raise, without waiting."""
+        """Remove and return the oldest refusal that `flush` would raise."""
         with self._lock:
             return self._outbox.pop_refused()
 
     @property
     def writer(self) -> str:
-        """The name of the writer."""
         return self._outbox.writer
 
     def lower(self, domain: str | None = None) -> int | None:
-        """Return the lower of the last mark as of the last answer. Rows below it are late.
+        """Return the lower of the last mark, below which rows are late.
 
-        Returns `None` before the first mark or answer.
+        It is `None` before the first mark or answer.
         """
         return self._outbox.lower(self._resolve_domain(domain))
 
@@ -308,12 +302,12 @@ class Writer(ABC, Generic[Network]):
 
     @property
     def position(self) -> dict[int, int]:
-        """The whole known position: segment → exclusive offset."""
+        """The whole known position."""
         return dict(self._outbox.vouched.position)
 
     @property
     def takes_over(self) -> bool:
-        """Whether no note was accepted yet, so another process may still have the name."""
+        """Whether no note was accepted yet."""
         return self._outbox.takes_over
 
     def noted_time(self, domain: str | None = None) -> int | None:
@@ -364,7 +358,7 @@ class Writer(ABC, Generic[Network]):
         self.is_fenced = True
 
     def _note_clock(self) -> None:
-        """Note the clock. While it is behind the last time, note that again, as a sign of life."""
+        """Note the clock, or the last time again while the clock is behind, as a sign of life."""
         outbox, domain, time = self._outbox, self._resolve_domain(None), self._clock.read()
         if outbox.state != "live":
             return
