@@ -1,6 +1,6 @@
-"""The readers' clients: follow the marks of a stream, and turn positions into time windows.
+"""The client library for readers: it follows marks, and turns positions into time windows.
 
-Each name is imported when it is first used. The names of Kafka need confluent-kafka.
+The names of Kafka need confluent-kafka.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
             return
         self._closing = True
         try:
-            with contextlib.suppress(NotedTimeError):  # logged; the caller could do nothing
+            with contextlib.suppress(NotedTimeError):
                 await self._wait(self._waits.wait_for_reports(), timeout)
         finally:
             self._closed = True

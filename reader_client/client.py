@@ -28,26 +28,25 @@ Found = TypeVar("Found")
 
 
 class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
-    """A client that follows the marks of a stream and turns positions into time windows.
+    """Follows the marks of a stream, and turns positions into time windows.
 
-    One daemon thread per domain receives new marks by long poll. `get_time_window` only searches
-    the known marks, which takes microseconds.
+    One daemon thread per domain receives new marks by long poll. `get_time_window` searches the
+    known marks, which takes microseconds.
 
     If the controller is unreachable, the client retries with backoff and answers from the known
-    marks. Its windows may then be behind, but are never wrong. If the stream is recreated, its
-    windows start over.
+    marks. Its windows may be behind, but are never wrong. If the stream is recreated, its windows
+    start over.
 
-    With a `group`, the client reports the reader's position in the background, and its window is
-    the window of the whole group. If the controller has removed the reader, because it was silent
-    for too long or the group was deleted, the reader reports again.
+    With a `group`, the client reports the reader's position, and its window is the group's. A
+    reader that was removed reports again.
 
-    Calls that wait raise the controller's refusals at once: `UnknownStream`, `UnknownDomain` or
-    `NotAllowed`. If the controller is unreachable, they raise `Unreachable` when the time is up.
-    Failures in the background are logged under `noted_time.reader`. After a fault of the client
-    itself, every later call raises `ClientFailed`.
+    Calls that wait raise the controller's refusals: `UnknownStream`, `UnknownDomain` or
+    `NotAllowed`. They raise `Unreachable` when the time is up. Failures in the background are
+    logged under `noted_time.reader`. After a fault of the client itself, every later call raises
+    `ClientFailed`.
 
-    The marks take 155 bytes each, measured at 16 segments. `keep_last` limits their number, which
-    may be exceeded by an eighth. A position behind the kept marks has no lower.
+    The marks take 155 bytes each, measured at 16 segments. `keep_last` limits their number, within
+    an eighth; a position behind them has no lower.
 
     After a fork, create a new client in the child.
     """
@@ -58,7 +57,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         self._start(self._begin)
 
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
-        """Leave the group's online readers, with the reader's segments reset to `position`.
+        """Leave the group's online readers, and reset the reader's segments to `position`.
 
         The default is the reader's own position. Waits until the controller has confirmed.
         `advance` brings the reader back online. Raises `Rejected` without a group.
@@ -87,11 +86,11 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         origin: Time = 0,
         wait: float | None = 0.0,
     ) -> Iterator[CompleteWindow]:
-        """Yield the complete windows of `size_ms`, in order. Windows are aligned to `origin`.
+        """Yield the complete windows of `size_ms`, aligned to `origin`, in order.
 
-        The first window contains `after`. By default, it is the last window that was complete at
-        the first known mark. Waits and raises as `marks`. If the stream is recreated, its windows
-        follow from `after` on.
+        The first window contains `after`. By default, it is the last window complete at the first
+        known mark. Waits and raises as `marks`. If the stream is recreated, its windows follow from
+        `after` on.
 
         The `missing` writers are requested once per hundred windows. They are unknown while the
         controller is unreachable.
@@ -128,14 +127,13 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def close(self, timeout: float = 5.0) -> None:
         """Send unsent reports, for at most `timeout` seconds, and end the threads.
 
-        The reader stays in its group; call `offline` to leave it. A second call does nothing. A
-        signal handler may call this method.
+        The reader stays in its group: call `offline` to leave it. A signal handler may call it.
         """
         if self._closing or self._pid != os.getpid():
             return
         self._closing = True
         deadline = clocks.monotonic() + timeout
-        with contextlib.suppress(NotedTimeError):  # logged; the caller could do nothing about it
+        with contextlib.suppress(NotedTimeError):
             self._wait(self._waits.wait_for_reports(), timeout)
         self._closed = True
         for thread in self._threads:

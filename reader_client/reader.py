@@ -35,7 +35,7 @@ Found = TypeVar("Found")
 
 
 class Reader(ABC, Generic[Network]):
-    """The base of `ReaderClient` and `AsyncReaderClient`; its public calls do not wait."""
+    """The base of the reader clients; its public calls do not wait."""
 
     def __init__(  # noqa: PLR0913 - one keyword for each choice
         self,
@@ -54,10 +54,10 @@ class Reader(ABC, Generic[Network]):
     ) -> None:
         """Create a client that follows `domains`, by default every declared domain.
 
-        `url` may be several URLs, separated by commas. The client uses one as long as it answers.
+        `url` may be several URLs, separated by commas; the client uses one as long as it answers.
         The default `token` is the environment variable NOTED_TIME_TOKEN. `wait_ms` is the longest
         time of one long poll, at most 30000. `refresh_ms` is how often a group's position is
-        requested when there is nothing to report.
+        requested without reports.
 
         Raises `InvalidName`, and `Rejected` for an invalid URL or if only one of `group` and
         `reader` is given.
@@ -109,8 +109,6 @@ class Reader(ABC, Generic[Network]):
         """The reader's group, if any."""
         return None if self._reporting is None else self._reporting.reader.group
 
-    # The position
-
     @property
     def position(self) -> dict[int, int]:
         """The reader's own position: segment → exclusive offset."""
@@ -142,13 +140,11 @@ class Reader(ABC, Generic[Network]):
             if self._reporting is not None:
                 self._reporting.release(released)
 
-    # Backlog
-
     def set_backlog(self, backlog: bool | None) -> None:  # noqa: FBT001 - the only argument
         """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
 
-        The group has a backlog while any of its online readers reports one. `offline` withdraws the
-        report. Raises `Rejected` without a group, and after `close`.
+        The group has a backlog while any of its online readers reports one. `offline` withdraws it.
+        Raises `Rejected` without a group, and after `close`.
         """
         reporting = self._get_reporting()
         self._check_usable()
@@ -158,8 +154,8 @@ class Reader(ABC, Generic[Network]):
     def backlog(self) -> BacklogState:
         """Return whether the group has a backlog, why, and since when (Unix ms).
 
-        Combines the controller's last answer with later calls of `set_backlog`. Before the first
-        answer, the group has no backlog. Raises `Rejected` without a group.
+        Combines the controller's last answer, if any, with later calls of `set_backlog`. Raises
+        `Rejected` without a group.
         """
         if self._health.fault is not None:
             self._health.check()
@@ -168,23 +164,20 @@ class Reader(ABC, Generic[Network]):
     def on_backlog(self, callback: Callable[[BacklogState], object]) -> None:
         """Call `callback` with the state each time the group's backlog begins or ends.
 
-        If there is a backlog now, it is called soon. It runs in the reporting thread or the loop,
-        so it must return soon. Its errors are logged. Raises as `set_backlog`.
+        It is called soon if there is a backlog now. It runs in the reporting thread or the loop, so
+        it must be quick; its errors are logged. Raises as `set_backlog`.
         """
         reporting = self._get_reporting()
         self._check_usable()
         reporting.backlog.listen(callback)
         reporting.wake()
 
-    # Time windows
-
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
         """Return the time window of this reader's position, or of its group's position.
 
-        Both bounds are `None` until the first marks, and in a group its position, are known. Raises
-        `UnknownDomain` if the domain is not followed. If nothing is known because the controller
-        refused, raises its error: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or `Rejected` if
-        the group accepts no more readers.
+        Both bounds are `None` until the marks, and in a group its position, are known. Raises
+        `UnknownDomain` if the domain is not followed. If the controller refuses, raises its error:
+        `UnknownStream`, `UnknownDomain`, `NotAllowed`, or `Rejected` for a full group.
         """
         follower, position = self._get_follower(domain), self._get_read_position()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
@@ -197,9 +190,9 @@ class Reader(ABC, Generic[Network]):
     def cut_at(self, time: Time, domain: str | None = None) -> Mark:
         """Return the first known mark with lower >= `time`.
 
-        All events before `time` are below the mark's cut. `time` is an integer or an aware
-        `datetime`. Raises `NotCompleteYet` if no such mark is known, and `ImplausibleTime` for a
-        time in seconds in a stream of ms. Otherwise raises as `get_time_window`.
+        All events before `time` are below its cut. `time` is an integer or an aware `datetime`.
+        Raises `NotCompleteYet` if none is known, and `ImplausibleTime` for seconds in a stream of
+        ms. Otherwise raises as `get_time_window`.
         """
         wanted = unix_ms_of(time, up=True)
         follower = self._get_follower(domain)
@@ -212,14 +205,12 @@ class Reader(ABC, Generic[Network]):
         follower = self._get_follower(domain)
         return None if follower is None else follower.last
 
-    # Segments
-
     def segment_times(self, domain: str | None = None) -> dict[int, int | None]:
         """Return how far this reader, or its group, has read each segment, in event time.
 
-        All events of a segment below its time were read. The time is `None` if the segment is
-        before all marks. The smallest time is the lower of `get_time_window`. Empty until marks,
-        and in a group its position, are known. Raises as `get_time_window`.
+        All events of a segment below its time were read; `None` is before all marks. The smallest
+        time is the lower of `get_time_window`. Empty until marks, and in a group its position, are
+        known. Raises as `get_time_window`.
         """
         times = self._find_times(domain)
         return {} if times is None else dict(times.lowers)
@@ -227,8 +218,8 @@ class Reader(ABC, Generic[Network]):
     def lag(self, domain: str | None = None) -> Lag:
         """Return how far this reader, or its group, is behind the last known mark, in event time.
 
-        The result also has the lag of each segment. A lag is `None` if unknown, as before all
-        marks. Raises as `get_time_window`.
+        The result has the lag of each segment, too. A lag is `None` if unknown. Raises as
+        `get_time_window`.
         """
         times = self._find_times(domain)
         return Lag(None, {}) if times is None else times.lag()
@@ -244,14 +235,11 @@ class Reader(ABC, Generic[Network]):
         2. the segment with the smallest time;
         3. of several with the same time, the segment with most unread offsets, then the lowest id.
 
-        Leaves out sealed segments that were read, and successors until their predecessors were
-        read. Returns `None` if no segment remains or no marks are known. Raises as
-        `get_time_window`.
+        Leaves out sealed segments that were read, and successors of unread ones. Returns `None`
+        without a segment or marks. Raises as `get_time_window`.
         """
         times = self._find_times(domain)
         return None if times is None else times.next_segment(among)
-
-    # For the clients
 
     def _create_window_cursor(
         self, tiling: Tiling, after: Time | None, domain: str | None

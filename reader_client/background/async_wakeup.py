@@ -1,4 +1,4 @@
-"""Wake a task. Only programs with tasks import this module and asyncio."""
+"""Wakes a task; only asyncio programs import it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class AsyncWakeup:
-    """Lets one task wait until another wakes it. Several calls before a wait count once."""
+    """Lets one task wait until another wakes it; several calls before a wait count once."""
 
     def __init__(self) -> None:
         self._called = asyncio.Event()
@@ -15,7 +15,7 @@ class AsyncWakeup:
         self._called.set()
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for a call and return whether it came in time. `None` waits forever."""
+        """Wait for a call, and return whether it came in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._called.wait()

@@ -1,4 +1,4 @@
-"""Repeat the steps of a client in threads or tasks, with backoff after failures."""
+"""Repeats the steps of a client in threads or tasks, with backoff after failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Waker = TypeVar("Waker", Wakeup, "AsyncWakeup")
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """A wait before the next attempt. It ends early if the attempt may succeed now."""
+    """A wait before the next attempt, which ends early if the attempt may succeed."""
 
     seconds: float
 
@@ -34,10 +34,7 @@ class Stopped(Exception):
 
 
 class Health:
-    """The state of a client's threads or tasks.
-
-    An outage is logged once, even if it affects several threads.
-    """
+    """The state of a client's threads or tasks; an outage is logged once for all of them."""
 
     def __init__(
         self,
@@ -136,7 +133,7 @@ class Repeated(Generic[Waker]):
 
 
 class Repeating(Repeated[Wakeup]):
-    """A daemon thread. After `stop`, it ends when it next asks or waits."""
+    """A daemon thread, which ends after `stop` when it next asks or waits."""
 
     def __init__(
         self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health

@@ -1,4 +1,4 @@
-"""Wake a thread, also from a signal handler."""
+"""Wakes a thread, also from a signal handler."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from queue import Empty, SimpleQueue
 class Wakeup:
     """Lets one thread wait until another thread or a signal handler wakes it.
 
-    Several calls before a wait count once. `threading.Event` takes a lock, so a signal handler that
-    interrupts `set` in the same thread and calls it again would wait forever. `SimpleQueue.put` is
-    reentrant.
+    Several calls before a wait count once. A signal handler may interrupt a call: `SimpleQueue.put`
+    is reentrant, but `threading.Event` takes a lock and would wait forever.
 
     >>> wakeup = Wakeup()
     >>> wakeup.wake(); wakeup.wake()
@@ -29,7 +28,7 @@ class Wakeup:
             self._calls.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Afterwards, the caller sees all changes that were made before the call."""
+        """Afterwards, the caller sees all changes made before the call."""
         try:
             self._calls.get(timeout=None if seconds is None else max(0.0, seconds))
         except Empty:

@@ -1,4 +1,4 @@
-"""Steps without I/O that report a reader's position and backlog to its group."""
+"""Reports a reader's position and backlog to its group, in steps without I/O."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Listener:
 
 
 class ReportedBacklog:
-    """The backlog of one reader and of its group; without I/O.
+    """The backlog of one reader and of its group.
 
     >>> backlog = ReportedBacklog()
     >>> backlog.set_backlog(backlog=True)
@@ -54,8 +54,6 @@ class ReportedBacklog:
         self._answered = UNKNOWN_BACKLOG
         self._listeners: list[_Listener] = []
 
-    # The caller
-
     def set_backlog(self, *, backlog: bool | None) -> None:
         self._latest = BacklogReport(backlog)
 
@@ -67,8 +65,6 @@ class ReportedBacklog:
 
     def listen(self, callback: Callback) -> None:
         self._listeners.append(_Listener(callback))
-
-    # The thread or task that reports
 
     @property
     def due(self) -> bool:
@@ -120,8 +116,8 @@ class ReaderName(NamedTuple):
 class Reporting:
     """Reports the reader's position, and asks for the group's position each `refresh_s`.
 
-    A reader without changes sends empty reports to stay online. If the controller does not know the
-    reader, it reports its whole position again.
+    Empty reports keep a reader without changes online. A reader that the controller does not know
+    reports its whole position.
     """
 
     def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:
@@ -167,8 +163,6 @@ class Reporting:
     def wake(self) -> None:
         for step in self.get_steps():
             step.wake()
-
-    # The steps
 
     def _step(self) -> Steps:
         reports, leaving = self._reports, self._reports.leaving

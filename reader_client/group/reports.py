@@ -1,6 +1,6 @@
 """The reports of one reader of a group, and the known position of the group.
 
-The caller sets the offsets, and one thread or task reports them. Each side replaces its values as a
+The caller sets the offsets, and one thread or task reports them. Each replaces its values as a
 whole, so no locks are needed.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 @dataclass(slots=True, eq=False)
 class LeaveRequest:
-    """A request to go offline with the reader's segments reset to `position`."""
+    """A request to go offline with the reader's segments at `position`."""
 
     position: Mapping[int, int]
     is_done: bool = False
@@ -58,8 +58,8 @@ class Reports:
     >>> reports.take()
     {0: 12, 2: 5}
 
-    A released segment is not reported. When the reader gets the segment back, it reports even an
-    unchanged offset, because another reader may have reported the segment:
+    A released segment is not reported. When the reader gets it back, even an unchanged offset is
+    reported, because another reader may have reported the segment:
 
     >>> reports.record_answer({0: 12, 1: 7, 2: 5}); reports.release({0}); reports.take()
     {2: 5}
@@ -72,8 +72,6 @@ class Reports:
         self._known = _Acknowledged(None, None)
         self._under_way: Mapping[int, int] = {}
         self._combined: tuple[_Reported, _Acknowledged, Mapping[int, int] | None] | None = None
-
-    # The caller
 
     def report(self, position: Mapping[int, int]) -> None:
         latest = self._latest
@@ -99,8 +97,6 @@ class Reports:
             combined = self._combined = (latest, known, _combine(latest, known))
         return combined[2]
 
-    # The thread or task that reports
-
     @property
     def leaving(self) -> LeaveRequest | None:
         leaving = self._latest.leaving
@@ -112,7 +108,7 @@ class Reports:
 
     @property
     def due(self) -> bool:
-        """Whether there are offsets to report. A leaving reader reports them first."""
+        """Whether there are offsets to report, which a leaving reader does first."""
         latest, known = self._latest, self._known
         if latest.leaving is not None and latest.leaving.is_done:
             return False

@@ -1,4 +1,4 @@
-"""The conditions that a reader can wait for, and when a wait fails."""
+"""The conditions that a reader can wait for."""
 
 from __future__ import annotations
 
@@ -47,9 +47,8 @@ def until_found(
 class Waits:
     """The waits of one reader.
 
-    If the controller refuses, the wait fails at once. If it has refused before the wait, the wait
-    asks again, because the cause may be resolved. If the controller is unreachable, the wait fails
-    when the time is up.
+    A wait fails at once if the controller refuses, and asks again if it refused earlier. If the
+    controller is unreachable, it fails when the time is up.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class Waits:
         )
 
     def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
-        """Wait for items after the cursor. Returns false if none came, or if none can come."""
+        """Wait for items after the cursor, or return false without them."""
         patience = self._create_patience(lambda: self._following.get_steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
@@ -126,8 +125,6 @@ class Waits:
 
 
 class _Patience:
-    """Decides whether a wait for `steps` can still succeed."""
-
     def __init__(
         self, steps: Callable[[], Sequence[Repeated[Any]]], where: str, check: Callable[[], None]
     ) -> None:
@@ -153,8 +150,7 @@ class _Patience:
     def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
         """When the time is up, raise if answers are missing; otherwise return false.
 
-        Without `must_answer`, the controller may be silent after its first answer, as during a long
-        poll.
+        Without `must_answer`, the controller may be silent after its first answer.
         """
         steps = self._steps()
         failures = (step.attempts.failure for step in steps)

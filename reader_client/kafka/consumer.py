@@ -1,4 +1,4 @@
-"""A Kafka consumer that advances a reader as its messages are processed."""
+"""Advances a reader as the messages of a Kafka consumer are processed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class KafkaNotedConsumer(Closing):
 
     Process each message before you call `poll` or `consume` again. The next call, or `processed`,
     marks the returned messages as processed. The reader's position then advances, and the offsets
-    are stored for the consumer's next commit. If the process ends earlier, or the partitions are
-    revoked, Kafka delivers the messages again.
+    are stored for the consumer's next commit. Messages that are not marked when the process ends or
+    partitions are revoked are delivered again.
 
     >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
     >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
@@ -40,12 +40,11 @@ class KafkaNotedConsumer(Closing):
     ...         handle(message)
     ...         print(flights.get_time_window().lower)
 
-    The reader's position contains the partitions that are assigned to this consumer. A partition
-    begins at its committed offset, or else where Kafka begins to read (`auto.offset.reset`). If
-    this offset is unknown, the partition begins at 0 until its first message or its end is read.
+    The reader's position contains this consumer's assigned partitions. A partition begins at its
+    committed offset, or else where Kafka begins to read (`auto.offset.reset`). If this offset is
+    unknown, it begins at 0 until its first message or end is read.
 
-    In a reader group, give each consumer a reader with a different name. The consumer must not be
-    used by several threads.
+    In a reader group, give each consumer its own reader name. Use the consumer in one thread.
     """
 
     SETTINGS: ClassVar[Mapping[str, Any]] = {
@@ -85,18 +84,16 @@ class KafkaNotedConsumer(Closing):
     def poll(self, timeout: float = 1.0) -> Message | None:
         """Return the next message, or `None` if there is none within `timeout` seconds.
 
-        Calls `processed` first. Raises `KafkaException` for an error of the consumer, and as
-        `consume`.
+        Calls `processed` first. Raises `KafkaException`, and as `consume`.
         """
         return next(iter(self.consume(1, timeout)), None)
 
     def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
         """Return up to `num_messages` messages, fewer if no more arrive within `timeout` seconds.
 
-        Calls `processed` first. Raises `KafkaException` for an error of the consumer, and as
-        `processed`. If `consumer` was a configuration, raises `Rejected` if the topic was deleted,
-        `Recreated` if it was recreated, and `AnotherLog` if the reader's stream belongs to another
-        topic.
+        Calls `processed` first. Raises `KafkaException`, and as `processed`. If `consumer` was a
+        configuration, raises `Rejected` or `Recreated` if the topic was, and `AnotherLog` if the
+        stream belongs to another topic.
         """
         self.processed()
         self._check_same()
@@ -108,7 +105,7 @@ class KafkaNotedConsumer(Closing):
         raise KafkaException(failure)
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield messages without end. A message counts as processed when the next one is taken."""
+        """Yield messages without end; each is processed when the next one is taken."""
         while True:
             message = self.poll()
             if message is not None:
@@ -132,7 +129,7 @@ class KafkaNotedConsumer(Closing):
         """Leave the consumer group, and take the reader offline at its position.
 
         Call `processed` before, or the last messages are delivered again. Waits up to `timeout`
-        seconds for the controller. If it does not answer, the reader goes offline by its timeout.
+        seconds for the controller; without an answer the reader times out.
         """
         self._closing, self._handed = True, {}
         with closing(self.reader), closing(self.consumer):
@@ -152,7 +149,7 @@ class KafkaNotedConsumer(Closing):
         return create_client(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
 
     def _check_same(self) -> None:
-        """Raise `Recreated` if the topic was recreated. Kafka's consumer does not notice it."""
+        """Raise `Recreated` if the topic was recreated, which Kafka's consumer does not notice."""
         if self._kafka is None:
             return
         AnotherLog.check(self.reader.stream, self.reader.logs, self._kafka.id)

@@ -1,4 +1,4 @@
-"""Relays copy the marks of a stream to the noted topic of its Kafka topic."""
+"""Copies the marks of a stream to a Kafka topic, where consumers can read them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ MAX_EXCLUDED = 1000
 class KafkaRelay(PollingLoop):
     """Writes each mark to TOPIC.noted once all records below its cut are committed and readable.
 
-    Several relays may run. Each continues at the end of the noted topic, and skips marks that are
-    more than 10,000 behind the last mark. The relay stops after the final mark of a sealed stream.
-    It logs under ``noted_time.relay``.
+    Several relays may run. Each continues at the end of the noted topic, and skips marks over
+    10,000 behind the last. The relay stops after the final mark of a sealed stream. It logs under
+    ``noted_time.relay``.
     """
 
     def __init__(  # noqa: PLR0913 - three of them are positional
@@ -55,7 +55,7 @@ class KafkaRelay(PollingLoop):
         token: str | None = None,
         new_partition_ms: int = NEW_SEGMENT_MS,
     ) -> None:
-        """Prepare to connect with the first look; `config` is a configuration of librdkafka.
+        """Connect with the first look; `config` is a configuration of librdkafka.
 
         By default, `stream` has the topic's name, and `domains` are all domains of the stream.
         """
@@ -71,7 +71,7 @@ class KafkaRelay(PollingLoop):
         self._warn_at = MAX_INT64
 
     def look(self) -> None:
-        """Write the marks that may be written now. If there is none, wait for up to a second.
+        """Write the marks that may be written now, or wait for up to a second for one.
 
         Raises `Unreachable` if the next look may succeed, and `Rejected` if the relay has to end:
 
@@ -102,7 +102,7 @@ class KafkaRelay(PollingLoop):
         """Do nothing, because `look` raises all refusals."""
 
     def close(self) -> None:
-        """Stop and close the connections; raises the error that ended the thread."""
+        """Stop, close the connections, and raise the error that ended the thread."""
         with closing(self._transport), closing(self._reader or self._transport):
             super().close()
 
@@ -204,7 +204,7 @@ class KafkaRelay(PollingLoop):
         producer = self._producer or create_client(
             Producer, {**self.noted.connection, **PRODUCER_SETTINGS}
         )
-        self._producer = None  # after a failure, its unsent records must not be sent later
+        self._producer = None  # its unsent records must not be sent later
         for each in records:
             producer.produce(
                 self.noted.name,

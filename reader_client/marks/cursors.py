@@ -1,4 +1,4 @@
-"""Cursors over the known marks of a domain, and over the complete windows."""
+"""Cursors over the known marks of a domain, and over its complete windows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ Item = TypeVar("Item")
 
 
 class Cursor(ABC, Generic[Item]):
-    """A cursor over a growing sequence of items.
-
-    If the stream is recreated, the cursor moves to `again`.
-    """
+    """A cursor over a growing sequence, which moves to `again` if the stream is recreated."""
 
     what = "item"
     most = 1000
@@ -65,10 +62,9 @@ class Cursor(ABC, Generic[Item]):
 
 
 class MarkCursor(Cursor["Mark"]):
-    """A cursor over marks. If the stream is recreated, it moves to the first mark.
+    """A cursor over marks, which moves to the first mark of a recreated stream.
 
-    If the controller has lost marks, as after a restored backup, the last remaining mark is
-    returned again.
+    If the controller lost marks (a restored backup), the last remaining mark is returned again.
     """
 
     what = "mark"
@@ -88,7 +84,7 @@ class MarkCursor(Cursor["Mark"]):
 
 
 class WindowCursor(Cursor["CompleteWindow"]):
-    """A cursor over complete windows. If the stream is recreated, it moves to its start."""
+    """A cursor over complete windows, which moves to the start of a recreated stream."""
 
     what = "complete window"
     most = 100

@@ -1,4 +1,4 @@
-"""The known marks of one domain, updated from the controller's answers without I/O."""
+"""Keeps the known marks of one domain up to date, without I/O."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ ALL_MARKS = StartMark("", 0)
 
 
 class Follower:
-    """The known marks of one domain. One thread applies answers, and any thread may read them.
+    """The known marks of one domain: one thread applies answers, any thread may read.
 
-    If the stream is recreated, all marks are dropped, because old times and offsets have no meaning
-    in the new stream.
+    If the stream is recreated, all marks are dropped.
 
     >>> from noted_time import Mark, StreamCut
     >>> from reader_client.protocol.answers import MarksReply, StreamReply
@@ -59,7 +58,7 @@ class Follower:
         self._keep_last = keep_last
         self._since = since
         self._taken = 0
-        # Replaced or appended to, so that other threads can search without a lock.
+        # Replaced or appended to, so that threads can search without a lock.
         self._history = MarkHistory()
         self.succession = Succession()
         self._scale_events = 0
@@ -72,8 +71,6 @@ class Follower:
     @property
     def after(self) -> int:
         return max(self._after, self._history.last_seq)
-
-    # Answers
 
     def take_stream(self, stream: StreamReply) -> None:
         if self.domain not in stream.domains:
@@ -92,10 +89,9 @@ class Follower:
         self._notice_caught_up()
 
     def take_marks(self, answer: MarksReply) -> None:
-        """Add new marks.
+        """Add new marks, or set `needs_stream` if their stream's id or scale events are unknown.
 
-        If their stream's id or number of scale events is unknown, sets `needs_stream` and adds
-        none. Ask about the stream, then ask for the marks again.
+        Then ask about the stream, and again for the marks.
         """
         if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
             self.needs_stream = True
@@ -112,8 +108,6 @@ class Follower:
         self.was_at_end = self.was_at_end or not answer.marks or self.is_sealed
         self._forget()
         self._notice_caught_up()
-
-    # Reading
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
         if self.succession:
@@ -141,7 +135,7 @@ class Follower:
     def take_new(self) -> list[Mark]:
         """Return the marks since the last call, and keep only the last one.
 
-        Only the thread that applies answers may call it, after each answer.
+        Only the thread that applies answers may call it.
         """
         history = self._history
         new = history.after(self._taken, len(history))
@@ -161,8 +155,6 @@ class Follower:
     @property
     def is_sealed(self) -> bool:
         return self.final_cut is not None
-
-    # The history
 
     def _continue(self, answer: MarksReply) -> bool:
         try:
@@ -186,8 +178,8 @@ class Follower:
         if mark.seq <= history.last_seq:
             return
         if len(history) and mark.seq != history.last_seq + 1:
-            # Retention deleted marks before they were followed. Windows need marks without gaps,
-            # so the history starts again here. Older positions then have no lower.
+            # Retention deleted marks that were not followed. Windows need marks without gaps, so
+            # the history restarts: older positions have no lower.
             history = self._history = MarkHistory()
         history.append(mark)
 

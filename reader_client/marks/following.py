@@ -1,4 +1,4 @@
-"""Steps without I/O that follow the marks of a stream's domains."""
+"""Follows the marks of a stream's domains, in steps without I/O."""
 
 from __future__ import annotations
 
@@ -95,8 +95,6 @@ class Following:
     def get_all_steps(self) -> list[Repeated[Any]]:
         return list(self._steps.values())
 
-    # The steps
-
     def _learn_domains(self, begin: Begin) -> Steps:
         stream = decode_stream((yield ask_stream(self.stream)))
         self._on_stream(stream)
@@ -128,8 +126,8 @@ class Following:
         if follower.needs_stream:
             stream = decode_stream((yield ask_stream(self.stream)))
             self._take_stream(follower, stream)
-        # Ask without waiting after a failure, to learn whether the controller is back, and until
-        # the last mark, to learn whether the stream is sealed.
+        # Ask without waiting after a failure, to see the controller's return, and until the last
+        # mark, to see a seal.
         asks_at_once = follower.domain in self._failing or not follower.was_at_end
         wait_ms = 0 if asks_at_once else self._wait_ms
         asked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Merge the items of all segments into one iterator, nearly in the order of time."""
+"""Merges the items of all segments, nearly in the order of time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class SegmentChooser(Protocol):
-    """An object that chooses the next segment: a `ReaderClient` or an `AsyncReaderClient`."""
+    """Chooses the next segment, like a `ReaderClient`."""
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
         """Return the segment to read next, or `None` if none may be read."""
@@ -21,11 +21,10 @@ def merged(
     """Yield (segment, item) pairs, always from the segment with the smallest time (PDP-28).
 
     Calls `reader.next_segment` before each item. Call `reader.advance` with the offset of each item
-    before you take the next one. Otherwise one segment is read to its end, then the next.
+    before the next one, or one segment is read to its end first.
 
-    The order is approximate: it depends on the distance between marks, and has no guaranteed bound.
-    If `next_segment` returns `None`, for example before the first marks are known, the item comes
-    from the iterator with the lowest id. Raises as `reader.get_time_window`.
+    The order is approximate, without a guaranteed bound. If `next_segment` returns `None`, the item
+    comes from the lowest id. Raises as `reader.get_time_window`.
 
     >>> class InTurn:
     ...     def next_segment(self, among, domain):

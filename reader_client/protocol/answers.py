@@ -1,7 +1,6 @@
-"""The controller's answers to a reader, decoded into values.
+"""Decodes the controller's answers to a reader.
 
-If an answer has an unexpected form, decoding raises `UnexpectedAnswer`, and no part of the answer
-is used.
+An unexpected form raises `UnexpectedAnswer`, and no part of the answer is used.
 """
 
 from __future__ import annotations
@@ -198,6 +197,6 @@ def _decode_succession(events: list[Json]) -> Succession:
     for event in events:
         sealed = position_from_wire(event["sealed"])
         created = {int(s): tuple(before) for s, before in event["created"].items()}
-        # The controller has checked the event against segments that the answer does not contain.
+        # The controller has checked the event against segments that the answer lacks.
         succession.scale(ScaleEvent(sealed, created), known=set(sealed))
     return succession

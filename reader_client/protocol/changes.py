@@ -1,4 +1,4 @@
-"""Collect the complete windows that changed because rows were reported late."""
+"""Collects the complete windows that changed by late rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from reader_client.protocol.questions import ask_changed_windows
 
 @dataclass(frozen=True, slots=True)
 class ChangedWindows:
-    """The complete windows with late rows that were reported since a time, in order.
+    """The complete windows with late rows reported since a time, in order.
 
-    Each window's `late` has only these reports. Reports of one writer within an hour are merged.
+    Their `late` has only these reports, merged by writer and hour.
     """
 
     windows: tuple[CompleteWindow, ...]

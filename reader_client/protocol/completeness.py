@@ -1,7 +1,6 @@
-"""Find up to when offsets are complete: the time of the last mark that they reach.
+"""Finds up to when offsets are complete: the time of the last mark that they reach.
 
-The functions are generators without I/O. They yield questions to a controller, and `OffsetsUpTo` to
-ask for the `ReadOffsets` below a cut.
+The generators do no I/O: they yield questions to a controller, and `OffsetsUpTo`.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
 
 def find_last_mark(stream: str, domain: str | None) -> Generator[Any, Any, Json]:
     try:
-        # No lower reaches this time, so the error contains the last lower.
+        # No lower reaches this time, so the error has the last lower.
         mark: Json = yield cut_at(stream, MAX_INT64, domain)
     except NotCompleteYet as error:
         if error.lower is None:

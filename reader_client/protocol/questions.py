@@ -30,7 +30,7 @@ def ask_stream(stream: str) -> Question:
 def ask_marks(
     stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
 ) -> Question:
-    """The controller waits up to `wait_ms` for a mark if none follows."""
+    """Without a next mark, the controller waits up to `wait_ms`."""
     query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
@@ -46,7 +46,7 @@ def ask_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
 def ask_changed_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
     stream: str, since: int, size_ms: int, origin: int, after: int | None, domain: str | None
 ) -> Question:
-    """The late rows were reported from `since` on."""
+    """Late rows count if reported from `since` on."""
     query = {"changed_since": since, "size_ms": size_ms, "origin": origin, "limit": 1000}
     query |= _build_query(domain) | ({} if after is None else {"after": after})
     return Question("GET", stream_path(stream, "windows"), query)
@@ -71,7 +71,7 @@ def ask_time_window(stream: str, position: Mapping[int, int], domain: str | None
 
 
 def ask_segments(stream: str, start: int, domain: str | None) -> Question:
-    """Ask for a page of segments in order of their ids. `start` is an index."""
+    """Ask for a page of segments in order of ids, from an index on."""
     query = {"start": start, "limit": 1000} | _build_query(domain)
     return Question("GET", stream_path(stream, "segments"), query)
 

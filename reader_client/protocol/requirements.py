@@ -63,7 +63,7 @@ def find_unanswered(
 ) -> list[tuple[str, str | None]] | None:
     """Return the streams and domains to ask about, because the claims do not show who vouches.
 
-    Returns `None` if such a claim does not name its stream.
+    Returns `None` if such a claim has no stream.
 
     >>> from noted_time.values import Claim
     >>> claims = {"a": Claim("a", 5, stream="web,pos"), "b": Claim("b", 5, missing=())}
@@ -100,7 +100,7 @@ def find_table_objections(
     for stream, domain in streams:
         cut = decode_cut((yield ask_cut(stream, time, domain, required=required.query)))
         found += [f"{stream}: {each}" for each in find_objections(cut, required)]
-        if cut.mark.lower > claim.complete_to:  # the query has read only the first mark
+        if cut.mark.lower > claim.complete_to:  # it has read only the first mark
             first = decode_cut((yield ask_cut(stream, time, domain)))
             if first.mark.seq < cut.mark.seq:
                 found.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")

@@ -1,4 +1,4 @@
-"""Collect from a stream's marks, ledger and writers who vouched for its rows. Needs numpy."""
+"""Collects the marks of a stream, and the writers that vouched for its rows."""
 
 from __future__ import annotations
 
@@ -94,10 +94,7 @@ def _read_pages(
 def _find_owners(
     marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
 ) -> dict[int, str]:
-    """Leave out segments that deleted writers have noted.
-
-    If the last cut is above the writer's offset, other writers noted the segment and were deleted.
-    """
+    """Leave out segments that deleted writers noted: the last cut is above the writer's offset."""
     absent = (each for entry in entries for each in entry["writers"])
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for each in (*absent, *rows):
