@@ -1,7 +1,7 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for.
 
-Names are imported on first use, because each Python process of Spark imports this package, and not
-every Spark has the packages that all names need.
+Names are imported on first use: Spark's Python processes import this package, too, and may lack
+packages.
 """
 
 from __future__ import annotations

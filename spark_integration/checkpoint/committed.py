@@ -1,4 +1,4 @@
-"""How far a query has read, from the committed batches in its checkpoint."""
+"""Finds how far a query has read, from the committed batches in its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     """Return the offsets that a query's last committed batch has read of a topic or file log.
 
-    If several of its sources read the topic, the least offset counts. If the query keeps state,
-    only rows below the watermark count, because later rows may still be in the state.
+    The least offset counts if several sources read the topic. If the query keeps state, only rows
+    below the watermark count: later rows may still be in the state.
 
     Raises `NothingKnown` without a committed batch, and `Rejected` if the query does not read the
     topic.

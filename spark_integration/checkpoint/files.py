@@ -1,4 +1,4 @@
-"""The location of a checkpoint, and its files on a disk or in an object store."""
+"""Opens the files of a checkpoint, on a disk or in an object store."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REFUSED_REQUEST = re.compile(
 
 
 class CheckpointPlace(NamedTuple):
-    """The location of a checkpoint. The host is part of `bucket` for Azure and HDFS."""
+    """The location of a checkpoint, whose `bucket` has the host for Azure and HDFS."""
 
     scheme: str
     bucket: str
@@ -51,7 +51,7 @@ class CheckpointPlace(NamedTuple):
 
 
 def parse_place(checkpoint: str) -> CheckpointPlace:
-    """Return the parts of a `checkpointLocation`; raises `Rejected` if it cannot be read.
+    """Parse a `checkpointLocation`, or raise `Rejected`.
 
     >>> parse_place("s3a://lake/flights//hourly/"), parse_place("dbfs:/counts").path
     (CheckpointPlace(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
@@ -90,7 +90,7 @@ def open_checkpoint(checkpoint: str) -> Files:
 
 
 class Files:
-    """The files below a path of a file system. Their names are relative."""
+    """The files below a path of a file system, with relative names."""
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system, self._path = system, path
@@ -128,10 +128,10 @@ class Files:
 
 
 class StoredFiles(Files):
-    """The files below a prefix in a bucket of an object store.
+    """The files below a prefix in a bucket, with credentials from the environment.
 
-    Credentials come from the environment. Raises `Rejected` if the bucket does not exist or must
-    not be read, `Unreachable` after half a minute without an answer, and `ImportError`.
+    Raises `Rejected` if the bucket does not exist or must not be read, `Unreachable` after half a
+    minute, and `ImportError`.
     """
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:
@@ -146,7 +146,7 @@ class StoredFiles(Files):
         with self._translate_errors():
             self._store = stores.from_url(
                 f"{place.scheme}://{place.bucket}",
-                # plain HTTP is used only if the environment has such an endpoint
+                # used only if the environment has such an endpoint
                 client_options={"allow_http": True, **REQUEST_TIMEOUTS},
                 retry_config={
                     "max_retries": MAX_RETRIES,

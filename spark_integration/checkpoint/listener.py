@@ -1,4 +1,4 @@
-"""Report the committed offsets of a query as a reader's position."""
+"""Reports the committed offsets of a query as a reader's position."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ REFRESH_MS = 60_000
 
 
 class PositionListener(StreamingQueryListener):
-    """Reports how far a query has read, as the position of one reader of a group.
+    """Reports how far a query has read, as one reader of a group.
 
     Add it with ``spark.streams.addListener``, also in a Spark Connect client. A thread sends the
-    latest position, so the query never waits. When the query ends, its reader goes offline.
+    latest position: the query never waits. When the query ends, its reader goes offline.
     """
 
     def __init__(  # noqa: PLR0913 - what is reported, and to which controller
@@ -48,9 +48,9 @@ class PositionListener(StreamingQueryListener):
     ) -> None:
         """Report the query named `query_name`, or every query that reads the stream.
 
-        `position` maps the offset of a source to segment → exclusive offset, and raises `Rejected`
-        for a source of another stream. The default maps file logs and Kafka topics with the
-        stream's name. `token` is a reader's token, by default the variable NOTED_TIME_TOKEN.
+        `position` maps the offset of a source to segment → exclusive offset, or raises `Rejected`
+        for another stream's. The default maps file logs and Kafka topics with the stream's name.
+        `token` is by default the variable NOTED_TIME_TOKEN.
         """
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
             validate_name(what, name)
@@ -97,7 +97,7 @@ class PositionListener(StreamingQueryListener):
                 logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:
-        """Send the last report, waiting a few seconds at most, and stop the thread."""
+        """Send the last report, for a few seconds at most, and stop the thread."""
         if "_client" in self.__dict__:
             self._client.close()
 

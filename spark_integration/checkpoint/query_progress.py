@@ -1,8 +1,7 @@
-"""How far a query has read, from the offset log in its checkpoint.
+"""Reads from a checkpoint how far a query has read.
 
-Spark writes the end offsets of micro-batch N to ``<checkpoint>/offsets/N`` before it runs the
-batch, and asks the sources for the end of N + 1 afterwards. So a batch that is planned now begins
-after the offsets in the newest file.
+Spark writes the ends of micro-batch N to ``<checkpoint>/offsets/N`` before it runs N, and then
+plans N + 1. So a batch planned now begins after the newest file.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """A micro-batch as Spark planned it. A repeated run has the same plan."""
+    """A micro-batch as planned, and as repeated after a crash."""
 
     query_id: str
     batch_id: int
@@ -45,7 +44,7 @@ class PlannedBatch:
 class QueryProgress:
     """The offset log of one query.
 
-    `checkpoint` is the query's `checkpointLocation`, a path or URI. Raises as `open_checkpoint`.
+    `checkpoint` is its `checkpointLocation`; raises as `open_checkpoint`.
     """
 
     checkpoint: str
@@ -62,10 +61,10 @@ class QueryProgress:
     def find_position(
         self, token: str, position_of: Callable[[Any], Mapping[K, V]]
     ) -> Mapping[K, V]:
-        """Return the position of the events whose marks come from the source named by `token`.
+        """Return the position of the events that follow the marks source named by `token`.
 
-        It is empty while their source has no offset. Raises `Rejected` if another query wrote the
-        log, or unless exactly one source follows the marks.
+        It is empty before their source has an offset. Raises `Rejected` for the log of another
+        query, or unless one source follows the marks.
         """
         _, sources = self._read_newest()
         offsets = order_offsets(sources, token, position_of)
@@ -93,11 +92,7 @@ class QueryProgress:
         return self._files.has_files("state")
 
     def read_batch(self, batch_id: int) -> PlannedBatch:
-        """Return a planned batch.
-
-        Raises `Rejected` if it is not planned yet, or Spark has deleted its file
-        (`spark.sql.streaming.minBatchesToRetain`).
-        """
+        """Return a planned batch, or raise `Rejected` if it is not planned, or its file deleted."""
         text = self._files.read(f"offsets/{batch_id}")
         if text is None:
             raise _build_refusal(self.checkpoint, f"does not have batch {batch_id}")
@@ -107,7 +102,7 @@ class QueryProgress:
         return PlannedBatch(self.read_query_id(), batch_id, watermark_ms, policy, offsets)
 
     def read_watermark(self, batch_id: int) -> int | None:
-        """Return the watermark in ms of the running batch `batch_id`, whose results it completes.
+        """Return the watermark in ms of the running batch, whose results it completes.
 
         Raises `Rejected` if another batch is the last planned one.
         """
@@ -118,7 +113,7 @@ class QueryProgress:
         return _parse_watermark_ms(metadata)
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
-        """After a first listing, files are read by name, because stores list 10 before 9."""
+        """After the first listing, files are read by name: stores list 10 before 9."""
         files, following = self._files, self.last + 1
         if self.last < 0:
             listed = (int(name) for name in files.list_names("offsets") if name.isdigit())
@@ -143,10 +138,9 @@ class QueryProgress:
 def order_offsets(
     sources: Mapping[str, Any], token: str = "", position_of: Callable[[Any], object] | None = None
 ) -> tuple[Any, ...]:
-    """Return the offsets of sources, so that events directly follow their marks.
+    """Return the offsets of sources, with events directly after their marks.
 
-    Sources with numbers have the order of the plan. Named sources have no order, so they are
-    paired:
+    Numbered sources have the plan's order; named sources are paired:
 
     - Events that this package reads have the name of their marks and a suffix.
     - Other events may belong to any of the other marks. The marks of `token` get the only source
@@ -196,7 +190,7 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
 
 
 def _find_only_source(stream: str, following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """Marks do not cover other sources, so their rows would be dropped as late."""
+    """Marks do not cover other sources, whose rows would be dropped as late."""
     events = list(
         takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
     )

@@ -1,4 +1,4 @@
-"""Map the offset of a Spark source to a position."""
+"""Maps the offset of a Spark source to a position."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PositionOf = Callable[[Any], Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """Maps the offset of a Kafka source to the position in one topic. Partitions are segments.
+    """Maps the offset of a Kafka source to the position in one topic, partition → offset.
 
     >>> KafkaTopic("flights")({"flights": {"0": 123, "1": 7}})
     {0: 123, 1: 7}
 
-    `client` has settings of librdkafka. If it is given, the topic's id is compared with the ids of
-    the stream. The settings stay in the driver.
+    `client` has settings of librdkafka, which stay in the driver. With it, the topic's id is
+    compared with the ids of the stream.
     """
 
     topic: str
@@ -38,10 +38,7 @@ class KafkaTopic:
         return self.among_others(offset)
 
     def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
-        """Return the position in this topic and ignore other topics.
-
-        Raises `Rejected` if the source has found topics, but not this topic.
-        """
+        """Return the position in this topic, or raise `Rejected` if the offset has only others."""
         if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
             message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
             raise Rejected(message)
@@ -54,7 +51,7 @@ class KafkaTopic:
 
 
 def from_wire(json: Mapping[str, int]) -> Mapping[int, int]:
-    # imported here, because Spark's processes import this module, and HTTP is slow to import
+    # Spark's processes import this module, and HTTP is slow to import
     from noted_time.client import position_from_wire  # noqa: PLC0415
 
     return position_from_wire(json)

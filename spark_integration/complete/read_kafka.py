@@ -1,4 +1,4 @@
-"""Read a complete window of time from a Kafka topic, by offsets."""
+"""Reads a complete window of time from a Kafka topic."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class KafkaOffsets(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """The records of a partition from `start` up to, but not including, `end`."""
+    """The records of a partition from `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -76,9 +76,8 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 ) -> DataFrame:
     """Return the events of a Kafka topic with `start` <= time < `end`, once they are complete.
 
-    Reads of consecutive windows return each event once. Spark's batch source reads the `records` of
-    one topic. `event_time` is as in `read_noted_kafka`, and the other arguments are as in
-    `read_complete`.
+    Consecutive windows return each event once. Spark's batch source reads the `records` of one
+    topic. `event_time` is as in `read_noted_kafka`, other arguments as in `read_complete`.
 
     The read starts
 
@@ -149,9 +148,9 @@ def kafka_offsets(
 ) -> KafkaOffsets:
     """Return the offsets for a batch read of a Kafka topic that contains all rows of a window.
 
-    Partitions are segments. Filter the rows by event time, because the range contains rows of
-    other windows, too. The range starts at the first existing offsets. With `own_segments` (no two
-    producers ever write to one partition) it starts at the start cut, if that is known.
+    Partitions are segments. Filter the rows by event time: the range has other rows, too. The range
+    starts at the first existing offsets. With `own_segments` (no two producers ever share a
+    partition) it starts at the start cut, if known.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
@@ -159,10 +158,9 @@ def kafka_offsets(
     >>> starting, ending
     ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
 
-    With a topic's name, the offsets contain the partitions of the window's cut: read them with the
-    option `assign`. With a `noted_time.kafka.Topic`, the broker is queried and the offsets contain
-    all partitions, as the option `subscribe` requires. This then raises `Rejected` for deleted
-    rows and `Recreated` for another topic, as `read_complete_kafka` does.
+    With a topic's name, the offsets have the partitions of the cut, for the option `assign`. With a
+    `noted_time.kafka.Topic`, the broker is queried, and they have all partitions, for `subscribe`.
+    This raises `Rejected` for deleted rows and `Recreated` for another topic.
     """
     if not isinstance(topic, str):
         wait_until_readable(topic, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
@@ -180,9 +178,9 @@ def kafka_offsets(
 def find_needed_ranges(
     window: CompleteWindow, begins: Mapping[int, int], firsts: Mapping[int, int]
 ) -> dict[int, OffsetRange]:
-    """Return the range to read of each partition: from `firsts` up to the window's end cut.
+    """Return the range to read of each partition: from `firsts` to the window's end cut.
 
-    A partition that the cut does not contain has no record of the window.
+    A partition outside the cut has no record of the window.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -201,10 +199,9 @@ def find_deleted_ranges(
 ) -> dict[int, OffsetRange]:
     """Return the deleted records that may have been in a window.
 
-    If the start cut is known, these are the deleted records above it. Otherwise they are all
-    deleted records of a partition, unless the partition still has a record with a timestamp before
-    the window, because Kafka deletes the oldest records first. `since` contains the first offset in
-    each partition with a timestamp at or after the window's start.
+    These are above the start cut, if it is known. Otherwise a partition counts unless it still has
+    a record before the window: Kafka deletes the oldest first. `since` has each partition's first
+    offset at or after the window's start.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -230,7 +227,7 @@ def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mappin
 def _find_begins(
     topic: Topic, window: CompleteWindow, deleted: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    since = topic.offsets_at(max(0, window.start))  # first, so that deletions meanwhile are noticed
+    since = topic.offsets_at(max(0, window.start))  # first, to notice deletions meanwhile
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
     if lost := find_deleted_ranges(window, begins, since):

@@ -1,4 +1,4 @@
-"""Read the late rows of a Kafka topic."""
+"""Reads the late rows of a Kafka topic."""
 
 from __future__ import annotations
 
@@ -61,17 +61,15 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
       `writer`, if that is the name of a writer that notes. Without the argument `writer`, it is the
       writer that alone has noted the partition.
 
-    `since` is a moment on the controller's clock: rows that are covered by a mark written before it
-    are not read. The default reads all rows. Rows are read up to the topic's present ends and
-    compared with the present marks. A row that no mark covers yet may get a later mark in a later
-    call.
+    `since` is a moment on the controller's clock: rows covered by an earlier mark are not read.
+    Rows up to the topic's present ends are compared with the present marks. A row that no mark
+    covers may get one in a later call.
 
     `parse` of the records must keep the columns `partition` and `offset`. The other arguments are
-    as in `read_complete_kafka`. Deleted rows, and rows below the oldest mark that the controller
-    keeps, are not read. Both are logged, because late rows may be among them.
+    as in `read_complete_kafka`. Deleted rows, and rows below the oldest kept mark, are not read,
+    which is logged.
 
-    Raises the controller's refusals, and `Rejected`, `AnotherLog`, `Recreated` and `Unreachable` as
-    `read_complete_kafka` does for the cut of the last mark.
+    Raises as `read_complete_kafka` does for the cut of the last mark.
     """
     there, chosen = open_topic(spark, records, "read_late_kafka")
     topic = there.name
@@ -138,7 +136,7 @@ def _check_columns(columns: list[str]) -> None:
 def _join_marks(
     spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
 ) -> DataFrame:
-    """Spark has no as-of join, so events and steps are sorted together by offset."""
+    """Spark has no as-of join, so events and steps are sorted by offset."""
     steps = [
         (partition, offset, marks.first_seq + number, _limit_lower(marks.lowers[number]))
         for partition, each in ranges.items()
@@ -162,7 +160,7 @@ def _limit_lower(lower: int) -> int:
 
 
 def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the offsets from `start` on at which the number of marks below a row rises."""
+    """Yield the offsets from `start` on where the number of marks below a row rises."""
     offsets, numbers = (each.tolist() for each in marks.steps(partition))
     first = bisect_right(offsets, start) - 1
     for offset, number in zip(offsets[first:], numbers[first:], strict=True):

@@ -1,4 +1,4 @@
-"""Read a complete window of time from the file log."""
+"""Reads a complete window of time from the file log."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
 ) -> DataFrame:
     """Return the events of a file log with `start` <= time < `end`, once they are complete.
 
-    Returns the events below the cut of the first mark with a lower at or above `end`. So reads of
-    consecutive windows return each event once, and no read returns an event that was written later.
-    `start` and `end` are Unix ms or aware `datetime`s.
+    These are the events below the cut of the first mark with a lower at or above `end`. So
+    consecutive windows return each event once, and none that was written later. `start` and `end`
+    are Unix ms or aware `datetime`s.
 
     Only files whose statistics allow such times are read. Late rows of the window are not read:
     ``late="warn"`` logs the late rows that writers reported, and ``"fail"`` raises `RowsLate`.
 
-    Pass options as objects after `end`, at most one of each class: `BatchRead`, and `Columns`.
-    `event_time` is always read. The other arguments are as in `read_noted_log`.
+    Options are objects, at most one of each class: `BatchRead`, and `Columns`. Other arguments are
+    as in `read_noted_log`.
 
     This process asks the controller before the call returns. Raises
 
@@ -46,8 +46,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     - `UnknownStream`, `UnknownDomain`, `NotAllowed`, `Unreachable`.
     - `Rejected` for a window that is empty or outside Spark's range of time.
 
-    The read itself fails with `Rejected` if rows of the window were deleted, and with
-    `UnreadableFile`.
+    The read fails with `Rejected` if rows of the window were deleted, and with `UnreadableFile`.
     """
     chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})
     read: BatchRead = chosen.get("read", BatchRead())

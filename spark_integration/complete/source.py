@@ -50,7 +50,7 @@ class WindowTask(InputPartition):
 
 
 class CompleteSource(QuerySource):
-    """The data source that Spark registers, with one `WindowQuery` for each read."""
+    """The data source that Spark registers, with one `WindowQuery` a read."""
 
     query: WindowQuery
 
@@ -70,7 +70,7 @@ class CompleteSource(QuerySource):
 
 
 class WindowReader(Picklable, DataSourceReader):
-    """Plans a read next to the driver, and reads its tasks on the workers."""
+    """Plans a read next to the driver; workers read its tasks."""
 
     def __init__(self, query: WindowQuery, shape: RowShape) -> None:
         self._query = query
@@ -79,7 +79,7 @@ class WindowReader(Picklable, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         dealt = divide_into_tasks(list(self._find_work()), self._query.cores) or [
             []
-        ]  # Spark reads `None` else
+        ]  # otherwise Spark reads `None`
         return [WindowTask(tuple(task)) for task in dealt]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Ask the controller for a window, and wait until it is complete."""
+"""Asks the controller for a window, and waits until it is complete."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Write the output of a query as a derived stream, and note its watermark.
+"""Writes the output of a query as a stream for other queries.
 
-After a micro-batch with the watermark W, no later batch emits a window that ends at or below W. So
-the sink appends the rows first, then notes W. The file of the rows contains the batch's id. If the
-batch runs again, the sink finds the file and only notes W.
+After a micro-batch with watermark W, no later batch emits a window that ends at or below W. So the
+sink appends the rows, then notes W. The file of the rows has the batch's id: if the batch runs
+again, the sink only notes W.
 """
 
 from __future__ import annotations
@@ -45,17 +45,16 @@ AHEAD_WARNING = (
 
 
 class CannotPickle(Rejected, PickleError):
-    """A sink cannot be sent to a Connect server. Spark does not wrap a `PickleError`."""
+    """A sink cannot be sent to a Connect server; Spark does not wrap a `PickleError`."""
 
 
 class NotedLogSink(Picklable):
     """Appends the output of a query to a file log and notes its watermark, for `foreachBatch`.
 
-    The query must have the output mode `append`. Each batch is appended once, even if it runs
-    again, as one file through the driver's memory. Then the batch's watermark is noted, even if
-    the batch has no rows.
+    The query must have the output mode `append`. Each batch is appended once, as one file through
+    the driver's memory. Then its watermark is noted, even without rows.
 
-    `client` is the writer of the derived stream. No other program may note under its name. Pass a
+    `client` is the writer of the derived stream, under a name that no other program uses. Pass a
     `WriterClient`, or a function that returns one: ``partial(WriterClient, url, stream, writer)``.
 
     - With Spark Connect, pass a function without a token. The server calls it in the process that
@@ -64,23 +63,22 @@ class NotedLogSink(Picklable):
     - In a driver, all runs of the query share the function's client until `close()` or the end of
       the process.
 
-    In both cases the writer stays a member of the stream.
+    The writer stays a member of the stream.
 
     The first batch joins the writer to the stream. If the controller does not answer within ten
-    seconds, the batch fails with `Unreachable`. Later batches do not wait: the last note is sent
-    when the controller is reachable again. If the controller refuses a note, the next batch fails.
+    seconds, it fails with `Unreachable`. Later batches do not wait; after a refused note, the next
+    batch fails.
 
     `time_of` is the event time of the appended rows. A field of a struct, such as `window.end`, is
-    copied into a new column with an underscore for the dot (`window_end`).
+    copied into a new column (`window_end`).
 
-    After a watermark W, the query must emit only rows with a time at or above W. The ends of
-    windows satisfy this, and the times of rows that an operator passes on. The start of a window
-    may be below W, so it is refused. A join with a time interval may emit rows below W by up to
-    the interval: pass the interval as `delay_ms`. Rows below a noted time are reported as late.
+    After a watermark W, the query must emit only rows with a time at or above W. Ends of windows
+    satisfy this, but not their starts, which are refused. A join with a time interval may emit rows
+    below W by the interval: pass it as `delay_ms`. Rows below a noted time are reported as late.
 
-    When the query has read all of a sealed stream, the sink notes the end of the last rows and
-    finishes its writer. With `seal`, it also seals the derived stream, unless the stream has other
-    writers. Without a controller, this batch fails with `Unreachable`: start the query again.
+    After all of a sealed stream, the sink notes the end of the last rows and finishes its writer.
+    With `seal`, it also seals the derived stream, if that has no other writers. Without a
+    controller, this batch fails: start the query again.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each option
@@ -96,14 +94,13 @@ class NotedLogSink(Picklable):
         delay_ms: int = 0,
         seal: bool = False,
     ) -> None:
-        """Append to `segment` of the log of `stream` under `root`. Nothing is created yet.
+        """Append to `segment` of the log of `stream` under `root`, from the first batch on.
 
-        `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. The sink reads
-        the query's id and the watermark of each batch from it. `domain` is the time domain of
-        `time_of`, if the stream has several. `seal` needs a client with an `admin` token.
+        `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. It has the
+        query's id and the watermark of each batch. `domain` is the time domain of `time_of`, if the
+        stream has several. `seal` needs a client with an `admin` token.
 
-        Raises `InvalidName`, or `Rejected` for a negative delay and for a client of another
-        stream. The first batch checks the client that a function returns.
+        Raises `InvalidName`, or `Rejected` for a negative delay or a client of another stream.
         """
         check_least("delay_ms", delay_ms, 0)
         self._root = root
@@ -120,10 +117,9 @@ class NotedLogSink(Picklable):
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Append the batch and note its watermark.
 
-        Raises `Rejected` if `checkpoint_location` is another query's, if the rows have no column
-        `time_of`, if their schema is not the log's, or if the controller refused a note. Raises
-        `InvalidNote` if the watermark is below the writer's last note: a query with a new
-        checkpoint needs a new stream.
+        Raises `Rejected` for another query's `checkpoint_location`, rows without the column
+        `time_of` or of another schema, and a refused note. Raises `InvalidNote` if the watermark is
+        below the writer's last note: a query with a new checkpoint needs a new stream.
         """
         watermark = self._progress.read_watermark(batch_id)
         rows, named = self._convert_rows(batch), Batch(self._query_id, batch_id)
@@ -151,9 +147,9 @@ class NotedLogSink(Picklable):
         return {name: each for name, each in vars(self).items() if not hasattr(type(self), name)}
 
     def close(self) -> None:
-        """Close the client that the sink created, if any. A later batch creates another one.
+        """Close the client that the sink created, if any; a later batch creates another one.
 
-        Raises the errors of `WriterClient.close`.
+        Raises as `WriterClient.close`.
         """
         created = vars(self).pop("_client", None)
         vars(self).pop("_log", None)
@@ -174,7 +170,7 @@ class NotedLogSink(Picklable):
 
     @cached_property
     def _log(self) -> SegmentLogWriter:
-        self._client.join()  # so that marks wait for the writer before its first rows
+        self._client.join()  # marks then wait for the writer's first rows
         self._client.flush(JOIN_S)
         return self._open_log(self._client)
 
@@ -250,7 +246,7 @@ def _check_client(client: object, stream: str) -> WriterClient:
 def _end_at_sigterm(client: WriterClient) -> None:
     """Send the client's last notes when SIGTERM ends the process, as Spark Connect does.
 
-    The handler raises the signal again, because gRPC may hang if Python exits during a call.
+    It raises the signal again: gRPC may hang if Python exits during a call.
     """
 
     def end(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Translate settings of Spark's Kafka client for confluent-kafka."""
+"""Translates settings of Spark's Kafka client for confluent-kafka."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STORE_SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 def build_client_config(
     bootstrap: str, options: Mapping[str, Any], client: Client | None
 ) -> dict[str, str]:
-    """Return the configuration for confluent-kafka to connect as Spark does.
+    """Translate settings, so that confluent-kafka connects as Spark does.
 
     A `sasl.jaas.config` login (PLAIN, SCRAM) and PEM stores are translated.
 
@@ -49,7 +49,7 @@ def build_client_config(
     {'bootstrap.servers': 'b:9092', 'sasl.mechanism': 'SCRAM-SHA-256', 'sasl.username': 'a',
     'sasl.password': 'b'}
 
-    Spark plans in another process, so a function is passed by its name:
+    Spark plans in another process, so a function is passed by name:
 
     >>> build_client_config("b:9092", {}, "kafka_login:config")
     {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}

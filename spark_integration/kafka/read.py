@@ -1,4 +1,4 @@
-"""Read Kafka topics with Spark's own source and an exact watermark."""
+"""Reads Kafka topics with Spark's own source and an exact watermark."""
 
 from __future__ import annotations
 
@@ -110,25 +110,25 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
       restart, because nothing is checked later. See `docs/guides/kafka-marks.md`.
 
     If rows were deleted before a new query began at the earliest offsets, a warning shows until
-    when windows may lack rows. A policy with ``first_windows="skip"`` skips these windows; the call
-    then waits for a mark that shows the time.
+    when windows may lack rows. A policy with ``first_windows="skip"`` skips them, after a wait for
+    a mark that shows the time.
 
     `options` are values, at most one of each type. An `Ingestion` with ``domain="ingestion"`` uses
     the marks of an observer (`writer_client.IngestionNoter`), less `max_event_time_lag_ms`. A
     `CatchUp` flags micro-batches in the offset log by whether the query has a backlog.
 
-    Raises `InvalidName` for a topic or stream, `Unreachable` if no broker answers, and
-    `AnotherLog` if the stream belongs to another topic, such as the original of a mirror. Raises
-    `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers.
-    Raises `Rejected` for options that cannot be combined, an unknown topic or one without access,
-    and an event time that is not a timestamp. Raises `Rejected` if the session lacks the Kafka
-    connector. With Spark Connect, topics and streams are checked when the query starts.
+    Raises `InvalidName`, `Unreachable` if no broker answers, and `AnotherLog` if the stream belongs
+    to another topic, such as the original of a mirror. Raises `UnknownStream`, `UnknownDomain`,
+    `NotAllowed` and `UnexpectedAnswer` as the controller answers. Raises `Rejected` for options
+    that cannot be combined, an unknown or forbidden topic, an event time that is not a timestamp,
+    and a session without the Kafka connector. With Spark Connect, topics and streams are checked
+    when the query starts.
 
-    The query fails with `Recreated` if a topic was recreated, or lost records or partitions that
-    were read. It fails with `Rejected` if rows below an admitted mark's cut were deleted, and with
-    `Unreachable` if their partition has no leader for half a minute. With ``marks="topic"`` it
-    fails with Spark's own error if a record is not a mark of the stream and topic. The topic's id
-    is only checked if confluent-kafka can connect with the options or `client`.
+    The query fails with `Recreated` if a topic was recreated, or lost rows or partitions that were
+    read. It fails with `Rejected` if rows below the cut of the query's mark were deleted, and with
+    `Unreachable` if they have no leader for half a minute. With ``marks="topic"`` it fails with
+    Spark's error if a record is not a mark of the stream. A topic's id is only checked if
+    confluent-kafka can connect.
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)
@@ -282,7 +282,7 @@ def _create_planner(
 
 
 def parse_starting_offsets(offsets: str, topics: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """Return the positions of option `startingOffsets` by stream, or nothing if unknown.
+    """Return the positions in `startingOffsets` by stream, or nothing if unknown.
 
     >>> parse_starting_offsets('{"flights": {"0": 7, "1": -2, "2": -1}}', {"f": "flights"})
     {'f': {0: 7, 1: 0, 2: 9223372036854775807}}
@@ -371,7 +371,7 @@ def _find_ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """The server of Spark Connect may reach another broker at the same address."""
+    """Connect's server may reach another broker at the same address."""
     try:
         if records.client is None and _is_remote(spark):
             raise Rejected("with Spark Connect this process needs client= to connect to the broker")

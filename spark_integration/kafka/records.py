@@ -1,4 +1,4 @@
-"""Records of Kafka topics: options of Spark's source, and event times."""
+"""Options of Spark's Kafka source, and the event times of its records."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class KafkaRecords:
 
 
 def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
-    """Return the options as Spark documents their names. To Spark, case does not matter.
+    """Return the options as Spark documents their names, as case does not matter to Spark.
 
-    Names of Kafka's settings are in lower case. The last of several spellings counts.
+    Kafka's settings are in lower case; the last of several spellings counts.
 
     >>> normalize_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
     {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
@@ -89,8 +89,8 @@ def is_committed(options: Mapping[str, Any]) -> bool:
 def require_event_time(events: DataFrame, event_time: str) -> DataFrame:
     """Return events that fail the query if their event time is missing.
 
-    The error shows topic, partition and offset even if `parse` dropped these columns, because
-    Spark finds them below a projection. Raises `Rejected` if the column is not a timestamp.
+    The error shows topic, partition and offset even if `parse` dropped them. Raises `Rejected` if
+    the column is not a timestamp.
     """
     check_time(events, event_time)
     column = F.col(f"`{event_time}`")

@@ -1,8 +1,8 @@
-"""Marks as records of a noted topic, which Spark's own source reads.
+"""Reads marks from a Kafka topic, with Spark's own source.
 
-A relay writes a mark once all rows below its cut are readable. Spark reads the end of the noted
-topic first, so the rows below the cut are in the mark's micro-batch. Their cuts are not checked
-later, so options that may leave rows to later micro-batches are refused.
+A relay (`reader_client.KafkaRelay`) writes a mark once all rows below its cut are readable. Spark
+reads the end of that topic first, so these rows are in the mark's micro-batch. Cuts are not checked
+later, so options that delay rows are refused.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class WantedMarks:
     def read(self, spark: SparkSession) -> list[DataFrame]:
         """Return the marks of each stream in the column `time`, for a watermark each.
 
-        Spark's commit log keeps only the least watermark (SPARK-50046), so after a restart a quiet
-        stream would hold the others. Each stream therefore restates the last lower of the other.
+        The commit log keeps only the least watermark (SPARK-50046), so a quiet stream would hold
+        the others after a restart. Each stream therefore restates the other's last lower.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
         topics = ",".join(map(name_noted_topic, self.topics.values()))
@@ -103,8 +103,8 @@ class NotedTopic:
     ) -> DataFrame:
         """Return the watermarks in ms for records of noted topics, as `lower`.
 
-        A record of another topic restates `last`. A record that is not a mark of the stream fails
-        the query, as does a mark of another domain unless the domain was `named`.
+        A record of another topic restates `last`. A record that is not a mark fails the query, and
+        so does another domain's mark, unless the domain was `named`.
         """
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
         mark = F.from_json(value, MARK_SCHEMA).alias("mark")

@@ -1,11 +1,10 @@
-"""Ingestion time in a query: the mark that stamps each row.
+"""Stamps each row with its ingestion time.
 
-A row has the stamp T - 1, where T is the lower of the first ingestion mark whose cut lies above
-the row. Rows above the last cut wait. The offset of a micro-batch names its marks, and marks never
-change, so a repeated batch has the same stamps.
+The stamp is T - 1, where T is the lower of the first ingestion mark whose cut lies above the row.
+Rows above the last cut wait. A micro-batch's offset names its marks, which never change, so a
+repeated batch has the same stamps.
 
-Rows below the first mark that the controller keeps may belong to a dropped mark, so their stamp is
-unknown.
+Rows below the first kept mark may belong to a dropped mark, so their stamp is unknown.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class IngestionMarks:
 
     @property
     def cut(self) -> Mapping[int, int]:
-        """The last cut. Rows above it have no stamp yet."""
+        """The last cut; rows above it have no stamp yet."""
         return self._marks[-1].cut.offsets if self._marks else {}
 
     def limit_plan(self, plan: Plan) -> Plan:

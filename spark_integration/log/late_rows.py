@@ -1,10 +1,10 @@
-"""Rows that a query reads too late, and how to keep them.
+"""Finds rows that a query reads too late, and keeps them.
 
 A row is *late* if its event time is below the lower in the start offset of its micro-batch. Spark
-writes that offset before it runs the batch, so a repeated batch has the same late rows.
+stores that offset first, so a repeated batch has the same late rows.
 
-Spark's watermark is never above this lower: it lags by one batch, and by 1 ms under `strict`. So
-all rows that Spark drops as late are late here. An open window accepts late rows.
+Spark's watermark is never above this lower, so all rows that Spark drops as late are late here. An
+open window accepts late rows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     in time from windows, and under `strict` from no other operator. The late rows have no
     watermark, so nothing drops them, but Spark refuses to aggregate them in `append` mode.
 
-    Use both in one query, because another query has other late rows. Raises `Rejected` if there is
-    no column `_late`.
+    Use both in one query: another query has other late rows. Raises `Rejected` if there is no
+    column `_late`.
     """
     if LATE_COLUMN not in events.columns:
         raise Rejected(
@@ -45,9 +45,8 @@ def _without_watermark(rows: DataFrame, name: str) -> Column:
 
 
 def are_late(event_times: pa.Array, below: int | None) -> pa.Array:
-    """Return for each row whether its event time is below `below` (ms).
+    """Return for each row whether its event time is below `below` (ms); null is not.
 
-    Rows without an event time are not late.
     >>> are_late(pa.array([4_999, 5_000, None], pa.timestamp("us", "UTC")), 5).to_pylist()
     [True, False, False]
     """

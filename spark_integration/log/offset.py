@@ -1,4 +1,4 @@
-"""The offset of a file log, as in a query's offset log."""
+"""The offset of a file log in Spark's offset log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_integration.scan.time_range import ALL_TIMES, TimeRange
 
 @dataclass(frozen=True, slots=True)
 class LogOffset:
-    """How far a query has read the file log, and the last admitted mark of each domain.
+    """How far a query has read the file log, and each domain's last mark that it has applied.
 
     >>> offset = LogOffset("flights", segments={0: 12}, marks={"default": Released("a", 3, 99)})
     >>> offset.to_json()["segments"]
@@ -36,7 +36,7 @@ class LogOffset:
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return this offset for a query that would otherwise begin at `new`.
 
-        Raises `Rejected` if the query reads another log or domain.
+        Raises `Rejected` for another log or domain.
 
         >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
         >>> offset.continue_as(LogOffset("landings", root="/log"), "default")
@@ -68,7 +68,6 @@ class LogOffset:
         return replace(self, marks={**self.marks, domain: released})
 
     def to_json(self) -> Json:
-        """Return JSON; equal offsets give the same text."""
         json: Json = {
             "noted_log": self.stream,
             "run": self.run,

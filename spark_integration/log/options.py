@@ -1,4 +1,4 @@
-"""The options of a query on a file log, which are checked on creation."""
+"""The options of a query on a file log."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Unstamped = Literal["fail", "null"]
 class ReadRange:
     """Where a query begins and ends.
 
-    The query returns the events from `start_at` (inclusive) to `end_at` (exclusive), as
-    `read_complete` does. Both are optional, in Unix ms or as aware `datetime`s.
+    The events are from `start_at` (inclusive) to `end_at` (exclusive), as in `read_complete`. Both
+    are optional, in Unix ms or as aware `datetime`s.
 
-    With `end_at`, the query reads up to the cut of the first mark whose lower is at or above it,
-    and its watermark ends at `end_at`. Until that mark exists, it reads up to the last mark's cut.
-    `start_at` only affects a new query. `end_at` must not change at a restart.
+    With `end_at`, the query reads up to the cut of the first mark with a lower at or above it, and
+    its watermark ends there. Until that mark exists, it reads up to the last cut. `start_at` only
+    affects a new query, and `end_at` must not change at a restart.
 
     >>> ReadRange(end_at=60, start_at=60)
     Traceback (most recent call last):

@@ -1,7 +1,7 @@
-"""Plan the end of a micro-batch and its watermark.
+"""Plans the end of a micro-batch and its watermark.
 
-A batch is planned in stages: range → ingested → order → limit. Each stage takes a `Plan` and
-returns a plan that reads less or divides rows differently. The last stage sets the ends.
+A batch is planned in stages: range → ingested → order → limit. Each stage returns a `Plan` that
+reads less or divides rows differently; the last sets the ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The rows that a micro-batch after `begun` may read. The last stage sets `ends`."""
+    """The rows that a micro-batch after `begun` may read."""
 
     begun: LogOffset
     released: Released

@@ -66,8 +66,6 @@ class Planner:
     def close(self) -> None:
         self._marks.close()
 
-    # The end of a batch
-
     def get_initial_offset(self) -> Json:
         return self._query.beginning.to_json()
 
@@ -78,7 +76,7 @@ class Planner:
         self._target = self._files.refresh()
 
     def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
-        """Marks are read before files are listed, so the list has all rows below their cuts."""
+        """Read marks first, then list files, so the list has all rows below their cuts."""
         released = begun.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
             self._marks.follow(released)
@@ -186,8 +184,6 @@ class Planner:
         strict = query.policy.strict if strict is None else strict
         lag_ms = query.ingestion.max_event_time_lag_ms or 0
         return Watermark.of(released, strict=strict, lag_ms=lag_ms)
-
-    # The rows of a batch
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
         begun, ended = self._query.parse_offset(start), self._query.parse_offset(end)

@@ -46,7 +46,7 @@ OPTION_FIELDS: dict[type[Option], str] = {
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A stream's log and the options of a read; raises `Rejected` if they cannot be combined.
+    """A stream's log and the options of a read, or `Rejected` if they conflict.
 
     If the stream has only one domain (`is_only`), a checkpoint may name it or not.
     """
@@ -124,7 +124,7 @@ class LogQuery:
 
 
 def choose_event_time(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
-    """Return the column of the watermark; raises `Rejected` if there is none.
+    """Return the column of the watermark, or raise `Rejected`.
 
     >>> choose_event_time("ingestion", None, None), choose_event_time("ingestion", "departure",
     ...     5000)

@@ -1,4 +1,4 @@
-"""Read the file log with an exact watermark."""
+"""Reads the file log with an exact watermark."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
     `root` contains the log in the layout of `noted_time.filelog.layout`; driver and workers read
-    it. `event_time` is the column of the event time, in the time domain `domain`. Integers in it
-    are read as Unix ms, timestamps without a zone as UTC. The watermark comes from the last mark
-    whose cut the query has read, under a `policy`.
+    it. `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix
+    ms, timestamps without a zone UTC. The watermark comes from the last mark whose cut the query
+    has read, under a `policy`.
 
-    `options` are values, at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
+    `options` are at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
     `Ingestion`.
 
     ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
@@ -48,20 +48,20 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
     Raises `InvalidName` for the stream, and `ImplausibleTime` for an `end_at` in seconds. Raises
     `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers.
-    Raises `Rejected` for an invalid URL, column, schema or range, and for options that cannot be
-    combined. With Spark Connect, log and controller are checked when the query starts.
+    Raises `Rejected` for an invalid URL, column, schema or range, and for conflicting options. With
+    Spark Connect, log and controller are checked when the query starts.
 
     The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
-    if the controller does not know the stream or domain at the start, or no longer keeps the marks
-    at `end_at`; if the checkpoint has another `end_at`; or if a sealed stream was recreated after
-    it was read to its end. While the controller is unreachable, the query reads on, with `end_at`
-    up to the last known cut, and its watermark does not advance.
+    if the stream or domain is unknown at the start, the marks at `end_at` are deleted, the
+    checkpoint has another `end_at`, or a sealed stream was recreated after it was read to its end.
+    While the controller is unreachable, the query reads on, up to the last known cut with `end_at`,
+    and its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )
-    # a Connect server checks log and controller later
+    # a Connect server checks them later
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:

@@ -1,4 +1,4 @@
-"""Read rows of Parquet files as Arrow batches of a schema."""
+"""Reads rows of Parquet files as Arrow batches of a schema."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ ADDED_COLUMNS = {
 
 
 def build_scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
-    """Return the schema of a query's source. By default events have the log's schema.
+    """Return the schema of a query's source; by default events have the log's.
 
-    All columns are nullable, for the row of a mark. Their metadata is dropped, because it may have
-    a watermark.
+    All columns are nullable, for the row of a mark. Metadata is dropped, as it may have a
+    watermark.
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
@@ -118,7 +118,7 @@ def _convert_field(field: StructField, event_time: str | None, where: str) -> St
 class LogTask(InputPartition):
     """The rows of a task, and the mark after them, if any.
 
-    Rows with a time below `late_below`, the lower that was admitted before, are late.
+    Rows with a time below `late_below`, the lower applied before, are late.
     """
 
     work: tuple[Slice, ...]
@@ -160,7 +160,7 @@ class RowShape:
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def build_mark(self, time_ms: int) -> pa.RecordBatch:
-        """The event time is set, because a window aggregate filters nulls below the watermark."""
+        """A window aggregate filters null event times below the watermark."""
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
         columns = [

@@ -1,4 +1,4 @@
-"""The file log as a streaming source of Spark."""
+"""The file log as Spark's streaming source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments of all readers with marks, and their checks."""
+"""Arguments of all functions that read with marks, and their checks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_one_of(name: str, value: object, known: Any) -> None:  # noqa: ANN401 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A stream with noted times, at the controller with that `url`.
+    """A stream, and the `url` of its controller.
 
     - `url` may list several URLs, separated by commas.
     - `stream` may be left out for a Kafka topic with the stream's name. For several topics it may
@@ -53,7 +53,7 @@ class Noted:
 
     @property
     def name(self) -> str:
-        """The stream's name; raises `Rejected` if it is missing or invalid."""
+        """The stream's name, or `Rejected` if it is missing or invalid."""
         if not isinstance(self.stream, str):
             raise Rejected("name the stream: Noted(url, stream)")
         return validate_name("stream", self.stream)
@@ -118,7 +118,7 @@ def check_promised(
 
 
 def convert_time(time: Time) -> int:
-    """Return a bound in Unix ms; raises `Rejected` for a fraction of a ms or an unknown year.
+    """Return a bound in Unix ms, or raise `Rejected`.
 
     >>> convert_time(1_357_034_220_000)
     1357034220000

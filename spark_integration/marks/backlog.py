@@ -1,6 +1,6 @@
-"""Whether a query has a backlog, and the flag for it in its offsets.
+"""Decides whether a query has a backlog, and stores this in its offsets.
 
-The flag only tells the next run whether the query had caught up, for the sticky rule.
+The stored flag tells the next run whether the query had caught up (the sticky rule).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from noted_time.progress import Backlog, BacklogPolicy, BacklogState
 
 
 class QueryBacklog:
-    """The backlog of a query on one stream, beginning with the `flag` in its last offset.
+    """The backlog of a query on one stream, from the `flag` in its last offset on.
 
     >>> backlog = QueryBacklog(BacklogPolicy(behind_ms=1000, rule="sticky"), flag=False)
     >>> backlog.look(5000, 9000, idle=False), backlog.flag
@@ -45,7 +45,7 @@ class QueryBacklog:
 
     @property
     def flag(self) -> bool | None:
-        """Under the sticky rule, the flag is false only once the query has caught up."""
+        """Under the sticky rule, false only once the query has caught up."""
         state = self._backlog.state
         is_known = state.caught_up or (self._is_idle and not self._is_sticky)
         return state.backlog or (False if is_known else None)

@@ -1,4 +1,4 @@
-"""A feed of marks from a controller."""
+"""Receives marks from a controller."""
 
 from __future__ import annotations
 
@@ -47,16 +47,15 @@ class MarksFeed(Protocol):
     def subject(self) -> str: ...
 
     def begin(self, released: Released) -> None:
-        """Follow the marks after `released`; wait briefly for all that exist.
+        """Follow the marks after `released`; wait briefly for existing ones.
 
         Raises `Rejected` if the stream or domain does not exist, and as `take`.
         """
 
     def take(self) -> FeedMarks:
-        """Return the marks that arrived since the last call, without waiting.
+        """Return the marks since the last call, without waiting.
 
-        Another creation id means that the stream was recreated. Raises `ClientFailed` if the thread
-        has crashed.
+        Another creation id means a recreated stream. Raises `ClientFailed` if the thread crashed.
         """
 
     def close(self) -> None: ...
@@ -65,7 +64,7 @@ class MarksFeed(Protocol):
 class ControllerFeed:
     """The marks of one domain of a stream, which a thread follows.
 
-    The domain may be left out if it is the only declared one, or `default`.
+    The domain is by default the only declared one, or `default`.
     """
 
     def __init__(
@@ -126,8 +125,6 @@ class ControllerFeed:
     def _has_begun(self) -> bool:
         failure, fault = self._thread.attempts.failure, self._health.fault
         return self._caught_up or failure is not None or fault is not None
-
-    # The thread
 
     def _step(self) -> Steps:
         if self._poll is None:

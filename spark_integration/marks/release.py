@@ -1,4 +1,4 @@
-"""Admit to each micro-batch the last mark whose cut it reads."""
+"""Chooses the mark that a micro-batch applies: the last one whose cut it reads."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LEFT_OUT_WARNING = (
 
 
 class Releaser:
-    """The known marks from the last admitted one on.
+    """The known marks from the last applied one on.
 
-    A mark could come one batch earlier, because Spark judges late rows by the batch before. A mark
-    whose cut is read is safe in all queries.
+    A mark could come a batch earlier, as Spark judges late rows by the batch before. Once its cut
+    is read, it is safe in all queries.
     """
 
     def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
@@ -60,7 +60,7 @@ class Releaser:
         return {**self._succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
-        """Marks that Spark cannot express are left out, and logged once per series."""
+        """Leave out marks that Spark cannot express, and log them once per series."""
         if not self._is_following:
             self._feed.begin(released)
             self._is_following = True
@@ -83,11 +83,11 @@ class Releaser:
                 self._leave_out(mark)
 
     def release(self, released: Released, position: Mapping[int, int]) -> Released:
-        """Return the mark to admit at `position`, or `released` if no mark is newer.
+        """Return the mark to apply at `position`, or `released` if none is newer.
 
-        `position` must have all segments, because predecessors are not inferred. The lower never
-        goes back, even if the stream was recreated. Raises `Rejected` if this happened after a seal
-        had closed all windows.
+        `position` must have all segments: predecessors are not inferred. The lower never goes back,
+        even if the stream was recreated. Raises `Rejected` for a stream recreated after a seal had
+        closed all windows.
         """
         final_cut = self._final_cut if self._on_seal == "close" else None
         closed = find_seal_release(released, self._stream_id, final_cut, position)
@@ -120,9 +120,8 @@ class Releaser:
     def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
         """Return a cut that covers all events with times below `time`.
 
-        This is the cut of the first mark with lower >= `time`. Until that mark exists, it is the
-        last mark's cut, or the end of a sealed stream. Raises `Rejected` if the controller may have
-        dropped the first such mark.
+        It is the cut of the first mark with lower >= `time`, or until then the last cut. Raises
+        `Rejected` if the controller may have dropped the first such mark.
         """
         marks = self._history
         try:
@@ -154,7 +153,7 @@ class Releaser:
     def _append(self, mark: Mark) -> None:
         self._has_left_out = False
         if len(self._history) and mark.seq != self._history.last_seq + 1:
-            # the controller dropped marks before they were read (retention)
+            # retention deleted marks before they were read
             self._history = MarkHistory()
         self._history.append(mark)
         self.last_lower = mark.lower
@@ -168,14 +167,14 @@ def find_seal_release(
 ) -> Released | None:
     """Return the release at the end of a sealed stream, or `None` before the end.
 
-    No mark follows, so the watermark moves to the end of Spark's time to close all windows.
+    The watermark then moves to the end of Spark's time, to close all windows.
 
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
     True
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
 
-    Raises `Rejected` if the stream was recreated later, because all its rows would be dropped.
+    Raises `Rejected` if the stream was recreated, because its rows would be dropped.
     """
     if released.sealed:
         if stream_id not in {"", released.stream_id}:

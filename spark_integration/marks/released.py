@@ -1,4 +1,4 @@
-"""The last admitted mark in a query's offset log, and the resulting watermark."""
+"""The last mark that a query has applied, and the watermark that follows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spark_integration.marks.watermark import is_watermark
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The last mark that a query has admitted.
+    """The last mark that a query has applied, stored in its offset log.
 
-    The offset log has its lower, so a batch can be repeated without a controller.
+    With its lower, a batch can be repeated without a controller.
     """
 
     stream_id: str = ""
@@ -56,7 +56,7 @@ class Watermark:
     def of(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
         """Return the watermark after a mark, with event times `lag_ms` behind the marks.
 
-        `strict` has no effect at the end of a sealed stream, because no row follows.
+        `strict` has no effect at the end of a sealed stream.
         """
         if released.lower is None:
             return cls(None, "no mark has its cut read")
@@ -79,7 +79,7 @@ class Watermark:
 
 
 class Restated:
-    """Decides which batches of a run restate the last lower, by a new `run` in their offsets.
+    """Decides which batches restate the last lower, by a new `run` in their offsets.
 
     - The first batch restates it. Spark's commit log keeps only one watermark per query
       (SPARK-50046), so a join would otherwise wait for a new mark of its quiet side.
@@ -95,7 +95,7 @@ class Restated:
         self._followed: tuple[int | None, bool] | None = None
 
     def run(self, run: int, released: Released, *, is_first_due: bool) -> int:
-        """Return the `run` of the next batch; the batch before has admitted `released`."""
+        """Return the `run` of the next batch, after the one that applied `released`."""
         stated = (released.lower, released.sealed)
         if self.has_begun:
             needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)

@@ -1,4 +1,4 @@
-"""The plan that turns mark rows into a query's watermark."""
+"""Turns mark rows into a query's watermark."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _select_events(
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    """Replace `withWatermark`, because Spark would fail only in the first batch."""
+    """Replace `withWatermark`: Spark would fail only in the first batch."""
     raise Rejected(f"the events already have the watermark of their writers: {ONLY_ONE}")
 
 
@@ -75,7 +75,7 @@ def check_time(events: DataFrame, event_time: str) -> None:
 def check_no_watermark(events: DataFrame) -> None:
     """Raise `Rejected` if events have a watermark, even on a column that was dropped since.
 
-    Only the plan shows it, as the result of a statement on a view.
+    Only the plan shows it.
     """
     name = f"noted_time_{uuid4().hex}"
     events.createOrReplaceTempView(name)
@@ -91,9 +91,9 @@ def pin_filter(condition: Column) -> Column:
     """Return a filter's condition in a form that Spark does not move.
 
     Spark pushes a deterministic filter below the watermark, unless it mentions the watermarked
-    column. A user's filter, or the `isnotnull` of a join, would drop the mark rows there, and the
-    watermark would silently never advance. Spark neither pushes down nor merges a nondeterministic
-    condition. The partition's id makes it nondeterministic at no cost.
+    column. A user's filter, or a join's `isnotnull`, would drop the mark rows there, and the
+    watermark would never advance. A nondeterministic condition stays, and the partition's id makes
+    it so at no cost.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
 
@@ -101,7 +101,7 @@ def pin_filter(condition: Column) -> Column:
 def is_watermark(time_ms: int) -> bool:
     """Return whether Spark can express a time in Unix ms as a watermark.
 
-    Spark's timestamps are in the years 1 to 9999. A watermark above would make all later rows late.
+    Its timestamps are in the years 1 to 9999; a watermark above makes all later rows late.
 
     >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
     (True, False)

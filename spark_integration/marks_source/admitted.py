@@ -1,6 +1,6 @@
-"""The offset of the marks source: the last mark that a query has admitted for each stream.
+"""The offset of the marks source: the last mark that a query has applied, by stream.
 
-The query reads the events themselves from another source, such as Spark's Kafka source.
+Events come from another source, such as Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_integration.marks.released import Released, whole_from_json, whole_to
 
 @dataclass(frozen=True, slots=True)
 class MarkAhead:
-    """A mark admitted with micro-batch `batch`, before the rest of its cut, `needs`, was read."""
+    """A mark applied in micro-batch `batch`, before the rest of its cut, `needs`, was read."""
 
     batch: int
     seq: int
@@ -24,7 +24,7 @@ class MarkAhead:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """The last admitted mark of a stream."""
+    """The last applied mark of a stream."""
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
@@ -60,7 +60,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class MarksOffset:
-    """The admitted marks of one or several streams.
+    """The applied marks of one or several streams.
 
     >>> offset = MarksOffset({"flights": Admitted(Released("a", 3, 99))}, "5b1e", run=1)
     >>> MarksOffset.from_json(offset.to_json()) == offset
@@ -82,7 +82,6 @@ class MarksOffset:
         return min(marks, key=lambda mark: mark.lower or 0)
 
     def to_json(self) -> Json:
-        """Return JSON; equal offsets give the same text."""
         streams = {name: self.streams[name].to_json() for name in sorted(self.streams)}
         json: Json = {"noted_marks": ",".join(streams), "token": self.token, "run": self.run}
         if self.backlog is not None:

@@ -1,13 +1,12 @@
-"""Marks that come before their cuts are read, and when a query must fail.
+"""Applies marks before their cuts are read, and fails a query if that was wrong.
 
 Spark judges the late rows of batch k by the watermark after batch k - 2. So a mark may come with
-batch N if its cut is read by the end of N + 1. All rows that a topic has when N is planned are read
-by then, unless the rate is limited or Spark does not know a new partition yet. So a partition
-counts only once the query's offset log contains it.
+batch N if its cut is read by the end of N + 1. All rows of the topic when N is planned are read by
+then, unless the rate is limited or a partition is new. So a partition counts only once it is in the
+query's offset log.
 
-This is a forecast, so the offset keeps each such mark until its cut is read. The plan of N + 1
-requires that the rest of the cut can be read, the plan of N + 2 that it is read. Both use only
-offsets, so a restart changes nothing.
+The offset keeps such a mark until its cut is read. The plan of N + 1 requires that the rest can be
+read, the plan of N + 2 that it is read. Both use only offsets, so a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def find_unreached(needs: Mapping[int, int], position: Mapping[int, int]) -> dic
 class TopicPlan:
     """How far a query has read a topic when it plans micro-batch `batch`.
 
-    `read` has the ends of the batch before, and `logs` the ids that the topic may have.
+    `read` has the ends of the batch before, `logs` the ids that the topic may have.
     """
 
     name: str
@@ -51,8 +50,8 @@ class TopicPlan:
     def find_due(self, admitted: Admitted) -> MarkAhead | None:
         """Return the mark of the batch before, if its cut is not read yet.
 
-        Raises `Rejected` if this is the mark of an earlier batch, because it would make rows of the
-        planned batch late.
+        Raises `Rejected` for an earlier batch's mark, which would make rows of the planned batch
+        late.
         """
         for ahead in admitted.ahead:
             unread = find_unreached(ahead.needs, self.read)
@@ -80,7 +79,7 @@ class TopicPlan:
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def find_unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
-        """Return the partitions that the query needs and the broker did not return.
+        """Return the needed partitions that the broker did not return.
 
         Raises `Rejected` if other rows that `due` needs are missing.
         """

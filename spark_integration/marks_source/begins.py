@@ -1,4 +1,4 @@
-"""Rows that were deleted from a Kafka topic before a query began."""
+"""Finds rows that were deleted from a Kafka topic before a query began."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TopicLike(Protocol):
 
 
 def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
-    """Return which rows a query lacks that began where the topic begins.
+    """Return which rows a query lacks that began at the topic's start.
 
-    Rows deleted later are included. Raises `Unreachable` if a partition has no leader.
+    Later deletions count, too. Raises `Unreachable` if a partition has no leader.
     """
     try:
         is_compacted = "compact" in topic.settings().get("cleanup.policy", "")

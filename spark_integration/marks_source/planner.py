@@ -1,4 +1,4 @@
-"""Plan the marks of the next micro-batch of a query on another source."""
+"""Plans the marks of the next micro-batch of a query on another source."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class WatchedTopic:
         self._logged: WholeFrom | None = None
 
     def freeze(self) -> None:
-        """Read the ends now, for all plans of a run with availableNow."""
+        """Read the ends now, for all plans of an availableNow run."""
         self._frozen = self._look_at_topic()
 
     @property
@@ -96,11 +96,11 @@ class WatchedTopic:
     def look(
         self, plan: TopicPlan, admitted: Admitted, due: MarkAhead | None, *, waits: bool
     ) -> TopicLook | None:
-        """Return the topic's present state, or `None` if it is not needed or unknown.
+        """Return the topic's state, or `None` if it is not needed or unknown.
 
         Each run asks the broker once, to find a recreated topic before it reads rows. Later it asks
         only if a mark `waits` or is `due`. Faults raise as in `TopicPlan` and
-        `noted_time.kafka.Topic`; uncertain faults must last.
+        `noted_time.kafka.Topic`.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:
@@ -178,7 +178,7 @@ class WatchedTopic:
 
 
 class MarksPlanner:
-    """Plans micro-batches in a process of Spark's driver, and follows the marks.
+    """Plans micro-batches next to Spark's driver, and follows the marks.
 
     Marks of streams that are not `watched` come after their rows.
     """
@@ -219,8 +219,8 @@ class MarksPlanner:
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """Return the mark's row, with the time in ms; raises as `check_covered`.
 
-        Spark calls this between writing a batch's end and reading the batch, also for the first
-        batch of each run. So no row is judged by marks that do not cover it.
+        Spark calls this after it stores a batch's end and before it reads the batch, so no row is
+        judged by marks that do not cover it.
         """
         ended = MarksOffset.from_json(end)
         self.check_covered(ended)
@@ -231,7 +231,7 @@ class MarksPlanner:
     def plan(self, begun: MarksOffset) -> MarksOffset:
         """Return the marks for the next micro-batch.
 
-        The first offset of a run is always new (`Restated`). In a new query, it has the token.
+        The first offset of a run is always new (`Restated`). A new query's has the token.
         """
         if begun.streams.keys() != self._query.streams.keys():
             was, asked = (
@@ -255,7 +255,7 @@ class MarksPlanner:
         return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
-        """`starting` has the start positions of a new query by stream, if known."""
+        """`starting` has a new query's start positions by stream, if known."""
         return bool(self._judge_backlog(self._follow_marks(), starting))
 
     def _follow_marks(self) -> MarksOffset:
@@ -291,9 +291,9 @@ class MarksPlanner:
         )
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Return from when on each topic is complete, once marks show it.
+        """Wait for marks that show from when on each topic is complete.
 
-        For a new query, also return Spark's start offsets by topic.
+        For a new query, also return Spark's start offsets.
         """
         begun = self._follow_marks().streams
         while True:
@@ -337,5 +337,5 @@ class MarksPlanner:
         mark = releaser.release(begun.mark, position)
         if mark != begun.mark:
             return plan.admit(begun, mark, releaser.get_cut(mark))
-        # a run changes its first offset in any case
+        # a run changes its first offset anyway
         return begun if self._restated.has_begun else plan.admit(begun, mark, {})

@@ -1,4 +1,4 @@
-"""A query for marks as a separate source, which is pickled into Spark's plan."""
+"""A query for marks, as pickled into Spark's plan."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 class AheadLimit(StrEnum):
-    """An option or setting that prevents marks ahead of the rows read.
+    """An option or setting that prevents marks ahead of their rows.
 
-    Options of Spark's Kafka source delay rows. Under `AT_ONCE`, Spark judges late rows by the batch
-    before.
+    Options of the Kafka source delay rows; under `AT_ONCE`, Spark judges late rows a batch earlier.
     """
 
     MOST_ROWS = "maxOffsetsPerTrigger"
@@ -45,10 +44,7 @@ class KafkaPlanning:
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """The marks that a query needs, and where to find its progress.
-
-    `lag_ms` is how far the watermark is below the marks.
-    """
+    """The marks that a query needs, `lag_ms` above its watermark, and where its progress is."""
 
     streams: Mapping[str, PositionOf]
     controller_url: str

@@ -1,4 +1,4 @@
-"""Give any streaming source an exact watermark, with marks as a second source."""
+"""Gives any streaming source an exact watermark, with marks as a second source."""
 
 from __future__ import annotations
 
@@ -41,21 +41,20 @@ def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
-    `checkpoint_location` is the `checkpointLocation` of the query. Its offset log contains how far
-    the query has read. `position` maps the offset of the events' source, parsed from JSON, to
-    segment → exclusive offset. By default it is `KafkaTopic(stream)`. A `KafkaTopic` with a
-    `client` raises `AnotherLog` if the stream belongs to another topic, such as a recreated topic
-    or the original of a mirror.
+    `checkpoint_location` is the `checkpointLocation` of the query. Its offset log has how far the
+    query has read. `position` maps the offset of the events' source, parsed from JSON, to segment →
+    exclusive offset; the default is `KafkaTopic(stream)`. A `KafkaTopic` with a `client` raises
+    `AnotherLog` if the stream belongs to another topic.
 
     `domain` is the time domain of `event_time`, by default the stream's only one. A mark arrives
     one micro-batch after its events; with `read_noted_kafka` it arrives in the same batch.
 
     Call this function once for each source, and join or union the results. The query fails with
-    `Rejected` before it reads a row, if `events` come from several sources, or from topics that
-    `position` does not cover. Marks do not cover their rows, so these would be dropped as late.
+    `Rejected` if `events` come from several sources, or from topics outside `position`: marks do
+    not cover their rows.
 
     Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or
-    already have a watermark. With two watermarks a quiet stream would hold the query's.
+    already have a watermark.
     """
     check_promised(domain, event_time)
     policy.check_partial("with_noted_watermark")

@@ -1,4 +1,4 @@
-"""The marks as a separate source, for a union with another source."""
+"""The marks as a separate source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MarksSource(QuerySource):
 
 
 class MarksReader(PlannedReader["MarksPlanner"]):
-    """Reads marks, at most one row per micro-batch. `client` configures the Kafka client."""
+    """Reads marks, at most a row per micro-batch; `client` configures the Kafka client."""
 
     def __init__(
         self, query: MarksQuery, token: str | None = None, client: Mapping[str, Any] | None = None

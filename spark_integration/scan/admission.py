@@ -1,4 +1,4 @@
-"""The unread rows of a log: count, limit and divide them."""
+"""Counts, limits and divides the unread rows of a log."""
 
 from __future__ import annotations
 
@@ -67,10 +67,9 @@ class Unread:
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
-    """Return the files below a cut. The last file ends at the cut.
+    """Return the files below a cut; the last file ends there.
 
-    Unused offsets below the cut become an empty file, so a position after the last row reaches the
-    cut.
+    Unused offsets below the cut become an empty file, so a position after the last row reaches it.
     """
     kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
     if kept and kept[-1].end > cut:
@@ -83,7 +82,7 @@ def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
 def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     """Divide `limit` rows over the segments in proportion to their available rows.
 
-    So all segments reach their ends together, and no mark waits for one of them.
+    All segments reach their ends together, so no mark waits for one.
 
     >>> compute_shares({0: 300, 1: 100}, 100)
     {0: 75, 1: 25}
@@ -115,8 +114,8 @@ def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterat
 def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
     """Return the offset after the first `rows` rows at or above `start`.
 
-    Unused offsets (after compaction, or of transaction markers) are read with the row before them,
-    once the next file shows their end.
+    Unused offsets (compaction, transaction markers) are read with the row before them, once the
+    next file shows their end.
     """
     end = start
     for file in _select_unread(files, start):
@@ -131,7 +130,7 @@ def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
 
 
 def check_there(files: Sequence[LogFile], start: int, end: int) -> None:
-    """Raise `Rejected` if unread rows were deleted. A log read from 0 may start anywhere."""
+    """Raise `Rejected` if unread rows were deleted; a log read from 0 may start anywhere."""
     last = files[-1].end if files else start
     if start > 0:
         check_begins(files, start)

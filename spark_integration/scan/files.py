@@ -1,4 +1,4 @@
-"""The files of a stream's log, with the contents of their footers."""
+"""The files of a stream's log, and their footers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CutRange:
     event_time: str
 
     def select_files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
-        """Return the files of a segment, path to start offset, that may have such rows.
+        """Return the files (path → start offset) of a segment that may have such rows.
 
         >>> from pathlib import Path
         >>> starts = {Path("a"): 0, Path("b"): 10, Path("c"): 20}
@@ -76,9 +76,9 @@ class CutRange:
 
 
 class LogFiles:
-    """The files of one stream. Files never change, so footers are read only once.
+    """The files of one stream; their footers are read once, as files never change.
 
-    All files must have the `columns`. Files outside of `between` are not opened.
+    All files must have the `columns`; files outside `between` are not opened.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How many rows of each segment to read, so that rows are nearly in order of time."""
+"""Divides a batch over the segments, so that rows are nearly in order of time."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def divide_by_time(
 def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
     """Return the seq of the last mark with at most `limit` unread rows below its cut.
 
-    Without such a mark, return the seq before the first one. Steps double, because the mark is near
-    and counting rows takes time.
+    Without one, return the seq before the first mark. Steps double: the mark is near, and counting
+    takes time.
     """
 
     def is_too_large(seq: int) -> bool:
@@ -87,7 +87,6 @@ def _add_shares(
 def _find_complete_ends(
     unread: Unread, rows: Mapping[int, int], succession: Succession
 ) -> Mapping[int, int]:
-    """Sealed segments without files count as read."""
     if not succession:
         return {}
     deleted = {s: end for s, end in succession.final.items() if s not in unread.files}

@@ -1,4 +1,4 @@
-"""A range of event times, and where its rows are in a log."""
+"""Finds the rows of a range of event times in a log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EMPTY_POSITION: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Event times from `start_at` to `end_at` (exclusive), in Unix ms. `None` means no bound.
+    """Event times from `start_at` to `end_at` (exclusive) in Unix ms; `None` is no bound.
 
-    A query has read the range once it admits a mark with a lower at or above `end_at`. Its
-    watermark then is `end_at`:
+    The range is read once the query applies a mark with a lower at or above `end_at`. Its watermark
+    then is `end_at`:
 
     >>> hour = TimeRange(end_at=60)
     >>> [(hour.are_read(lower), hour.cap(lower)) for lower in (50, 60, 75)]
@@ -39,7 +39,7 @@ class TimeRange:
         return time if time is None or self.end_at is None else min(time, self.end_at)
 
     def continue_as(self, asked: TimeRange) -> TimeRange:
-        """Return the range for a query that continues from a checkpoint with this range.
+        """Return the range of a query that continues from a checkpoint with this one.
 
         `start_at` stays. Raises `Rejected` if `end_at` changes, because later rows were skipped.
 
@@ -85,9 +85,9 @@ def find_first_offsets(
 ) -> dict[int, int]:
     """Return the first offset of each segment that may have a row at or above `start_at`.
 
-    This is the first row group whose statistics allow such a time. Marks exclude such rows below
-    `from_cut`; raises `Rejected` if rows above it were deleted. `final` has the ends of sealed
-    segments. Without files, all their rows were deleted.
+    It is in the first row group whose statistics allow such a time. Rows below `from_cut` are
+    earlier; raises `Rejected` if rows above it were deleted. `final` has the ends of sealed
+    segments, whose rows were deleted if they have no files.
     """
     begun = {segment: run for segment, run in files.items() if run}
     firsts = {segment: run[0].start for segment, run in begun.items()}

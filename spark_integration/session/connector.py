@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: the Maven package for each Spark, and a check that a session has it."""
+"""The Maven package of Spark's Kafka connector, and a check that a session has it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ CONNECTOR_NAME = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
 
 
 def kafka_package(spark: str = pyspark.__version__) -> str:
-    """Return the Maven coordinate of the Kafka connector for a Spark version.
+    """Return the Maven coordinate of the Kafka connector, by default for the running PySpark.
 
-    The default is the running PySpark. If a session starts with the package, Spark downloads it
-    with its dependencies:
-    ``SparkSession.builder.config("spark.jars.packages", kafka_package())``.
+    Spark downloads it with: ``SparkSession.builder.config("spark.jars.packages",
+    kafka_package())``.
 
     >>> kafka_package("4.3.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
@@ -55,8 +54,8 @@ def find_unfit_connectors(named: str, spark: str) -> list[str]:
 def check_connector(spark: SparkSession) -> None:
     """Raise `Rejected` if the session cannot load a Kafka source.
 
-    A connector for another Spark may load, but fails once a query runs. So the version is checked,
-    too, if it is in the session's settings. Other errors of Spark are raised unchanged.
+    A connector for another Spark may load and fails later, so its version in the session's settings
+    is checked, too.
     """
     remedy = (
         f"start it with `spark.jars.packages` = `{kafka_package(spark.version)}`, which "

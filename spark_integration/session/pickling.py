@@ -1,8 +1,8 @@
-"""Pickle our objects for the Python processes that Spark starts.
+"""Pickles our objects for the Python processes that Spark starts.
 
-A class is pickled by its name. A Python without this package cannot load it, and its error names a
-module but no remedy. So an object is sent with a function that loads it and raises an error with a
-remedy. That function is nested in another one, because nested functions are pickled by value.
+A class is pickled by its name, and a Python without this package fails without a remedy. So an
+object is sent with a function that loads it or names the remedy. It is nested in another function,
+as nested functions are pickled by value.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyspark.sql.datasource import DataSource
 
 
 class Picklable:
-    """Base class of objects that Spark pickles. `__getstate__` selects the state to send."""
+    """Base class of objects that Spark pickles; `__getstate__` selects their state."""
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
         return _make_unpickler(), (_pickle(type(self), self.__getstate__()),)
 
 
 def make_source_class(source: type[DataSource], source_name: str) -> type[DataSource]:
-    """Return a class that Spark can register under a name, and that creates `source` objects."""
+    """Return a class that Spark registers under a name, and that creates `source` objects."""
     unpack, packed = _make_unpickler(), _pickle(source, {})
 
     class Source(DataSource):

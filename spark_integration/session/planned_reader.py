@@ -1,4 +1,4 @@
-"""Base class of the streaming sources: a planner that runs next to the driver, and worker tasks."""
+"""Base class of the streaming sources: a planner next to the driver, and tasks on workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_integration.session.pickling import Picklable
 
 
 class MicroBatchPlanner(Protocol):
-    """Plans the micro-batches of one run of a query."""
+    """Plans the micro-batches of one run."""
 
     def get_initial_offset(self) -> Json: ...
 
@@ -25,7 +25,7 @@ class MicroBatchPlanner(Protocol):
     def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json: ...
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch. Equal offsets always give equal tasks."""
+        """Return the tasks of a micro-batch; equal offsets give equal tasks."""
 
     def close(self) -> None: ...
 
@@ -36,10 +36,9 @@ Planner = TypeVar("Planner", bound=MicroBatchPlanner)
 class PlannedReader(
     Picklable, DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Planner]
 ):
-    """One run of a query. It plans in a process next to the driver, and is pickled for workers.
+    """One run of a query, planned next to the driver and pickled for workers.
 
-    Only the planning process connects to the controller and the broker: the planner is created on
-    first use. `_secrets` are not sent to workers.
+    Only the planning process connects to controller and broker; `_secrets` are not sent to workers.
     """
 
     _secrets: tuple[Any, ...] = ()

@@ -1,4 +1,4 @@
-"""Read the settings of a session, and name sources where the settings require names."""
+"""Reads a session's settings, and names sources if they require it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ def read_setting(spark: SparkSession, name: str, default: str) -> str:
 def build_source_name(kind: str, streams: Iterable[str], domain: str | None) -> str:
     """Return the name of a source that reads a domain of streams.
 
-    A checkpoint stores the offset of each source by its name, and a renamed source starts again. So
-    the name must depend only on values that stay the same between runs. The source of events has
-    the name of its marks with `EVENTS_SUFFIX`.
+    A checkpoint stores offsets by this name, so it must stay the same between runs. The source of
+    events appends `EVENTS_SUFFIX` to the name of its marks.
 
     >>> build_source_name("log", ["flights"], None), build_source_name("marks", ["a.b", "c"],
     ...     "ship")

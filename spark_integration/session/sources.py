@@ -1,4 +1,4 @@
-"""Register our sources in a session, and pass a query to them."""
+"""Registers our sources in a session, and passes a query to them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class QuerySource(Picklable, DataSource):
         self.query: Any = cloudpickle.loads(base64.b64decode(options[QUERY_OPTION]))
 
     def take_secret(self, secret: str) -> str | None:
-        """The secret is deleted, because Spark also sends this source to workers."""
+        """The secret is deleted: Spark also sends this source to workers."""
         return self.options.pop(secret, None)
 
 
@@ -69,9 +69,8 @@ def create_reader(
 def register_source(spark: SparkSession, source: type[DataSource]) -> str:
     """Register a source in a session, and return its name.
 
-    A session from `newSession()` can neither register nor find a source that its parent registered
-    (Spark 4.3: DATA_SOURCE_ALREADY_EXISTS, then DATA_SOURCE_NOT_FOUND). Such a session uses a
-    unique name. Checkpoints do not contain the name.
+    A session from `newSession()` can neither register nor find its parent's source, so it uses a
+    unique name. Checkpoints do not contain it.
     """
     require("a source in Python", spark.version)  # with Spark Connect the server's
     name = source.name()
@@ -86,7 +85,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> str:
 
 
 def count_cores(spark: SparkSession) -> int:
-    """Count the cores of the registered executors, or of those in the settings if more."""
+    """Count the cores of the executors, or of the settings if more."""
     executors = int(spark.conf.get("spark.executor.instances", "0") or 0)
     asked = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
     if isinstance(spark, SparkSession):

@@ -41,14 +41,13 @@ UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact 
 
 
 class SparkTooOld(Rejected, ImportError):
-    """The running Spark is too old for a part. Also an `ImportError`, because imports raise it."""
+    """The running Spark is too old; an `ImportError`, too, because imports raise it."""
 
 
 def require(asked: str, running: str = "") -> None:
     """Raise `SparkTooOld` if a Spark version is too old for a part.
 
-    The default version is the PySpark of this process. Warns once about a version newer than
-    `NEWEST`.
+    The default is this process's PySpark; warns once about one newer than `NEWEST`.
 
     >>> require("PositionListener", "3.5.9")
     >>> require("read_noted_log", "4.1.4")

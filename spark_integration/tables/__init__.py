@@ -1,1 +1,1 @@
-"""Delta and Iceberg tables whose commits contain a query's claims."""
+"""Delta and Iceberg tables whose commits say up to when they are complete."""

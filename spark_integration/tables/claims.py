@@ -1,4 +1,4 @@
-"""Claims of micro-batches that a table has all rows of a query below a time."""
+"""Claims: a micro-batch states that a table has all rows of a query below a time."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TableClaims:
         self.tables: dict[str, OpenTable] = {}
 
     def of(self, batch_id: int) -> BatchClaim:
-        """Return the claim of a micro-batch. A batch that runs again has the same claim.
+        """Return the claim of a micro-batch, also when it runs again.
 
         Raises `Rejected` if the query has sources without marks, uses the greatest of several
         watermarks, or does not use the checkpoint.
@@ -127,8 +127,8 @@ class TableClaims:
     def _find_complete_to(self, planned: PlannedBatch) -> int | None:
         """Return the claimed time of a batch (exclusive), or `None` if it is unknown.
 
-        With state it is the watermark, because Spark emits a window when the watermark reaches the
-        window's end. Without state it is the lower, because all rows below it have been written.
+        With state it is the watermark, as Spark emits a window once it reaches the window's end.
+        Without state it is the lower: all rows below it are written.
         """
         watermark = planned.watermark_ms
         if watermark is None:
@@ -180,8 +180,8 @@ class TableClaims:
 class BatchClaim:
     """The claim of one micro-batch.
 
-    `table` is a URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. If the last claim of the name
-    has ended, or earlier batches may be missing from the table, nothing is claimed. This is logged.
+    `table` is a URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. If the name's last claim has
+    ended, or the table may lack earlier batches, nothing is claimed, which is logged.
 
     Raises `Rejected`
 
@@ -204,10 +204,9 @@ class BatchClaim:
     ) -> dict[str, str]:
         """Return the options of a write to Delta: the claim, and a transaction.
 
-        Always write with the returned options. Otherwise the next batch ends the claim. If a batch
-        writes to a table several times, give each write a `part`, and set ``last=False`` for all
-        but the last write, which contains the claim. If `table` is `None`, nothing is claimed.
-        `metadata` is a JSON object with your own metadata of the commit.
+        Always write with these options, or the next batch ends the claim. If a batch writes several
+        times, give each write a `part`, and all but the last ``last=False``. If `table` is `None`,
+        nothing is claimed. `metadata` is a JSON object for the commit.
         """
         claim = self.claim
         transaction = f"noted-time:{claim.name}:{claim.query}:{part}"
@@ -234,7 +233,7 @@ class BatchClaim:
         return options(table, part=part)
 
     def begin(self, table: str) -> None:
-        """Record that this batch must be written. Call this before anything that may fail.
+        """Record that this batch must be written, before anything that may fail.
 
         If the batch is neither written nor withdrawn, the next batch ends the claim.
         """
@@ -253,14 +252,14 @@ class BatchClaim:
     def commit(self, table: str) -> None:
         """Commit the claim without rows, after writes of this batch that do not contain it.
 
-        Wrap changes of rows, such as MERGE, in `writing`. Otherwise they end the claim.
+        Wrap changes of rows, such as MERGE, in `writing`, or they end the claim.
         """
         if not self.is_committed(table, part="commit"):
             self.open(table).commit(self.options(table, part="commit"))
 
     @contextmanager
     def writing(self, table: str, spark: SparkSession, *, part: str = "merge") -> Iterator[None]:
-        """Mark the session's writes as this batch's, without a claim. Use this for MERGE."""
+        """Mark the session's writes as this batch's, without a claim, for MERGE."""
         opened = self.open(table)
         claim = replace(self.claim, part=part, complete_to=None, id=token_hex(8))
         history, memory = opened.history(), self.claims.memory(table)
@@ -279,7 +278,7 @@ class BatchClaim:
         finally:
             for key, former in before.items():
                 spark.conf.unset(key) if former is None else spark.conf.set(key, former)
-        # only if the MERGE committed, because it need not if it changes no row
+        # MERGE does not commit if it changes no row
         if any(
             record.id == each.id for c in opened.history().commits for each in c.claims.values()
         ):
@@ -322,7 +321,7 @@ class BatchClaim:
         return found, history
 
     def _keep(self, table: str, record: Claim, *, run: str | None = None) -> str:
-        """Save a record in the checkpoint. Returns why this failed, or `""`."""
+        """Save a record in the checkpoint, and return why this failed, or `""`."""
         try:
             self.claims.memory(table).keep(record, self.run if run is None else run)
         except (OSError, NotedTimeError) as error:
@@ -330,7 +329,7 @@ class BatchClaim:
         return ""
 
     def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        """The sink of Kafka Connect for Iceberg writes the same `valid-through-ts`."""
+        """Kafka Connect's sink for Iceberg writes `valid-through-ts`, too."""
         if table is None:
             return {}
         claim, history = self._create_record(table, part, last=last)
@@ -346,7 +345,7 @@ class BatchClaim:
 
 
 class RunningQuery(NamedTuple):
-    """The query whose `foreachBatch` calls this, and its run, or empty strings outside of one."""
+    """The query and run of a `foreachBatch`, or empty strings."""
 
     id: str = ""
     run: str = ""
@@ -362,7 +361,7 @@ def find_running_query() -> RunningQuery:
 
 
 def format_plan(planned: PlannedBatch) -> str:
-    """Return a hash of a batch's end offsets and watermark, without the numbers of runs.
+    """Return a hash of a batch's ends and watermark, without the numbers of runs.
 
     >>> first = PlannedBatch("q", 7, 50, "min", ({"0": 5},))
     >>> format_plan(first) == format_plan(first), len(format_plan(first))
@@ -427,7 +426,7 @@ def _is_noted(topic: str, topics: set[str]) -> bool:
 def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
     """Return the stream, domain and cut of a batch, as far as its offsets contain them.
 
-    The domain and the cut are empty if the query reads several streams.
+    Domain and cut are empty if the query reads several streams.
     """
     found: dict[str, Any] = {}
     marked_stream = None

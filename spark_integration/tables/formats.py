@@ -1,4 +1,4 @@
-"""Read the history of a table, append rows, and commit without rows."""
+"""Reads the history of a table, appends rows, and commits without rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_CONNECTOR = (
 
 
 def open_table(url: str) -> OpenTable:
-    """Return the table at a URL. The table need not exist yet."""
+    """Return the table at a URL, which need not exist yet."""
     kind, location = split_url(url)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if kind == "delta":
@@ -83,10 +83,7 @@ class DeltaTable(OpenTable):
         return self._list_versions()
 
     def _list_versions(self) -> TableHistory:
-        """The first call lists all versions, later calls list new ones.
-
-        If a known version has changed, the table was restored or replaced: all are listed again.
-        """
+        """List all versions once, then new ones, or all again after a restore."""
         newest = max(self._known, default=None)
         rows = self._rows(FIRST_VERSIONS if self._known else None)
         if newest is not None:
@@ -170,7 +167,7 @@ class IcebergTable(OpenTable):
         self._table, self._branch = (table, branch) if table else (name, "")
 
     def history(self) -> TableHistory:
-        """Raises `Rejected` if the session stages snapshots, because these have no branch."""
+        """Raises `Rejected` if the session stages snapshots, which have no branch."""
         try:
             self._spark.catalog.refreshTable(self._table)  # sessions cache tables
             snapshots = self._spark.table(f"{self._table}.snapshots")

@@ -1,4 +1,4 @@
-"""Records, in a query's checkpoint, of the batches that the query commits to a table."""
+"""Remembers, in a checkpoint, the batches that a query commits to a table."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ BATCHES_KEPT = 2
 class Memory:
     """The last two batches that a query planned to write to a table under a name.
 
-    Each batch is a file in the checkpoint. A run of the query reads the files once, so later
-    damage to the files does not affect the run.
+    Each batch is a file in the checkpoint, read once per run, so later damage has no effect.
     """
 
     def __init__(self, checkpoint: str, name: str, table: str) -> None:
@@ -39,7 +38,7 @@ class Memory:
     def keep(self, record: Claim, run: str) -> None:
         """Save the record of a part of a batch, before the part is written.
 
-        Raises `OSError` or a `NotedTimeError` if the file cannot be written.
+        Raises `OSError` or a `NotedTimeError`.
         """
         before = self._known.get(record.batch, RememberedBatch(record.batch, {}))
         records = {**before.records, record.part: record}

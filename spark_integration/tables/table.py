@@ -1,4 +1,4 @@
-"""Append each micro-batch to a table once, with its claim in the commit."""
+"""Appends each micro-batch to a table once, with a claim in the commit."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ log = logging.getLogger("noted_time.spark")
 
 
 class NotedTable:
-    """A function for `foreachBatch` that appends each micro-batch to a table, with its claim.
+    """Appends each micro-batch to a table, with its claim, for `foreachBatch`.
 
-    `table` is ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. The first rows create the table. The
-    session's connector writes the rows. For Delta without a connector, deltalake writes them in the
-    driver, one Arrow batch at a time.
+    `table` is ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``, created by the first rows. The
+    session's connector writes the rows; for Delta without one, deltalake does, in the driver.
 
     A batch that runs again is not appended again. A batch without rows is committed if its claim
-    has risen, at most once in `claim_every` (such as ``"10s"``). The first batch and the last batch
-    before the stream falls quiet are always committed.
+    has risen, at most once in `claim_every` (such as ``"10s"``). The first batch and the last one
+    before the stream is quiet are always committed.
 
     Raises `Rejected` for another form of `table`, for Iceberg without a connector, and over Spark
     Connect. A batch fails with `Rejected` if its rows have no column `time_of`.
     """
 
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
-        """Append to `table`. The first batch opens the table."""
+        """Append to `table`, which the first batch opens."""
         self._table, self._claims = table, claims
         self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
@@ -52,8 +51,7 @@ class NotedTable:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Append the rows of a micro-batch.
 
-        If the caller ignores an error of a batch, or skips a batch, the next batch is committed
-        without a claim.
+        After a skipped batch or an ignored error, the next batch has no claim.
         """
         claim = self._claims.of(batch_id)
         if self._last is not None and batch_id > self._last + 1:
