@@ -1,7 +1,7 @@
 """The core of noted-time: cuts, notes, marks, and the rules that turn notes into marks.
 
-Only `client` uses a library or a socket, and no module uses a clock. The rules are imported on
-first use, because clients and queries do not need them.
+Only `client` uses a library or a socket; no module uses a clock. The rules are imported on first
+use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Import names on first use, and report how to install missing packages."""
+"""Imports names on first use, and reports how to install missing packages."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def build_import_error(part: str, extra: str, error: ModuleNotFoundError) -> Imp
 def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
     """Return a name that a package imports on first use.
 
-    `names` maps each name to its module and the extra that it needs, or "". Raises `ImportError`
-    with the command that installs the extra.
+    `names` maps each name to its module and extra, or "". Raises `ImportError` with the command
+    that installs the extra.
     """
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -39,7 +39,7 @@ def load_function(name: str) -> Callable[..., Any]:
     >>> load_function("posixpath:join")("a", "b")
     'a/b'
 
-    Raises `Rejected` if the import fails for any reason.
+    Raises `Rejected` if the import fails.
     """
     module, _, function = name.partition(":")
     if "" not in sys.path:

@@ -1,4 +1,4 @@
-"""The command that installs more of this noted-time from the same source."""
+"""The command that installs an extra from the same source."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def build_command(origin: Mapping[str, Any], extra: str) -> str:
     >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
     'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
 
-    If the source is unknown or deleted, the user must replace PATH. The plain name could install a
-    package that another person published under it.
+    If the source is unknown or deleted, the user must replace PATH: another person may own the
+    plain name.
 
     >>> build_command({}, "kafka")
     'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'

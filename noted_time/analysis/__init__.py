@@ -1,6 +1,6 @@
 """The cost of a delay, or of the marks of a stream, on a recorded log: lost rows and waits.
 
-Needs numpy, which the extra `analyse` installs.
+Needs numpy (the extra `analyse`).
 """
 
 from __future__ import annotations

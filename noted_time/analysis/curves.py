@@ -1,7 +1,7 @@
-"""Watermarks that trail the data by a delay, and the perfect watermark, over rows by arrival.
+"""Compares watermarks that trail the data by a delay with the perfect watermark.
 
-A watermark is checked after each row, as if each row were a micro-batch. A query that keeps up
-loses no more rows than that. The watermark trails the largest event time so far:
+A watermark is checked after each row, as if each were a micro-batch, so a query that keeps up loses
+no more rows. The watermark trails the largest event time so far:
 
 - Spark: of all rows.
 - Flink, without idleness: the least of the largest times of all partitions. There is a watermark
@@ -34,7 +34,7 @@ MAX_OPEN = 0.05
 class WindowWaits:
     """Waits in ms from the end of each window to its result, sorted.
 
-    `still_open` is the number of windows without a result when the rows end.
+    `still_open` counts windows without a result.
     """
 
     ms: Times
@@ -46,7 +46,7 @@ class WindowWaits:
 
     @property
     def p99_ms(self) -> int | None:
-        """The wait that 99 % do not exceed. `None` if more than 5 % of windows are still open."""
+        """The wait that 99 % do not exceed; `None` if more than 5 % of windows are still open."""
         closed = len(self.ms)
         if not closed or self.still_open > MAX_OPEN * (closed + self.still_open):
             return None
@@ -99,8 +99,8 @@ class RowsBehind(NamedTuple):
 class Analysis:
     """The curves of the watermarks of Spark and Flink, and the waits of the perfect watermark.
 
-    The perfect watermark is always the least event time still to arrive. It loses no row, and every
-    higher watermark does.
+    The perfect watermark is always the least event time still to arrive: it loses no row, and every
+    higher one does.
 
     - `late`: the numbers of the rows with a smaller event time than an earlier row.
     - `owed_to`: the number of the row whose time causes the least delay without loss. `None` if
@@ -117,7 +117,7 @@ class Analysis:
     def find_behind(self, names: ArrayLike, most: int = 10) -> list[RowsBehind]:
         """Return the names with rows behind the largest earlier event time, the worst first.
 
-        `names` contains the name of each row, in the analysed order.
+        `names` has the name of each row, in the analysed order.
 
         >>> analyse([0, 1, 2], [5, 3, 6]).find_behind(["a", "b", "a"])
         [RowsBehind(name='b', rows=1, median_ms=2.0, worst_ms=2)]
@@ -136,8 +136,8 @@ def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[Ro
 def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:
     """Return the numbers of the rows whose time is more than `ahead_ms` beyond their arrival.
 
-    If most rows are ahead, the result is empty. Then the times are in the future, such as planned
-    departures, or the arrivals are from another clock.
+    The result is empty if most rows are ahead: their times are in the future, such as planned
+    departures, or the arrivals are another clock's.
 
     >>> find_rows_ahead([0, 1, 2], [0, 90, 1], 5).tolist()
     [1]
@@ -154,9 +154,9 @@ def analyse(
 ) -> Analysis:
     """Return the cost of delays for rows with int64 Unix ms and a partition.
 
-    Rows with the same arrival keep their order. A row is lost if the watermark has reached the end
-    of its window, or its own time if `window_ms` is 0. Raises `Rejected` if there are no rows, if
-    the arrays differ in length, and if the window is below 0.
+    Rows with the same arrival keep their order. A row is lost if the watermark has reached its
+    window's end, or its time if `window_ms` is 0. Raises `Rejected` for no rows, different lengths,
+    and a negative window.
 
     >>> day = analyse([0, 10, 20], [0, 10, 3], window_ms=5)
     >>> day.spark.count_lost(5), day.spark.count_lost(6), day.spark.least_delay_ms()
@@ -212,9 +212,9 @@ def measure_waits(watermark: Times, arrivals: Times, ends: Times, beyond: int = 
 
 
 def _measure_perfect(times: Times, arrivals: Times, ends: Times, beyond: int) -> WindowWaits:
-    """Return the waits for the least time still to arrive. After the last row it is unknown.
+    """Return the waits for the least time still to arrive, unknown after the last row.
 
-    A row at the watermark is not lost, so a time is complete only when the watermark is above it.
+    A time is complete only when the watermark is above it, as a row at the watermark is not lost.
     """
     still_to_come = np.minimum.accumulate(times[:0:-1])[::-1]
     waits = measure_waits(still_to_come, arrivals, ends, beyond)
@@ -232,7 +232,6 @@ def _find_least_of_largest(times: Times, partitions: NDArray[np.int64]) -> Times
 
 
 def group_rows(partitions: NDArray[Any]) -> Iterable[NDArray[np.int64]]:
-    """Return the numbers of the rows of each partition, in order."""
     by_partition = np.argsort(partitions, kind="stable")
     names = partitions[by_partition]
     bounds = np.flatnonzero(names[1:] != names[:-1]) + 1

@@ -1,8 +1,7 @@
-"""Rows that the marks of a stream lost, and whether their writers had vouched for their times.
+"""Finds rows that the marks of a stream lost, and whether their writers had vouched.
 
-Each row is judged by the last mark whose cut does not cover it. The lower of this mark is the
-largest that a reader can have had before it read the row. If the time of the row is below this
-lower, the row is lost.
+Each row is judged by the last mark whose cut does not cover it, the largest lower that a reader can
+have had. If the row's time is below this lower, the row is lost.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ IDLE_VERDICT = "idle"
 
 
 class NotedMarks:
-    """Consecutive marks, numbered from 0. `first_seq` is the seq of the first mark, or 0.
+    """Consecutive marks, numbered from 0; `first_seq` is the seq of the first, or 0.
 
     >>> from noted_time.values import StreamCut
     >>> cuts = [{0: 5}, {0: 5, 1: 3}, {0: 9, 1: 3}]
@@ -63,7 +62,7 @@ class NotedMarks:
     def steps(self, segment: int) -> tuple[Times, Times]:
         """Return ascending offsets, and the last mark whose cut does not cover rows from each on.
 
-        The number of the mark is -1 if all cuts cover the rows.
+        It is -1 if all cuts cover the rows.
         """
         offsets, at = self._steps.get(segment, (array("q", [0]), array("q", [0])))
         return np.asarray(offsets), np.append(np.asarray(at)[1:], len(self)) - 1
@@ -85,7 +84,7 @@ class NotedMarks:
 class AbsencePeriod(NamedTuple):
     """Marks that excluded a writer, from `first_seq` to `last_seq`, and the reason.
 
-    If the writer was not a member before, `first_seq` is 0.
+    `first_seq` is 0 if it was not a member before.
     """
 
     first_seq: int
@@ -130,8 +129,7 @@ class LocatedRows(NamedTuple):
     ) -> NDArray[Any]:
         """Return the writer of each row, or `""` if it is not known.
 
-        If any name is a writer, names are writers. Otherwise the owner of the segment is the
-        writer.
+        If any name is a writer, names are writers; otherwise the segment's owner is.
 
         >>> promises, owners = {"a": WriterPromise(())}, {1: "a"}
         >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
@@ -160,7 +158,7 @@ class LostRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judgement:
-    """The cost of marks. `lost` contains the numbers of the lost rows.
+    """The cost of marks, with the numbers of the `lost` rows.
 
     Verdicts on a lost row:
 
@@ -168,8 +166,7 @@ class Judgement:
     - `UNKNOWN_VERDICT`: it is not known from which mark on the writer vouched.
     - Other verdicts: the row is late by contract. The verdict is why the mark excluded the writer.
 
-    `not_judged` is the number of rows below the first kept cut. It is 0 if that mark is the first
-    mark of the stream.
+    `not_judged` counts the rows below the first kept cut, unless it is the stream's first.
     """
 
     lost: NDArray[np.int64]
@@ -196,9 +193,9 @@ def judge(
     owners: Mapping[int, str],
     window_ms: int = 0,
 ) -> Judgement:
-    """Judge rows by at least one mark. The verdict on a writer without a promise is not known.
+    """Judge rows by at least one mark; without a promise, a writer's verdict is not known.
 
-    A window has its result at the first mark whose lower has reached its end. Windows that the
+    A window has its result at the first mark whose lower has reached its end; windows that the
     first kept mark closes are not counted.
     """
     lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)

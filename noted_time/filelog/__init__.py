@@ -1,4 +1,4 @@
-"""Find the files of file logs, and recognise archives that are file logs."""
+"""Finds the files of file logs, and recognises archives that are file logs."""
 
 from noted_time.filelog.directories import LogDirectories, SegmentDirectory
 from noted_time.filelog.layout import (

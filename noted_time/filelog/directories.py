@@ -1,8 +1,8 @@
-"""List the directories of a file log, each only if its entries may have changed.
+"""Lists the directories of a file log, if their entries may have changed.
 
-File systems have coarse clocks, so a directory counts as unchanged only if it was listed at least
-two seconds after its modification time was first seen. Archives in other layouts of Kafka's sinks
-are refused, because a log with skipped rows would look empty.
+File systems have coarse clocks: a directory is unchanged only if it was listed two seconds after
+its modification time was first seen. Other layouts of Kafka's sinks are refused: a log with skipped
+rows would look empty.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LogDirectories:
         self._segments: Mapping[int, SegmentDirectory] = {}
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
-        """Raise `Rejected` for an unsupported layout."""
+        """Return the directories by segment, or raise `Rejected` for an unsupported layout."""
         known = self._segments
         try:
             for names in self._listed.list_changes():
@@ -66,8 +66,8 @@ class SegmentDirectory:
     def list_changes(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Yield all files and the new files (name → start offset) if the entries may have changed.
 
-        The new files are in the order of their offsets. If the caller raises before it requests the
-        next item, they are new again at the next call. Raises `Rejected` for a foreign file.
+        The new files are in the order of their offsets, and new again at the next call if the
+        caller raises. Raises `Rejected` for a foreign file.
         """
         known = self._starts
         for names in self._listed.list_changes():
@@ -93,7 +93,7 @@ class _CachedListing:
         self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
 
     def list_changes(self) -> Iterator[list[str]]:
-        """Yield the entries, unless a caller has processed them and they have not changed."""
+        """Yield the entries, unless they were processed and have not changed."""
         now_s = self._monotonic()
         changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
         if changed_ns != self._changed_ns:
@@ -109,7 +109,7 @@ _FOREIGN_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0
 def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
     """Return the segments among the entries of a stream's directory.
 
-    Raises `Rejected` if rows are stored there by something other than their segment.
+    Raises `Rejected` if rows are stored by something other than their segment.
 
     >>> from pathlib import Path
     >>> find_segments(Path("flights"), ["year=2026"])

@@ -1,11 +1,11 @@
-"""Name the files of a file log, in the layout of the Kafka Connect S3 and HDFS sinks.
+"""Names the files of a file log, in the layout of the Kafka Connect S3 and HDFS sinks.
 
 ``<root>/<stream>/partition=<p>/<stream>+<p>+<start offset, 10 digits>.parquet``
 
-Each file is one append. Its row count is in its footer. An exclusive create under the next offset
-is an append.
+Each file is one append, an exclusive create under the next offset, with its row count in the
+footer.
 
-The sinks also write other names, which are read but not appended to:
+The sinks' other names are read, but not appended to:
 
 - other paddings
 - a codec before the suffix (``.snappy.parquet``, the S3 sink)
@@ -47,7 +47,7 @@ def file_name(stream: str, segment: int, start: int) -> str:
 
 
 def start_of(name: str, stream: str, segment: int) -> int | None:
-    """Return the start offset in a file's name, `None` if the name is not of this segment.
+    """Return the start offset in a file's name, or `None` for a name of another segment.
 
     >>> start_of("flights+3+0000001200.parquet", "flights", 3)
     1200
@@ -75,7 +75,7 @@ def is_hidden(name: str) -> bool:
 
 
 def has_rows(name: str) -> bool:
-    """Return whether a file may contain rows. Files with keys and headers do not.
+    """Return whether a file may contain rows, unlike files with keys and headers.
 
     >>> has_rows("x.keys+3+0000001200.parquet"), has_rows("x+3+0000001200.keys.parquet")
     (True, False)

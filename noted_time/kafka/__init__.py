@@ -1,4 +1,4 @@
-"""Read Kafka topics and their metadata. A `Topic` needs the extra `kafka`."""
+"""Reads Kafka topics and their metadata. A `Topic` needs the extra `kafka`."""
 
 from __future__ import annotations
 

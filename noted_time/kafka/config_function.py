@@ -1,4 +1,4 @@
-"""Resolve a Kafka client configuration from the name of a function."""
+"""Resolves a Kafka client configuration from the name of a function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ another process.
 
 
 def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration with the settings of its function. Raises `Rejected` if it fails."""
+    """Return the configuration with its function's settings, or raise `Rejected`."""
     if FUNCTION_SETTING not in config:
         return config
     name = config[FUNCTION_SETTING]

@@ -1,4 +1,4 @@
-"""Connect to Kafka, and explain why a connection fails."""
+"""Connects to Kafka, and explains why a connection fails."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Raise `Rejected` for an invalid configuration.
+    """Create a client, or raise `Rejected` for an invalid configuration.
 
-    Raises `Unreachable` if an `oauth_cb` gives no first token within ten seconds.
+    Raises `Unreachable` if an `oauth_cb` gives no token within ten seconds.
     """
     settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
@@ -106,8 +106,8 @@ class Cluster:
     """Waits for the calls of one client, and explains failed connections.
 
     librdkafka retries all failures, and its calls report only a timeout. Until the cluster has
-    answered once, a wrong password or certificate raises `Rejected` at once. Later it raises
-    `Unreachable`, because it may be fixed while a service runs.
+    answered once, a wrong password or certificate raises `Rejected`, later `Unreachable`, because
+    it may be fixed while a service runs.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Read the committed offsets of a consumer group."""
+"""Reads the committed offsets of a consumer group."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ SHARE_GROUP = (
 
 
 class GroupOffsets:
-    """The offsets that a group has committed of one topic. Raises as `Topic`."""
+    """The offsets that a group has committed of one topic; raises as `Topic`."""
 
     def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
         self._topic, self._group = Topic(config, topic), group
         self._cluster = Cluster(self._topic.connection)
 
     def __call__(self, cut: Mapping[int, int] | None = None) -> ReadOffsets:
-        """Return how far the group has read, exact only below the `cut`, if there is one.
+        """Return how far the group has read, exact only below the `cut`, if given.
 
-        A partition counts as read up to the first record that a read_committed reader finds at or
-        after its committed offset. If the topic may be compacted, only the committed offset counts,
-        because removed records may not have been read.
+        A partition is read up to the first record at or after its committed offset that a
+        read_committed reader finds. For a compacted topic, only the committed offset counts:
+        removed records may not have been read.
 
-        Raises `NothingKnown` if the group has committed nothing of the topic, and `Rejected` for
-        offsets that cannot belong to the topic or are below deleted records.
+        Raises `NothingKnown` without a commit, and `Rejected` for offsets that cannot belong to the
+        topic or are below deleted records.
         """
         topic = self._topic
         # in this order: an offset is at or above an earlier begin, and at or below a later end
@@ -69,7 +69,7 @@ class GroupOffsets:
         places = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not places or not self._may_be_compacted()
         found = self._find_first_records(places) if places and is_whole else {}
-        if found:  # records that were deleted meanwhile were not read
+        if found:  # records deleted meanwhile were not read
             kept = topic.begins()
             found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
         position = {**committed, **found}
@@ -181,9 +181,9 @@ class GroupOffsets:
 
 
 def committed_position(kafka: str | Mapping[str, Any], group: str, topic: str) -> ReadOffsets:
-    """Return how far a group has read a topic. Raises as `GroupOffsets`.
+    """Return how far a group has read a topic; raises as `GroupOffsets`.
 
-    `kafka` is the brokers, as ``host:port``, or the settings of librdkafka.
+    `kafka` is ``host:port`` of the brokers, or the settings of librdkafka.
     """
     config = {"bootstrap.servers": kafka} if isinstance(kafka, str) else kafka
     return GroupOffsets(config, group, topic)()

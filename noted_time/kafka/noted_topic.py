@@ -1,7 +1,8 @@
-"""Encode marks as records of a *noted topic*, for readers that ask no controller.
+"""Encodes marks as records of a Kafka topic, for readers that ask no controller.
 
-The topic has one partition, and the key of a record is its domain. A relay copies marks from a
-controller to the topic. Several relays may repeat marks, so a reader keeps the largest `lower`.
+The topic has one partition, and the key of a record is its domain. A program, the relay, copies
+marks from a controller to this *noted topic*. Several relays may repeat marks, so a reader keeps
+the largest `lower`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class NotedRecord:
 
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
-        """Raise `Rejected` if no relay wrote the record."""
+        """Decode a record, or raise `Rejected` if no relay wrote it."""
         try:
             wire = json.loads(value or b"")
             stream, topic_id = parse_text(wire["stream"]), wire["topic_id"]

@@ -1,4 +1,4 @@
-"""Read the records of a Kafka topic, for observers."""
+"""Reads the records of a Kafka topic, for observers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
 class TopicReader(Closing):
     """Reads the records of a topic as read_committed consumers do, without a group.
 
-    `position` has the exclusive offset after the last read record of each partition.
+    `position` has the offset after the last read record of each partition.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -61,7 +61,7 @@ class TopicReader(Closing):
         self.position.update(offsets)
 
     def return_to_position(self) -> None:
-        """Continue at `position`, also with fetched records that the last `read` did not yield."""
+        """Continue at `position`, also with fetched records that `read` did not yield."""
         at = [TopicPartition(self._topic.name, each) for each in self.position]
         self._consumer.incremental_unassign(at)
         self.begin(dict(self.position))
@@ -91,8 +91,7 @@ class TopicReader(Closing):
     ) -> Iterator[tuple[int, int, Message]]:
         """Yield partition, offset and record up to these ends, for at most `for_s` seconds.
 
-        Raises `Recreated` if a partition was already read beyond its end, and `Unreachable` if
-        Kafka refuses the read.
+        Raises `Recreated` if a partition was already read beyond its end, and `Unreachable`.
         """
         position, until = self.position, clocks.monotonic() + for_s
         for each, end in ends.items():
@@ -121,14 +120,14 @@ class TopicReader(Closing):
     ) -> KafkaError | None:
         """Return the error of the message if reading cannot continue."""
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            return None  # librdkafka asks for the group, which is not needed
+            return None  # librdkafka asks for an unneeded group
         if error is None or partition is None or offset is None:
             return error
         if error.code() not in (PARTITION_END, OFFSET_GONE):
             return error
         if (
             partition in self.position and error.code() == PARTITION_END
-        ):  # only markers and aborted records before this end
+        ):  # only markers and aborted records before the end
             self.position[partition] = max(self.position[partition], offset)
         elif partition in self.position:
             self._deleted.add(partition)

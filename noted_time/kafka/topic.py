@@ -1,4 +1,4 @@
-"""Read the metadata of a Kafka topic: its id, partitions, begins and ends."""
+"""Reads the metadata of a Kafka topic: its id, partitions, begins and ends."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 class TopicLook:
     """The state of a topic at one poll.
 
-    `id` changes if the topic is deleted and created again, and is `None` if the broker has no topic
-    ids. `ends` are exclusive. They lack the `unknown` partitions, whose leaders did not answer.
+    `id` changes if the topic is recreated, and is `None` if the broker has no topic ids. `ends` are
+    exclusive, and lack the `unknown` partitions, whose leaders did not answer.
 
     `in_sync` replicas and `high` watermarks are read before the ends, the `newest` records after
     them. A newest record may be above the end, but no record below the end has a larger timestamp.
-    In an open transaction, the end of read_committed readers is below the high watermark (KIP-98).
+    In an open transaction, a read_committed reader's end is below the high watermark (KIP-98).
     """
 
     id: str | None
@@ -96,10 +96,9 @@ class TopicLook:
 
 
 class Topic:
-    """A topic of the cluster that `config` connects to. Only connection settings are used.
+    """A topic of the cluster that `config` connects to. Other settings are ignored.
 
-    Each call raises `Rejected` if the topic does not exist or may not be described, and
-    `Unreachable` if no broker answers before the timeout.
+    Calls raise `Rejected` if the topic does not exist or may not be described, and `Unreachable`.
     """
 
     def __init__(self, config: Mapping[str, Any], name: str) -> None:
@@ -123,10 +122,10 @@ class Topic:
         newest: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> TopicLook:
-        """Return the topic's id and ends. No record is read.
+        """Return the topic's id and ends, without reading records.
 
-        With `committed`, the ends are below the oldest open transaction. Otherwise the ends, like
-        all timestamps, include uncommitted and aborted records.
+        With `committed`, the ends are below the oldest open transaction. Otherwise ends and
+        timestamps include uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
         above = (
@@ -146,7 +145,7 @@ class Topic:
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False
     ) -> TopicLook:
-        """Raise `Recreated` if the topic's id has changed since the first such call."""
+        """Look, and raise `Recreated` if the topic's id has changed since the first such call."""
         look = self.look(committed=committed, high=high, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
             raise self.build_recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
@@ -180,14 +179,13 @@ class Topic:
     def offsets_at(self, time_ms: int) -> Mapping[int, int]:
         """Return the first offset with a timestamp >= `time_ms` in each partition, or its end.
 
-        Kafka searches by the largest timestamp so far, so all records before this offset have lower
-        timestamps.
+        Kafka searches by the largest timestamp so far, so all records before have lower ones.
         """
         ends = self.look().ends
         return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
-        """Uncommitted and aborted records are included."""
+        """Return the largest timestamps, also of uncommitted and aborted records."""
         _, partitions = self._describe_or_reconnect()
         found = self._list_offsets(partitions, LARGEST_TIMESTAMP)
         return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
@@ -228,9 +226,9 @@ class Topic:
     def _describe_or_reconnect(
         self, timeout_s: float = TIMEOUT_S
     ) -> tuple[str | None, dict[int, int]]:
-        """Describe the topic. If its broker has stopped, reconnect.
+        """Describe the topic, and reconnect if its broker has stopped.
 
-        Without a new client, the calls fail for minutes.
+        Otherwise calls fail for minutes.
         """
         try:
             return self._describe(timeout_s / 2)
@@ -261,7 +259,7 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        """Return -1 for a partition without such an offset."""
+        """Return the offsets, -1 for a partition without one."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         specs = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not specs:

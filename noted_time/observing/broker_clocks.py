@@ -1,9 +1,9 @@
-"""Derive the time of a Kafka topic with broker timestamps, without reading its records.
+"""Derives the time of a Kafka topic with broker timestamps, without reading its records.
 
-The leader of a partition stamps a record when it appends the record (LogAppendTime). Consumers see
-the record later: after it is replicated (below the *high watermark*) and its transaction is
-committed (below the *end* of a read_committed consumer). Records that become visible after a moment
-may therefore have earlier stamps. Two bounds apply to them:
+The leader of a partition stamps a record when it appends it (LogAppendTime). Consumers see the
+record later: after it is replicated (below the *high watermark*) and its transaction is committed
+(below the *end* of a read_committed consumer). So records that become visible later may have
+earlier stamps, within two bounds:
 
 - **The newest stamp.** Within a partition, stamps go back by at most `skew_ms`. A record at or
   above the end is at most this much older than any record below the end.
@@ -38,9 +38,9 @@ MOST_STAMPS = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerLook:
-    """The result of a poll. The fields are in the order of reading.
+    """The result of a poll, in the order of reading.
 
-    `ends` are for a read_committed consumer. `recent` has at most one record of each partition.
+    `ends` are a read_committed consumer's; `recent` has at most one record of a partition.
     """
 
     now: int
@@ -53,9 +53,9 @@ class BrokerLook:
 
 @dataclass(slots=True)
 class _Partition:
-    """The state of a partition.
+    """The state of a partition; before `begin`, records may have producers' stamps.
 
-    Records before `begin` may have stamps from producers. All stamps below `checked` are reliable.
+    All stamps below `checked` are reliable.
     """
 
     begin: int
@@ -82,8 +82,8 @@ class BrokerClocks:
     """A clock for each partition of a topic with LogAppendTime, in Unix ms.
 
     `skew_ms` is the largest difference between stamps of one partition, or between a broker's clock
-    and this process's. `lag_ms` is the largest age of invisible records, see the module. Raises
-    `Rejected` if `skew_ms` is negative or `lag_ms` is below it.
+    and this process's. `lag_ms` is the largest age of invisible records (see the module). Raises
+    `Rejected` unless 0 <= `skew_ms` <= `lag_ms`.
 
     >>> clocks = BrokerClocks(skew_ms=10, lag_ms=500)
     >>> clocks.take(BrokerLook(1000, set(), {0: 5}, {0: 5}, {0: Stamp(200, 4)}))
@@ -109,11 +109,11 @@ class BrokerClocks:
         """The highest time of the topic so far: the least of all partitions."""
 
     def take(self, look: BrokerLook) -> dict[int, range]:
-        """Record a poll, and return the offsets in each partition whose stamps are in doubt.
+        """Record a poll, and return the offsets of each partition whose stamps are in doubt.
 
-        Stamps are in doubt if records became visible, but the newest stamp is below `noted` or
-        belongs to an older record. The leader's clock is then behind, or a producer set the largest
-        stamp. The doubt remains until the newest stamp of these records is passed to `correct`.
+        New records are in doubt if the newest stamp is below `noted` or belongs to an older record:
+        the leader's clock is behind, or a producer set the largest stamp. The doubt remains until
+        their newest stamp is passed to `correct`.
         """
         self._now = look.now
         lagging = self._under_replicated | look.under_replicated
@@ -138,9 +138,9 @@ class BrokerClocks:
         return doubts
 
     def correct(self, partition: int, newest: int | None) -> None:
-        """Continue from the newest stamp that was read up to the end, `None` if there is none.
+        """Continue from the newest stamp read up to the end, or `None`.
 
-        It replaces a larger stamp, because later stamps may be as low.
+        It replaces a larger stamp: later stamps may be as low.
         """
         known = self._partitions[partition]
         known.begin = known.checked = known.end
@@ -149,9 +149,9 @@ class BrokerClocks:
             known.time = newest
 
     def times(self) -> dict[int, int]:
-        """Return the time of each partition that has one. No record at its end has a lower stamp.
+        """Return the time of each partition; no record at its end has a lower stamp.
 
-        No time is above the clock minus the skew, which also holds for future partitions.
+        No time is above the clock minus the skew, which bounds future partitions, too.
         """
         times = {}
         for number, known in self._partitions.items():

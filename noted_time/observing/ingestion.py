@@ -1,10 +1,9 @@
-"""Derive ingestion time: when rows became visible in a log, without the writers' help.
+"""Derives ingestion time: when rows became visible in a log.
 
-A process that reads a clock and the ends of all segments can vouch for a separate domain (PDP-26).
-All rows visible at T are below the ends that were read after T, so the clock must be read first.
+A process that reads a clock and then the ends of all segments can vouch for a domain (PDP-26): rows
+visible at T are below ends that were read after T.
 
-If the last noted time is `max_lag_ms` old, a note is due even without new rows (the idle advancer
-of PDP-26).
+After `max_lag_ms`, a note is due even without new rows (PDP-26's idle advancer).
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ LEAST_POLL_MS = 10
 
 @dataclass(slots=True)
 class GrowingEnds:
-    """The ends of a log's segments at the last poll. They grow unless the log is recreated."""
+    """The ends of a log's segments at the last poll, which grow unless the log is recreated."""
 
     seen: dict[int, int] = field(default_factory=dict)
     log: str = "the log"
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the ends above 0. Raises `Recreated` if an end went back."""
+        """Return the ends above 0, or raise `Recreated` if an end went back."""
         found = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
             now = found.get(segment, 0)
@@ -48,7 +47,7 @@ class GrowingEnds:
 class Look:
     """Computes the notes of a process that polls a log every `poll_ms`.
 
-    `skew_ms`, how far the clock may be ahead of other clocks, is subtracted from each time.
+    `skew_ms`, how far the clock may be ahead of others, is subtracted from each time.
 
     >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
     >>> note = look.due(5000, {0: 12})
@@ -81,8 +80,8 @@ class Look:
     def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
         """Return the note of a poll at `now` (ms) that found these `ends`, if one is due.
 
-        No note is due while the clock is behind the last noted time. Raises `Recreated` if an end
-        went back.
+        None is due while the clock is behind the last noted time. Raises `Recreated` if an end went
+        back.
         """
         found = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last
@@ -95,5 +94,5 @@ class Look:
         return self._last
 
     def silence_ms(self) -> int:
-        """Return the longest normal silence of the writer. Its timeout must be longer."""
+        """Return the longest normal silence, which the writer's timeout must exceed."""
         return self.max_lag_ms + self.poll_ms

@@ -1,8 +1,7 @@
-"""Track the newest timestamp of each segment, without reading records.
+"""Tracks the newest timestamp of each segment, without reading records.
 
-A log may report the record with the largest timestamp of a segment (Kafka's KIP-734), even if
-readers do not see the record yet. It counts once it is below the visible end: later records are
-then at most as much older as records are out of order.
+A log may report the record with the largest timestamp (Kafka's KIP-734) before readers see it. It
+counts once it is below the visible end: later records are older by at most the disorder.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ class Stamp(NamedTuple):
 class NewestTimes:
     """The newest timestamps of the visible records of each segment.
 
-    A record that is not visible yet is kept until it is, and newer records are not kept meanwhile.
-    With endless overlapping transactions, the timestamp is at most two transactions old.
+    An invisible record is kept until it is visible, and newer ones are not kept meanwhile. With
+    endless overlapping transactions, the timestamp is two transactions old.
 
     >>> newest = NewestTimes()
     >>> newest.take({0: Stamp(700, 4)}, {0: 4}, now=1000)  # in an open transaction
@@ -46,8 +45,7 @@ class NewestTimes:
     ) -> dict[int, int | None]:
         """Return the time of each segment that has new or invisible records.
 
-        Segments in `active` have invisible records. A time is `None` if it is not known, and at
-        most `now`.
+        Segments in `active` have invisible records. A time is at most `now`, and `None` if unknown.
         """
         found: dict[int, int | None] = {}
         for segment, end in ends.items():

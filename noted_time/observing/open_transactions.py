@@ -1,4 +1,4 @@
-"""Track open transactions, whose records readers cannot see yet."""
+"""Tracks open transactions, whose records readers cannot see yet."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from noted_time.values import LogFact
 
 
 class OpenTransactions:
-    """The segments with an open transaction. `now` is in Unix ms.
+    """The segments with an open transaction; `now` is in Unix ms.
 
-    Each poll must read the high watermarks *before* `ends`, the last stable offsets. An end below
-    its high watermark is then the first offset of an open transaction.
+    A poll must read the high watermarks *before* `ends`, the last stable offsets. An end below its
+    high watermark then begins an open transaction.
 
     >>> open_transactions = OpenTransactions()
     >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=100)
@@ -37,9 +37,9 @@ class OpenTransactions:
         return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
 
     def find_active(self, high: Mapping[int, int], position: Mapping[int, int]) -> set[int]:
-        """Return the segments that were not read up to the high watermark, now or at the last poll.
+        """Return the segments that were not read up to the high watermark, now or last time.
 
-        They are not idle, even if a poll found no new records in them. Call this once per poll.
+        They are not idle, even without new records. Call it once per poll.
         """
         before = self._unread
         self._unread = {segment for segment, end in high.items() if position[segment] < end}

@@ -1,4 +1,4 @@
-"""Read the records of CockroachDB's changefeeds that declare a time as complete."""
+"""Reads the records of CockroachDB's changefeeds that declare a time as complete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ NS_IN_MS = 1_000_000
 
 
 def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
-    """Return the time (ms) that a changefeed's record resolves, `None` for other records.
+    """Return the time (ms) that a changefeed's record resolves, or `None`.
 
-    Later rows in the same partition changed at or after that time, except repeated rows. A resolved
-    record has no key, and no other top-level field. The second form is used by the envelopes
-    `bare`, `row` and `enriched`.
+    Later rows of the partition changed at or after that time, except repeated rows. A resolved
+    record has no key and no other field; the envelopes `bare`, `row` and `enriched` use the second
+    form.
 
     >>> read_resolved_time(None, b'{"resolved":"1790000000123456789.0000000000"}')
     1790000000123

@@ -1,4 +1,4 @@
-"""Describe the state of a log of any kind, as a poll finds it."""
+"""The state of a log, as a poll finds it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from noted_time.values import LogFact
 class Seen:
     """The exclusive ends of a log's segments, and the times of its rows in ms.
 
-    `newest` has the segments with new rows, `None` if their time is not known. `largest` is an
-    upper bound of the times of all rows below the ends.
+    `newest` has the segments with new rows, `None` if their time is unknown. `largest` bounds the
+    times of all rows below the ends.
     """
 
     ends: Mapping[int, int]

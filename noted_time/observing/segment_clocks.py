@@ -1,7 +1,7 @@
-"""Derive event time from rows whose writers do not note, by a clock for each segment.
+"""Derives event time from rows whose writers do not note, by a clock for each segment.
 
-The clock of a segment is its newest event time minus a delay. The time of the log is the minimum
-over the segments that are not idle (Hazelcast Jet's EventTimeMapper).
+It is the newest event time of the segment minus a delay. The time of the log is the minimum over
+segments that are not idle (Hazelcast Jet's EventTimeMapper).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class _Clock:
 
 
 class SegmentClocks:
-    """The clocks of a log's segments. `now` is in ms of a monotonic clock.
+    """The clocks of a log's segments; `now` is in ms of a monotonic clock.
 
-    Each step returns its changes in order: a new, higher time, then `"idle"` if the last active
-    segment became idle.
+    Each step returns its changes: a higher time, then `"idle"` if the last active segment became
+    idle.
 
-    A segment becomes idle `idle_timeout_ms` after its last event, or after it was added; 0 means
-    never. `delay_ms` is how far events of a segment may be out of order.
+    A segment becomes idle `idle_timeout_ms` after its last event or its addition; 0 means never.
+    `delay_ms` is how far events of a segment may be out of order.
 
     >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
     >>> clocks.add(0, now=0), clocks.add(1, now=0)
@@ -81,15 +81,15 @@ class SegmentClocks:
         return self.tick(now=now)
 
     def event(self, segment: int, time: int, *, now: int) -> list[Outcome]:
-        """Record an event, or the newest of several. It limits the log's time in this step."""
+        """Record an event, or the newest of several, which limits the log's time in this step."""
         self._take(segment, time, now)
         return self._step(now, cap=time)
 
     def events(self, newest: Mapping[int, int | None], *, now: int) -> list[Outcome]:
         """Record the newest time of each segment that had events, in one step.
 
-        `None` means events with unknown times, so the segment is not idle. The events are in the
-        log already, so they do not limit the log's time.
+        `None` means unknown times, so the segment is not idle. These events are in the log already,
+        so they do not limit its time.
         """
         for segment, time in newest.items():
             self._take(segment, time, now)

@@ -1,4 +1,4 @@
-"""Parse times in rows and records, and detect times in an unexpected unit."""
+"""Parses times in rows and records, and detects an unexpected unit."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ FIRST_TIMES = 1000
 class TimeForm:
     """The unit of numeric times, and the time zone of text without one.
 
-    Without a unit, numbers are Unix ms. Text without a time zone is rejected unless there is a
-    `zone`. If an hour occurs twice, the first is used.
+    Without a unit, numbers are Unix ms. Text without a zone is rejected unless there is a `zone`;
+    of an hour that occurs twice, the first counts.
     """
 
     unit: Unit | None = None
@@ -64,14 +64,14 @@ class TimeForm:
         return time
 
     def scale_to_ms(self, number: float) -> int:
-        """Floats are precise to the microsecond."""
+        """Round down; floats are precise to the microsecond."""
         size = UNIT_SIZES[self.unit or "ms"]
         if isinstance(number, int):
             return number * size // UNIT_SIZES["ms"]
         return floor(round(number * (size / UNIT_SIZES["ms"]), 3))
 
     def infer_unit(self, name: str, values: Iterable[object]) -> TimeForm:
-        """Raise `NotObservable` if `find_doubt` has a reason."""
+        """Return the form with a unit, or raise `NotObservable` if `find_doubt` has a reason."""
         doubt = find_doubt(name, values) if self.unit is None else None
         if doubt is not None:
             raise NotObservable(doubt)
@@ -97,9 +97,9 @@ IN_MS = TimeForm("ms")
 
 
 def find_doubt(name: str, values: Iterable[object]) -> str | None:
-    """Return why the first times of a field cannot be Unix ms, `None` if they can.
+    """Return why the first times of a field cannot be Unix ms, or `None`.
 
-    The reason is that most of the numbers are outside 1971 to 2199. Text is not checked.
+    Most of the numbers are then outside 1971 to 2199; text is not checked.
 
     >>> find_doubt("ts", [1795651200, "1795651201", 1795651202000])
     'the times of `ts` look like Unix seconds (2026-11-26 as seconds, 1970-01-21 as ms): pass --unit s'

@@ -1,7 +1,7 @@
-"""Decide whether a reader has a backlog, from how far its lower is behind (FLIP-327, 328, 309).
+"""Decides whether a reader has a backlog, by how far its lower is behind (FLIP-327, 328, 309).
 
-A reader of old events may work in large batches, because no one waits for its results yet. Each of
-three reasons is enough:
+A reader of old events may use large batches: no one waits for its results yet. Each of three
+reasons is enough:
 
 - Its lower is behind the wall clock by more than a threshold (FLIP-328). This does not apply if no
   writer is live, or if times are not in Unix ms.
@@ -27,8 +27,8 @@ class BacklogPolicy:
     """The conditions for a backlog.
 
     `watermark_lag_ms` is the largest lag behind the wall clock without a backlog, and `behind_ms`
-    the largest lag behind the stream's last lower. With the rule `sticky`, a reader that has once
-    caught up has a backlog only if one is reported. Raises `Rejected` for a threshold below 1 or an
+    the largest lag behind the stream's last lower. With the rule `sticky`, a reader that once
+    caught up has a backlog only by a report. Raises `Rejected` for a threshold below 1 or an
     unknown rule.
     """
 
@@ -52,7 +52,7 @@ class BacklogPolicy:
 class BacklogState:
     """Whether there is a backlog, all reasons for it, and `since` when.
 
-    `caught_up` is true once no known lag exceeded its threshold.
+    `caught_up` is true once no lag exceeded its threshold.
     """
 
     backlog: bool = False
@@ -71,7 +71,7 @@ class Backlog:
     >>> backlog.look(now_ms=7, lower=5000, last_lower=9000)
     BacklogState(backlog=True, because=('behind',), since=7, caught_up=False)
 
-    Exactly at the threshold there is no backlog:
+    At the threshold there is no backlog:
 
     >>> backlog.look(now_ms=8, lower=8000, last_lower=9000)
     BacklogState(backlog=False, because=(), since=8, caught_up=True)
@@ -128,9 +128,7 @@ def update_state(
 
 
 def combine_flags(flags: Iterable[bool | None]) -> bool | None:
-    """Return the combined flag of several sources (Flink's combiner of record attributes).
-
-    `None` stands for a source that has not reported yet.
+    """Return the combined flag of several sources (Flink's combiner), `None` without a report.
 
     >>> combine_flags([None, True]), combine_flags([None, False])
     (True, None)

@@ -1,4 +1,4 @@
-"""Describe how far a consumer has read a log, by its offsets."""
+"""How far a consumer has read a log, by its offsets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from noted_time.values import MAX_INT64, Rejected
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """Exclusive offsets by partition (segment). Other partitions were not read.
+    """Exclusive offsets by partition (segment); other partitions were not read.
 
-    `by` is the consumer's name, and `remarks` are sentences about limits of the offsets. From the
-    time `at_most` on, nothing is known, regardless of the offsets.
+    `by` is the consumer's name, and `remarks` are sentences about limits. From the time `at_most`
+    on, nothing is known.
     """
 
     position: Mapping[int, int]
@@ -26,9 +26,9 @@ class ReadOffsets:
 
 
 def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
-    """Return the exclusive offsets in a JSON object by partition. Raises `Rejected`.
+    """Parse the exclusive offsets in a JSON object by partition, or raise `Rejected`.
 
-    Set `inclusive` if they are the offsets of the last records read.
+    Set `inclusive` for the offsets of the last records read.
 
     >>> parse_offsets('{"0": 25, "1": 12}'), parse_offsets('{"0": 24}', inclusive=True)
     ({0: 25, 1: 12}, {0: 25})
@@ -61,10 +61,10 @@ def find_lookup_starts(
     ends: Mapping[int, int],
     cut: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Return the offsets where a search for more records that were read must start.
+    """Return the offsets where a search for more read records must start.
 
     Consumers commit the offset after their last record, but markers and aborted records may follow.
-    Only partitions below the requested `cut` are returned.
+    Only partitions below the `cut` are returned.
 
     Raises `Rejected` for an offset below the log's earlier begin, or beyond its end.
 

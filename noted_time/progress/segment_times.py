@@ -1,7 +1,6 @@
-"""Compute the time of a position in each segment, and which segment to read next (PDP-28).
+"""Computes a position's time in each segment, and which segment to read next (PDP-28).
 
-The segment with the least time is read first, so a reader gets the events of all segments nearly in
-the order of their times.
+The segment with the least time comes first, so a reader gets all events nearly in order.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from noted_time.values import Succession
 
 
 class Lag(NamedTuple):
-    """How far a position is behind the last mark, in time, regardless of the wall clock.
+    """How far a position is behind the last mark, in time; the wall clock does not matter.
 
-    The lag is 0 at the last cut, and `None` without marks, or if the position is before all kept
-    marks.
+    It is 0 at the last cut, and `None` without marks or before all kept marks.
     """
 
     behind: int | None
@@ -27,8 +25,8 @@ class Lag(NamedTuple):
 class SegmentTimes:
     """The time of a position in each segment, by the marks of one domain.
 
-    A sealed segment that was read to its end is not read again. A successor is read only after its
-    predecessors, because an offset in a successor implies that they were read to their ends.
+    A sealed segment is not read beyond its end, and a successor only after its predecessors,
+    because an offset in it implies their ends.
 
     >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
     >>> cuts = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
@@ -65,8 +63,8 @@ class SegmentTimes:
     def order(self, among: Collection[int] | None = None) -> list[int]:
         """Return the segments that are not read to their ends, in reading order.
 
-        Segments before all marks come first, then the segments with the least time. At equal times,
-        predecessors come first, then the segments with most unread rows, then the lowest ids.
+        First come segments before all marks, then those with the least time. At equal times:
+        predecessors, then most unread rows, then the lowest id.
         """
         succession, position = self._succession, self._position
         last = self._history.last
@@ -82,16 +80,13 @@ class SegmentTimes:
         return sorted((s for s in segments if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
-        """Return the segment to read next, `None` if no segment may be read now.
-
-        A successor may be read once its predecessors were read to their ends.
-        """
+        """Return the segment to read next, or `None`."""
         unread_before, position = self._succession.unread_before, self._position
         return next((s for s in self.order(among) if not unread_before(s, position)), None)
 
 
 def find_largest_lag(behind: Collection[int | None]) -> int | None:
-    """Return the largest lag of segments, 0 without segments. An unknown lag is the largest.
+    """Return the largest lag of segments, 0 without segments; an unknown lag is the largest.
 
     >>> find_largest_lag([3, 5]), find_largest_lag([3, None]), find_largest_lag([])
     (5, None, 0)

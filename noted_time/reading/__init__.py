@@ -1,4 +1,4 @@
-"""Compute times, cuts and windows from marks."""
+"""Computes times, cuts and windows from marks."""
 
 from noted_time.reading.claims import Change, Commit, NoClaim, Standing, TableClaim, TableHistory
 from noted_time.reading.committing import (

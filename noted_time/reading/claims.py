@@ -1,7 +1,7 @@
-"""Decide which claims in a table's history are still valid.
+"""Decides which claims in a table's history are still valid.
 
-A claim is about the rows that were committed before it. It stays valid while later commits keep
-these rows, and ends with the first commit that may have changed them.
+A claim (`values.claim`) is about the rows committed before it. It ends with the first commit that
+may have changed these rows.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Commit:
 class Standing:
     """The state of one name's claim at a commit.
 
-    `complete_to` is in Unix ms, `None` if the claim is not valid. `ended_at` and the places in
-    `steps` are indexes in the history, not ids of commits.
+    `complete_to` is in Unix ms, or `None` if the claim is not valid. `ended_at` and the places in
+    `steps` are indexes in the history.
     """
 
     complete_to: int | None = None
@@ -71,8 +71,8 @@ class Standing:
 class TableClaim:
     """The completeness of a table: the least time (Unix ms) of the expected names' claims.
 
-    `missing` is `None` if one claim did not check for missing writers. `is_foreign` is true if
-    others appended rows to the table, too.
+    `missing` is `None` if a claim did not check for missing writers, and `is_foreign` true if
+    others appended rows.
     """
 
     complete_to: int
@@ -86,7 +86,7 @@ class TableClaim:
     def since(self) -> int | None:
         """Rows before this time (Unix ms) may have been deleted before a query began.
 
-        `None` if it is not known for one of the claims.
+        It is `None` if one claim does not know it.
         """
         times = [each.since for each in self.claims.values() if each.since is not None]
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
@@ -113,7 +113,7 @@ class TableClaim:
             raise Rejected(f"nothing is claimed to {format_time(time)}: {self.gone}")
 
     def version_at(self, time: int) -> int | None:
-        """Return the first version that is complete to `time` (Unix ms), or `None`."""
+        """Return the first version that is complete to `time` (Unix ms)."""
         return next((at for at, complete_to in self.steps if complete_to >= time), None)
 
 
@@ -126,7 +126,7 @@ class NoClaim:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """The commits that lead to a table's present state, oldest first, as far as they are kept.
+    """The kept commits that lead to a table's present state, oldest first.
 
     >>> def of(id, change="append", **claims):
     ...     records = {n: Claim(n, time, "t", "q", 0, id=n) for n, time in claims.items()}
@@ -157,7 +157,7 @@ class TableHistory:
         return self.commits[-1].id if self.commits else None
 
     def records(self, commit: Commit) -> Mapping[str, Claim]:
-        """The commit that creates a table cannot contain the table's id."""
+        """The commit that creates a table cannot contain its id."""
         needs_id = self.is_numbered and commit.parent is not None
         return {
             name: claim
@@ -173,7 +173,7 @@ class TableHistory:
         return _Fold(self).standings
 
     def claim(self, names: Iterable[str] | None = None) -> TableClaim | NoClaim:
-        """Return the claim for `names`, by default for the names that the table expects."""
+        """Return the claim for `names`, by default for all expected names."""
         standings = self.standings()
         wanted = tuple(names or self.expects or standings)
         if not wanted:
@@ -334,7 +334,7 @@ def _raise_claim(standing: Standing, claim: Claim) -> Standing:
 
 
 def _end_claim(standing: Standing, why: str, place: int) -> Standing:
-    """If the claim has ended before, the first reason stays, but `ended_at` may rise."""
+    """If the claim has ended before, its first reason stays, but `ended_at` may rise."""
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)
     return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)

@@ -1,8 +1,8 @@
-"""Decide which claim a query may commit with a batch.
+"""Decides which claim a query may commit with a batch.
 
-A table's history does not show that an older state was restored, that the table was created again,
-or that a batch was never written. So the committer stores each record alongside the query's
-checkpoint first, and claims only while the table contains the stored records.
+A table's history does not show a restore, a recreated table, or a batch that was never written. So
+the committer stores each record next to the query's checkpoint first, and claims only while the
+table has these records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MANY_NAMES = "the table has claims under {} names, but a commit can contain only
 
 @dataclass(frozen=True, slots=True)
 class RememberedBatch:
-    """The records that the committer stored before it wrote a batch, by part."""
+    """The records stored before a batch was written, by part."""
 
     batch: int
     records: Mapping[str, Claim]
@@ -50,11 +50,11 @@ class RememberedBatch:
 def find_committed_part(
     history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch] = (), *, run: str = ""
 ) -> Claim | None:
-    """Return the record of this part of the batch if an earlier run has committed it.
+    """Return the record of this part of the batch if an earlier run committed it.
 
-    Raises `Rejected` if this `run` of the query has written the part before, because the second
-    write would be skipped. Raises `Rejected` if the table has a later batch of the query, or this
-    batch with other content: the checkpoint is then older than the table.
+    Raises `Rejected` if this `run` has written the part before: the second write would be skipped.
+    Raises `Rejected` if the table has a later batch of the query, or this batch with other content:
+    the checkpoint is older than the table.
     """
     own = [
         (commit, record)
@@ -85,11 +85,11 @@ def prepare_commit(
 ) -> Claim:
     """Return the record with its predecessor and the table's other names.
 
-    If the name's last claim has ended, or batches of the query may be missing from the table, the
-    record claims nothing and states the reason.
+    If the name's last claim has ended, or the table may lack batches, the record claims nothing and
+    says why.
 
-    Raises `Rejected` if the table has too many names, or if the name belongs to another query. With
-    `start_over` the query takes the name over; this works once for each query.
+    Raises `Rejected` for too many names, or a name of another query. `start_over` takes the name
+    over, once for each query.
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())
@@ -148,10 +148,9 @@ def build_acceptance(
 ) -> list[Claim]:
     """Return records with an operator's acceptance of a table as of the commit `at`.
 
-    A record is valid if all commits between `at` and the record's own commit keep the earlier rows.
+    A record is valid if all commits from `at` to its own keep the earlier rows.
 
-    Raises `Rejected` if none of the claims had ended at `at`, or if `at` is not a commit of the
-    table.
+    Raises `Rejected` if no claim had ended at `at`, or `at` is not a commit of the table.
     """
     places = {commit.id: place for place, commit in enumerate(history.commits)}
     if at not in places:

@@ -1,4 +1,4 @@
-"""Assess who vouches for a complete cut or window, and which writers are missing or late."""
+"""Finds who vouches for a complete cut or window, and which writers are missing or late."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Uncovered(NamedTuple):
 class Coverage:
     """The missing writers and late rows of one domain.
 
-    `first_lower` is the lower of the stream's first mark, even if that mark has been deleted.
-    `newcomers` are the writers that no mark counts yet. Below `newcomers_from`, they may have been
-    counted before they were deleted.
+    `first_lower` is the lower of the stream's first mark, even a deleted one. `newcomers` are
+    writers that no mark counts yet; below `newcomers_from`, they may have been counted before they
+    were deleted.
     """
 
     missing: MissingWriters
@@ -49,8 +49,8 @@ class Coverage:
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
         """Return the rows that a mark's cut may lack from `since` to `complete_to`.
 
-        Without `since`, all late rows below `complete_to` are included, and `before_first_mark` is
-        set only if the first mark is above `complete_to`.
+        Without `since`, all late rows below `complete_to` are included, and `before_first_mark`
+        only concerns a first mark above `complete_to`.
         """
         late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
         first = complete_to if since is None else since
@@ -83,7 +83,7 @@ UNKNOWN_STANDING: tuple[Periods, WriterStanding] = ((), "unknown")
 class VouchingTally:
     """Counts the writers that vouch for the time of each of several marks.
 
-    Marks are pairs of seq and time, both rising.
+    Marks are pairs of rising seq and time.
 
     >>> from noted_time.values import FROM_FIRST_MARK, VouchingPeriod
     >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
@@ -159,7 +159,7 @@ class VouchingTally:
 
 
 class _NameLists:
-    """At most `WRITERS_NAMED` writers for each mark. The lists before `_full` are complete."""
+    """At most `WRITERS_NAMED` writers for each mark; lists before `_full` are complete."""
 
     def __init__(self, marks: int) -> None:
         self.lists: list[list[Any]] = [[] for _ in range(marks)]
@@ -182,8 +182,8 @@ def find_required_seq(
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
-    At the mark each `required` writer vouches for `time`, and no member is in `missing`. Map an
-    unknown writer to `UNKNOWN_STANDING`.
+    Each `required` writer vouches for `time` there, and no member is in `missing`. Map an unknown
+    writer to `UNKNOWN_STANDING`.
 
     >>> from noted_time.values import VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"

@@ -1,9 +1,9 @@
-"""Store the cuts of a run of marks by segment, so that positions are found by bisection.
+"""Stores the cuts of consecutive marks by segment, so that positions are found by bisection.
 
-A segment that often moves has a *column*: a flat int64 array with its offset at each mark.
+A segment that often moves has a *column*: a flat int64 array of its offset at each mark.
 
-A segment that rarely moves has only its *moves*: one array of the marks that moved it, and one of
-its offsets there. So a mark costs in proportion to the segments that it moved.
+A segment that rarely moves has *moves*: an array of the marks that moved it, and one of its offsets
+there. So a mark costs only as much as the segments that it moved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Forms(NamedTuple):
 
 
 class Cuts:
-    """The cuts of marks, numbered from 0. New marks are appended, and old marks are dropped.
+    """The cuts of marks, numbered from 0.
 
     One thread may append while others search the marks below a `count` that they read before.
 
@@ -67,12 +67,12 @@ class Cuts:
             found = moves.get(segment)
             if found is not None:
                 if found.offsets[-1] != offset:
-                    found.at.append(mark)  # first: a search that finds an offset reads `at` next
+                    found.at.append(mark)  # first: a search reads `at` after it finds an offset
                     found.offsets.append(offset)
             elif segment not in columns:
                 new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
         if new:
-            # a new dict, because a search in another thread may be iterating over the old one
+            # a new dict: a search in another thread may iterate over the old one
             self._forms = _Forms(columns, moves | new, moved)
         if mark % CHOSEN_EVERY == 0:
             self._choose_forms(index + 1)
@@ -80,8 +80,8 @@ class Cuts:
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
         """Return the indexes of the last mark reached and the first mark beyond the position.
 
-        One pass finds both: a segment with too low an offset lowers the first index, a segment with
-        too high an offset raises the second.
+        One pass finds both: too low an offset lowers the first, too high an offset raises the
+        second.
         """
         last, beyond = count - 1, 0
         columns, moves, _ = self._forms
@@ -154,7 +154,7 @@ class Cuts:
         return first if first < count else None
 
     def find_last_move(self, segment: int, count: int) -> int | None:
-        """Return the index of the last mark that moved a segment, 0 if that mark was dropped."""
+        """Return the last mark that moved a segment, 0 if that mark was dropped."""
         columns, moves, _ = self._forms
         if segment in columns:
             column = columns[segment]
@@ -185,7 +185,7 @@ class Cuts:
                 del offsets[:over]
 
     def since(self, start: int, count: int) -> Cuts:
-        """Return a copy from the mark `start` on. Others may search the original meanwhile."""
+        """Return a copy from the mark `start` on, while others may search."""
         kept, (columns, moves, moved) = Cuts(), self._forms
         kept._dropped = self._dropped
         kept._forms = _Forms(
@@ -197,7 +197,7 @@ class Cuts:
         return kept
 
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
-        """Return the indexes of the first mark at or above an offset, and of the first above it."""
+        """Return the indexes of the first marks at or above an offset, and above it."""
         at, offsets = moves
         move = bisect_right(offsets, offset)
         above = at[move] - self._dropped if move < len(offsets) else count

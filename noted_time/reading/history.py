@@ -1,7 +1,7 @@
-"""Convert positions to times and times to cuts, by the marks of one domain.
+"""Converts positions to times and times to cuts, by the marks of one domain.
 
-The marks are one monotone relation from time to cut (Materialize calls this reclocking), so every
-question is a binary search.
+The marks are one monotone relation from time to cut (Materialize's reclocking), so each question is
+a binary search.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noted_time.values import MIN_INT64, Mark, NotCompleteYet, StreamCut, TimeWi
 
 
 class Stretch(NamedTuple):
-    """A segment's offset and the lower, at the first and the last mark that include the segment."""
+    """A segment's offset and the lower, at the first and the last mark that include it."""
 
     first_offset: int
     first_lower: int
@@ -26,10 +26,10 @@ class Stretch(NamedTuple):
 
 
 class MarkHistory:
-    """A gapless run of marks. New marks are appended, and the oldest are dropped.
+    """A gapless run of marks: new marks are appended, the oldest dropped.
 
-    One thread may append while others search, because a new mark becomes visible with the count,
-    which is written last.
+    One thread may append while others search: a new mark becomes visible with the count, which is
+    written last.
 
     >>> history = MarkHistory()
     >>> history.append(Mark(1, lower=10, upper=14, cut=StreamCut({0: 100})))
@@ -138,7 +138,7 @@ class MarkHistory:
         self._count = count + 1
 
     def seal(self, final_cut: Mapping[int, int]) -> None:
-        """End the history at the final cut. No mark may follow.
+        """End the history at the final cut; no mark may follow.
 
         >>> history = MarkHistory([Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), final=True)])
         >>> history.seal({0: 5})
@@ -157,8 +157,8 @@ class MarkHistory:
     def window(self, position: Mapping[int, int]) -> TimeWindow:
         """Return the time window of a normalised position.
 
-        The lower comes from the last mark whose cut the position reaches. The upper comes from the
-        first mark whose cut reaches the position and differs from it.
+        The lower is from the last mark whose cut it reaches, the upper from the first mark whose
+        cut reaches and differs from it.
         """
         count = self._count
         last, beyond = self._cuts.locate(position, count)
@@ -174,9 +174,8 @@ class MarkHistory:
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
         """Return the time of a normalised position in each segment (PDP-28).
 
-        A segment's time is the lower of the last mark whose cut the position reaches there, or
-        `None`. All events of the segment below that time were read. The least of the times is the
-        window's lower:
+        It is the lower of the last mark whose cut the position reaches there, or `None`: all events
+        of the segment below it were read. The least of the times is the window's lower:
 
         >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
@@ -195,7 +194,7 @@ class MarkHistory:
         return times
 
     def complete_to(self, time: int) -> Mark:
-        """Return the first mark with lower >= `time`. Raises `NotCompleteYet` if there is none.
+        """Return the first mark with lower >= `time`, or raise `NotCompleteYet`.
 
         In a sealed stream, the mark with the final cut is complete to any time.
         """
@@ -208,14 +207,14 @@ class MarkHistory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the stream is sealed and the last mark's cut contains all of it."""
+        """Whether the stream is sealed and the last mark's cut has all of it."""
         last, final = self.last, self._final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.
 
-        Uppers that are bounds never fall. Other uppers may fall when a writer is removed.
+        Uppers that are bounds never fall, unlike others.
         """
         uppers, bounds = self._uppers, self._bounds
         end = min(self._count, seq - self._first_seq + 1)
@@ -247,17 +246,14 @@ class MarkHistory:
         return [self._mark(i) for i in range(start, min(start + limit, self._count))]
 
     def following(self, seq: int) -> Iterator[Mark]:
-        """Yield the present marks with a seq above `seq`.
-
-        Marks may be appended or dropped during the iteration.
-        """
+        """Yield the marks with a seq above `seq`, while others may be appended or dropped."""
         last = self.last_seq
         while seq < last:
             seq = max(seq + 1, self._first_seq)
             yield self.mark(seq)
 
     def mark(self, seq: int) -> Mark:
-        """Return the mark with this seq. Raises `KeyError` if it is not kept."""
+        """Return the mark with this seq, or raise `KeyError`."""
         if not self._first_seq <= seq <= self.last_seq:
             raise KeyError(seq)
         return self._mark(seq - self._first_seq)
@@ -269,7 +265,7 @@ class MarkHistory:
     def written_before(self, wall_ms: int) -> int:
         """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0.
 
-        If the wall clock stepped back, a mark is kept as long as the marks before it.
+        If the wall clock stepped back, a mark counts as old as the marks before it.
         """
         for index in range(self._count):
             if self._written[index] >= wall_ms:
@@ -277,12 +273,12 @@ class MarkHistory:
         return self.last_seq if self._count else 0
 
     def forget_through(self, seq: int) -> None:
-        """Drop the marks up to `seq`, except the last. No other thread may search meanwhile."""
+        """Drop the marks up to `seq`, except the last, while no other thread searches."""
         drop = min(seq, self.last_seq - 1) - self._first_seq + 1
         if drop <= 0:
             return
         self._cuts.drop(drop, self._count)
-        # new arrays, because another thread may be reading a trend's
+        # new arrays: another thread may read a trend's
         self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
         self._written, self._bounds = self._written[drop:], self._bounds[drop:]
         self._last_writers = self._last_writers[drop:]
@@ -291,7 +287,7 @@ class MarkHistory:
         self._keep_exclusions(self)
 
     def latest(self, count: int) -> MarkHistory:
-        """Return a copy with the last `count` marks. Others may search the original meanwhile."""
+        """Return a copy with the last `count` marks, while others may search."""
         start = max(0, self._count - count)
         kept = MarkHistory()
         kept._first_seq, kept._count = self._first_seq + start, self._count - start
@@ -304,7 +300,7 @@ class MarkHistory:
         return kept
 
     def trend(self) -> Trend:
-        """Return the present marks over wall time. Later changes do not affect the trend."""
+        """Return the present marks over wall time, unaffected by later changes."""
         return Trend(
             self._first_seq,
             self._count,
@@ -322,7 +318,7 @@ class MarkHistory:
         return self._cuts.segments()
 
     def stretch(self, segment: int) -> Stretch | None:
-        """Return the begin and end of the marks in a segment, or `None` if no mark includes it.
+        """Return the begin and end of the marks in a segment, if any.
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
         >>> history.stretch(0), history.stretch(1)

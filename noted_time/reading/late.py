@@ -1,8 +1,7 @@
-"""Keep the reports of late rows, which are below the watermark, and find the affected windows.
+"""Keeps the reports of late rows (rows below the watermark), and finds the affected windows.
 
-Reports of a writer are merged if they are in the same hour of event time and the same hour of
-arrival. If there are too many, adjacent reports of the writers with most reports are merged. If
-that is not enough, the oldest are deleted.
+A writer's reports in the same hours of event time and arrival are merged. Of too many, adjacent
+reports of the writers with most reports are merged, then the oldest deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class LateReports:
     __slots__ = ("_reports", "known_from")
 
     def __init__(self, reports: Iterable[LateReport] = (), known_from: int = MIN_INT64) -> None:
-        """Below `known_from`, some late rows of windows are not known."""
+        """Below `known_from`, late rows may be unknown."""
         self.known_from = known_from
         self._reports = {each.place: each for each in reports}
 
@@ -74,8 +73,7 @@ class LateReports:
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
         """Return whether all reports seen at or after `at` (Unix ms) are kept.
 
-        If there are too many reports, the oldest are deleted, and at least half are kept until they
-        expire.
+        Of too many, the oldest are deleted, but at least half are kept until they expire.
         """
         if self.known_from == MIN_INT64:
             return True

@@ -1,8 +1,8 @@
-"""Find the missing writers of windows: marks advanced without them.
+"""Finds the writers that marks advanced without, for each window.
 
-A writer's interval begins with its last time, at the first mark above that time. It ends with the
-last lower before a mark that counts the writer again, or with the mark that reports its removal.
-Intervals are computed from the ledger alone, so they are the same after a restart.
+A missing writer's interval begins with its last time, at the first mark above it. It ends with the
+last lower before a mark that counts the writer again, or that reports its removal. Intervals are
+computed from the ledger alone, so a restart does not change them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MissingWriters:
     __slots__ = ("_ended", "_ends", "_last_seqs", "known_from", "open")
 
     def __init__(self, known_from: int = MIN_INT64) -> None:
-        """Below `known_from`, some missing writers of windows are not known."""
+        """Below `known_from`, missing writers may be unknown."""
         self.known_from = known_from
         self.open: dict[str, Interval] = {}
         self._ended: list[Interval] = []
@@ -60,14 +60,14 @@ class MissingWriters:
         absences: Iterable[Absence],
         returned: Iterable[str],
     ) -> None:
-        """Add the ledger's entries of mark `seq`. Call it in the order of the marks.
+        """Add the ledger's entries of mark `seq`, in the order of the marks.
 
         `lowers` are the lowers before and at the mark.
         """
         before, lower = lowers
         for name in returned:
             self._end(name, before, seq - 1)
-        absent: list[Absence] = []  # intervals are kept in the order of their ends
+        absent: list[Absence] = []  # kept in the order of their ends
         for absence in absences:
             writer = _build_missing_writer(absence)
             if not writer.joined_later:
@@ -126,7 +126,7 @@ class MissingWriters:
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
         """Return the first mark from `seq` to `last` without missing members.
 
-        If there is none, return `last` and the members that are missing there.
+        If there is none, return `last` and its missing members.
         """
         ended = self._ended[bisect_left(self._last_seqs, seq) :]
         members = [each for each in ended if not each.writer.joined_later]

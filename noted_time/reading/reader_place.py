@@ -1,4 +1,4 @@
-"""Find the segments that a reader must read up to the next mark."""
+"""Finds the segments that a reader must read up to the next mark."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from noted_time.values import SegmentWaited, find_missing_offsets
 class ReaderPlace:
     """The time of a reader at a position, and the segments that it must read next.
 
-    `marks` counts the marks whose cuts the position does not reach. `segments` counts the segments
-    that lack rows below the next of these cuts, and `waiting_for` has the first of them.
+    `marks` counts the marks that it has not reached. `segments` counts the segments that lack rows
+    below the next cut; `waiting_for` has the first.
     """
 
     lower: int | None

@@ -1,4 +1,4 @@
-"""Combine the positions of a group of readers."""
+"""Combines the positions of a group of readers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 class ReaderGroup:
     """The combined position of readers that share a stream's segments (PDP-33).
 
-    For each segment it has the offset that the segment's reader reported last. Every reader of the
-    group, with or without segments, gets the window of the combined position:
+    It has the offset that each segment's reader reported last. Every reader, with or without
+    segments, gets its window:
 
     >>> group = ReaderGroup()
     >>> group.report("a", {0: 10}); group.report("b", {1: 7}); group.report("c", {})
     >>> group.position
     {0: 10, 1: 7}
 
-    A reader that goes offline resets its segments to the position that it reports, so a window may
-    go back. It does not reset a segment that another reader has reported since:
+    A reader that goes offline resets its segments, so a window may go back. A segment that another
+    reader reported since stays:
 
     >>> group.report("b", {0: 12})
     >>> group.offline("a", {0: 8}); group.offline("b", {0: 11, 1: 5})
@@ -40,7 +40,7 @@ class ReaderGroup:
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
-        """Return the result of `segments_of` for each reader with segments."""
+        """Return `segments_of` each reader with segments."""
         found: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
             found.setdefault(owner, {})[segment] = offset

@@ -1,7 +1,7 @@
-"""Decide which marks a relay may write, so that readers can read all rows below them.
+"""Decides which marks a relay may write, so that readers can read all rows below them.
 
 A relay copies marks to a second log, for readers that ask no controller. Readers use the largest
-lower, so a mark that is written twice changes nothing.
+lower, so a repeated mark changes nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ ALWAYS_SEEN = -(2**63)
 class RelayQueue:
     """The `last` mark in the log of marks and the marks `waiting` to be written, by domain.
 
-    Pass each record of the log to `record_written`, including records of other relays. If another
-    relay wrote an older mark after a newer one, the relay continues from the older mark, because a
-    compacted log keeps the last record.
+    Pass each record of the log to `record_written`, also other relays' records. After an older mark
+    behind a newer one it continues from the older: a compacted log keeps the last record.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
@@ -52,7 +51,7 @@ class RelayQueue:
         self._seen = dict.fromkeys(ends, now_ms) | self._seen
 
     def add(self, domain: str, marks: Iterable[Mark], *, is_all: bool = False) -> None:
-        """Set `is_all` if the stream is sealed and the last of the marks is its final mark."""
+        """Set `is_all` if the last of the marks is the final mark of a sealed stream."""
         self.waiting[domain].extend(marks)
         newest = self.newest(domain)
         if is_all and newest is not None and not newest.final:

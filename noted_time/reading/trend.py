@@ -1,4 +1,4 @@
-"""Show how a domain's watermark advanced over wall time, which may step back between marks."""
+"""Shows how a domain's watermark advanced over wall time, which may step back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The last mark of a slot of time, and the largest lag of the marks written in the slot.
+    """The last mark of a slot of time, and the largest lag in the slot.
 
     `lag_ms` is how far the lower was behind the wall clock just before a mark, `None` if times are
     not Unix ms. `excluded` has at most 10 writers.
@@ -43,10 +43,10 @@ class Point:
 
 
 class Trend(NamedTuple):
-    """The marks of one domain at one moment. Any thread may read it.
+    """The marks of one domain at one moment, for any thread.
 
-    It shares the arrays of a `MarkHistory`, but uses only the first `marks` marks. The marks in
-    `stepped_back` were written before their predecessors by the wall clock.
+    It shares the arrays of a `MarkHistory`, but uses only the first `marks`. The marks in
+    `stepped_back` were written before their predecessors.
     """
 
     first_seq: int
@@ -64,10 +64,9 @@ class Trend(NamedTuple):
         return self.written[0] if self.marks else None
 
     def points(self, start: int, end: int, most: int) -> list[Point]:
-        """Return the marks written from `start` to `end`, both inclusive, as at most `most` points.
+        """Return the marks written from `start` to `end` (inclusive) as at most `most` points.
 
-        The time is divided into `most` slots of equal length, and each slot with marks gives one
-        point.
+        Each of `most` equal slots with marks gives one point.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -93,7 +92,7 @@ class Trend(NamedTuple):
     def lags(self, moments: Sequence[int]) -> list[int | None]:
         """Return how far the lower was behind the wall clock at each moment.
 
-        The lag is `None` before the first mark, and if the lower is not in Unix ms.
+        It is `None` before the first mark, and if the lower is not in Unix ms.
         """
         runs = [*self._runs()]
         lowers = [self._lower_before(moment + 1, runs) for moment in moments]

@@ -1,4 +1,4 @@
-"""Recognise times that are in another unit than Unix ms."""
+"""Recognises times in another unit than Unix ms."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def describe_doubt(time: int) -> str:
 
 
 def check_time(time: int, lower: int | None) -> None:
-    """Raise `ImplausibleTime` if `time` is in seconds and the lower shows that times are in ms.
+    """Raise `ImplausibleTime` if `time` is in seconds, and the lower in ms.
 
-    Call it only for streams whose times are Unix ms.
+    Only for streams whose times are Unix ms.
     """
     if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
         raise ImplausibleTime(time, lower)

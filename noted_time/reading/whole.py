@@ -1,4 +1,4 @@
-"""Find out how far back a reader has all rows of a log whose first rows were deleted."""
+"""Finds from when on a reader has all rows of a log whose first rows were deleted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PENDING_REASON = "no mark's cut reaches the first offsets of the log yet"
 class WholeFrom:
     """The earliest `time` (Unix ms) after all deleted rows, for a reader of the whole log.
 
-    It is *pending* while no mark's cut reaches `begins`, the first offsets that segments still had.
-    The upper of the first such mark then bounds the times of all deleted rows.
+    It is *pending* until a mark's cut reaches `begins`, the first offsets that segments still had.
+    That mark's upper bounds the times of all deleted rows.
 
     >>> from noted_time.values import Mark, StreamCut
     >>> cuts = [(10, 14, {0: 20}), (20, 29, {0: 40})]
@@ -46,7 +46,7 @@ class WholeFrom:
         return f"it is not known which windows may lack rows: {self.unknown or PENDING_REASON}"
 
     def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
-        """If `bounded`, the uppers of the marks are in the reader's times."""
+        """If `bounded`, the marks' uppers are in the reader's times."""
         if not self.is_pending or self.begins is None:
             return self
         if not any(self.begins.values()):
@@ -63,7 +63,7 @@ WHOLE_LOG = WholeFrom(time=MIN_INT64)
 
 
 def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:
-    """Return the result for a reader of several logs. `None` stands for a log that is not checked.
+    """Combine the results of several logs; `None` stands for one that is not checked.
 
     >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True

@@ -1,8 +1,8 @@
-"""Find the complete windows of time, and the two cuts between which their rows are.
+"""Finds the complete windows of time, and the cuts between which their rows are.
 
-A window is complete when a mark's lower is at or above its end: all its rows are below the cut of
-that mark. If all writers declare their largest event times, no rows of the window are below a cut
-whose upper is below the window's start.
+A window is complete once a mark's lower is at or above its end: all its rows are below that cut. If
+all writers declare their largest event times, none of its rows are below a cut whose upper is below
+its start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNKNOWN_COVERAGE = Uncovered(MISSING_NOT_KNOWN, LATE_NOT_KNOWN, before_first_mar
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Windows of `size_ms` with a border at `origin`. Raises `Rejected` for an invalid size.
+    """Windows of `size_ms` with a border at `origin`, or `Rejected` for an invalid size.
 
     >>> hours = Tiling(3_600_000)
     >>> hours.start_of(1_357_034_220_000)
@@ -56,7 +56,7 @@ class Tiling:
         return time - (time - self.origin) % self.size_ms
 
     def first_end(self, after: int) -> int:
-        """Return the end of the first window that `find_complete_windows` returns after a time.
+        """Return the end of the first complete window after a time.
 
         >>> Tiling(10).first_end(20), Tiling(10).first_end(29)
         (30, 30)
@@ -69,8 +69,8 @@ class Tiling:
 class CompleteWindow:
     """A window from `start` to `end`, exclusive. Vouching writers add no more rows to it.
 
-    All rows of vouching writers are below `to_cut`, the cut of mark `seq`. If the window is
-    `exact`, all its rows are at or above `from_cut`. Otherwise `from_cut` is empty.
+    Their rows are below `to_cut`, the cut of mark `seq`. If the window is `exact`, all its rows are
+    at or above `from_cut`, otherwise this is empty.
 
     The writers in `missing` were excluded while the watermark passed the window. The writers in
     `late` wrote rows of the window below the watermark, and more may be added later. No writer
@@ -94,7 +94,7 @@ class CompleteWindow:
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
-    """A time close to the first kept mark is accepted: it may be the end of the previous window."""
+    """A time near the first kept mark is accepted: it may be the previous window's end."""
     first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
         check_time(after, history.last_lower)
@@ -110,9 +110,9 @@ def find_complete_windows(
 ) -> Iterator[CompleteWindow]:
     """Return at most `limit` complete windows in order, from the window that contains `after`.
 
-    The end of the last window is the `after` of the next call. Without `after`, the first window
-    contains the lower of the stream's first mark, or of the first kept mark. The last window of a
-    sealed stream ends at its last lower or contains it.
+    The last window's end is the next call's `after`. Without `after`, the first window contains the
+    lower of the stream's first mark, or of the first kept one. A sealed stream's last window ends
+    at its last lower or contains it.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
@@ -146,7 +146,7 @@ def find_changed_windows(
 ) -> Iterator[CompleteWindow]:
     """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
 
-    They are in order, from the window that contains `after`. Their `late` has only these reports.
+    They are in order, from the window that contains `after`; their `late` has only these reports.
 
     >>> from noted_time import Mark, MarkHistory
     >>> from noted_time.reading import LateReports, MissingWriters

@@ -1,4 +1,4 @@
-"""Check whether a note is accepted."""
+"""Checks whether a note is accepted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Aggregate the notes of one stream to marks, in all its domains, without a clock or I/O.
+"""Aggregates the notes of one stream to marks, in all its domains, without a clock or I/O.
 
-The rules follow PDP-33 with Hazelcast's keyed coalescing. They are exact: a cut takes the *first*
-note of each member at or above the new lower, not its latest note.
+The rules follow PDP-33 with Hazelcast's keyed coalescing. A cut takes the *first* note of each
+member at or above the new lower, not its latest.
 
 >>> from noted_time import Note, StreamSettings
 >>> stream = Aggregator(StreamSettings())
@@ -64,8 +64,8 @@ MEMBERS_EXAMINED = 10_000
 class Aggregator:
     """The members of one stream, and the marks that follow from their notes.
 
-    `now` is the service clock in ms, and `written_at` is in Unix ms. `domains` contains the running
-    state of each domain. It is for reading only, except that the caller sets `domains.unix_ahead`.
+    `now` is the service clock in ms, and `written_at` is in Unix ms. `domains` has the running
+    state of each domain, for reading only, but the caller sets `domains.unix_ahead`.
     """
 
     def __init__(  # noqa: PLR0913 - the initial state of a stream
@@ -124,7 +124,7 @@ class Aggregator:
         return {name: lower for name, lower in found.items() if lower is not None}
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
-        """Accept the note, or return why it is refused. A refused note changes nothing.
+        """Accept the note, or return why it is refused, without a change.
 
         Times above `largest_time` are refused.
         """
@@ -151,9 +151,9 @@ class Aggregator:
     def report_late(self, note: Note, at: int, *, again: bool = False) -> list[DomainReport]:
         """Return the late rows that a note accepted at `at` (Unix ms) reports, by domain.
 
-        The result includes reports of rows that the note may have left unreported. If a report
-        lacks the largest time of its rows, the rows may have any time below the lower. Rows of a
-        request that is repeated (`again`) are not counted.
+        These include rows that the note may have left unreported. If a report lacks the largest
+        time, its rows may have any time below the lower. Rows of a repeated request (`again`) are
+        not counted.
         """
         own, reports = self.domains[self._admission.find_domain(note)], list[DomainReport]()
         for each in () if again else list_reports(note.late):
@@ -202,17 +202,14 @@ class Aggregator:
         return self.domains[domain].next_step() is not None
 
     def settle_members(self, domain: str) -> bool:
-        """Continue an advance past many members. Return whether it is finished.
+        """Continue an advance past many members, and return whether it is finished.
 
-        The domain does not advance again before it is finished.
+        The domain does not advance again before that.
         """
         return self.domains[domain].settle(self.settings.writer_timeout_ms)
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
-        """Advance the watermark as far as the notes allow, and return the new mark.
-
-        Returns `None` if the watermark does not advance.
-        """
+        """Advance the watermark as far as the notes allow; return the new mark, if any."""
         state = self.domains[domain]
         step = state.next_step()
         if step is None:
@@ -223,15 +220,15 @@ class Aggregator:
         return mark
 
     def decide(self, domain: str, now: int) -> Decision:
-        """Return the decision for `domain` with its reason. Raises `UnknownDomain`."""
+        """Return the decision for `domain` with its reason, or raise `UnknownDomain`."""
         return decide(self.domains[domain], now, self.settings.writer_timeout_ms)
 
     def dry_run(
         self, domain: str, removed: Collection[str], writer_timeout_ms: int | None, now: int
     ) -> Would:
-        """Return the outcome without these writers or with another writer timeout.
+        """Return the outcome without these writers or with another timeout; nothing changes.
 
-        Nothing changes. Raises `UnknownDomain` and `UnknownWriter`.
+        Raises `UnknownDomain` and `UnknownWriter`.
         """
         excluding = {writer for writer in removed if self.member(writer).excluded != "removed"}
         return dry_run(self.domains, self.domains[domain], excluding, writer_timeout_ms, now)
@@ -247,7 +244,7 @@ class Aggregator:
         return iter(self._members)
 
     def member(self, writer: str) -> Member:
-        """Return a member, for reading only. Raises `UnknownWriter`."""
+        """Return a member for reading, or raise `UnknownWriter`."""
         try:
             return self._members[writer]
         except KeyError:
@@ -264,7 +261,7 @@ class Aggregator:
         return None
 
     def record(self, writer: str) -> MemberRecord:
-        """Return the stored row of a member. Raises `UnknownWriter`."""
+        """Return the stored row of a member, or raise `UnknownWriter`."""
         return record_of(self.member(writer), self.domains.numbers)
 
     def _join(
@@ -275,7 +272,7 @@ class Aggregator:
         return member
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
-        """Add and return the writers that are not members yet. The watermark waits for them.
+        """Add and return the writers that are not members yet, for the watermark to wait for.
 
         Raises `StreamSealed`.
         """
@@ -289,9 +286,9 @@ class Aggregator:
         return new
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
-        """Exclude a writer at its last position for an operator. Its times are ignored from now on.
+        """Exclude a writer at its last position for an operator, and ignore its times.
 
-        If the writer notes again, it starts again with its position. Raises `UnknownWriter` and
+        If it notes again, it starts again with its position. Raises `UnknownWriter` and
         `StreamSealed`.
         """
         self._check_open("changes of its writers")
@@ -303,7 +300,7 @@ class Aggregator:
     def hold(
         self, writer: str, until: int | None, by: str | None = None, why: str | None = None
     ) -> None:
-        """Suspend the timeout of a writer until `until` for an operator. `None` ends the hold.
+        """Suspend a writer's timeout until `until` for an operator, or with `None` end the hold.
 
         Raises as `remove`, and `NotLive` if the watermark does not wait for the writer.
         """
@@ -319,7 +316,7 @@ class Aggregator:
     def expire(self, now: int) -> tuple[str, ...]:
         """Exclude the members that were silent for their timeout, and return their names."""
         names: list[str] = []
-        while overdue := self.domains.find_overdue(now):  # may include the holders of other domains
+        while overdue := self.domains.find_overdue(now):  # may have holders of other domains
             for member in overdue.values():
                 self.domains.exclude(member, "timed_out", now)
             names += overdue
@@ -337,8 +334,8 @@ class Aggregator:
     ) -> None:
         """Restore the members after a restart, and by domain the writers missing at the last mark.
 
-        Only the latest position of each member is stored. The next cut may therefore be larger than
-        necessary, but is still sound.
+        Only latest positions are stored, so the next cut may be larger than necessary, but is
+        sound.
         """
         for domain in self.domains:
             domain.absences.missing.update((missing or {}).get(domain.name, ()))
@@ -352,7 +349,7 @@ class Aggregator:
     def scale(self, event: ScaleEvent) -> None:
         """Apply a scale event.
 
-        If it raises `InvalidScale`, `TooManySegments` or `StreamSealed`, nothing changes.
+        Raises `InvalidScale`, `TooManySegments` or `StreamSealed` without a change.
         """
         self._check_open("scale events")
         apply_scale(self.domains, self.succession, event)
@@ -360,14 +357,14 @@ class Aggregator:
     def set_first_cuts(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
         """Record the cut of the first kept mark of each domain.
 
-        Sealed segments below all these cuts no longer count towards `max_segments`.
+        Sealed segments below all of them no longer count towards `max_segments`.
         """
         self.domains.segments.stop_counting_sealed(self.succession.final, first_cuts)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Slices[Seal]:
         """Append the last marks and finish every member.
 
-        If the request is repeated, nothing changes. Another request raises `AlreadySealed`.
+        A repeated request changes nothing; another one raises `AlreadySealed`.
         """
         if self.sealed is None:
             self.sealed = yield from seal(
@@ -379,7 +376,7 @@ class Aggregator:
         return self.sealed
 
     def check_settings(self, settings: StreamSettings) -> list[str]:
-        """Return the domains that the settings add. Raises `Rejected` and `StreamSealed`."""
+        """Return the domains that the settings add, or raise `Rejected` or `StreamSealed`."""
         missing = [name for name in self.settings.domains if name not in settings.domains]
         if missing:
             raise Rejected(f"domains can be added, but not removed: {', '.join(missing)} missing")

@@ -1,6 +1,6 @@
-"""Decide why a domain advances or waits, and predict its outcome without some writers.
+"""Decides why a domain advances or waits, and predicts its outcome without some writers.
 
-Nothing here changes the state, except that stale queue entries are updated.
+Nothing changes, except that stale queue entries are updated.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
 def forecast(domains: Domains, domain: Domain) -> Forecast | None:
     """Return when a held watermark will advance if no writer notes.
 
-    Returns `None` if it will not, or only after more than 10,000 exclusions. If a writer also holds
-    another domain, it may be excluded there first.
+    Returns `None` if never, or only after more than 10,000 exclusions. A writer that also holds
+    another domain may be excluded there first.
     """
     waited_for, timeout_ms = domain.find_holders(), domains.settings.writer_timeout_ms
     if not waited_for or len(waited_for) > EXCLUSIONS_FORESEEN:
@@ -191,7 +191,7 @@ def _predict_overtaken(
 ) -> Callable[[Track], int | None]:
     """Return a function that predicts when a member would have been overtaken.
 
-    It returns `None` if the removal changes nothing for the member.
+    It returns `None` for a member without a change.
     """
     if not removed:
         return lambda _: None

@@ -1,14 +1,14 @@
 """One time domain of a stream: which members hold its watermark, and how it advances.
 
 The *lower* is the time of the last mark. The watermark waits for every live member that vouches for
-the domain and is not excluded. Such a member is *ahead* if its time is above the lower. Otherwise
+the domain and is not excluded. Such a member is *ahead* if its time is above the lower, otherwise
 it *holds*.
 
-While a member holds, the watermark does not advance. Once no member holds, the least time ahead
-becomes the next lower, and the members at exactly that time hold.
+While a member holds, the watermark does not advance. Once none holds, the least time ahead becomes
+the next lower, and the members at it hold.
 
-Members ahead are in a queue by time. A note, and the share of each member in an advance, therefore
-cost O(log members), and nothing scans all members.
+Members ahead are queued by time, so a note, and a member's share of an advance, cost O(log
+members).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOT_COUNTED: tuple[Role, Role] = ("inactive", "late")
 
 
 class Domain:
-    """The running state of one domain. `now` and `moved_at` are on the service clock.
+    """The running state of one domain; `now` and `moved_at` are on the service clock.
 
     Attributes:
     - `moved_at`: when the last mark was appended or, without a mark, the domain was declared.
@@ -48,7 +48,7 @@ class Domain:
       was excluded.
 
     `_peak` is the highest time noted so far, and `_leader` the first member that noted it.
-    `_highest` leaves out members that were removed or started again since, so it can be lower.
+    `_highest` leaves out members removed or started again since, so it can be lower.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Domain:
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
 
-    # Notes. Plain code with few calls, because it runs for every note.
+    # Notes: plain code with few calls, because it runs for every note
 
     def note(  # noqa: C901, PLR0912
         self, track: Track, time: int | None, max_time: int | None, now: int
@@ -170,8 +170,8 @@ class Domain:
     def update_vouching(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
 
-        The next mark includes the rows of a live member. If a member finished and the last cut
-        covers its position, the last mark includes its rows.
+        The next mark includes a live member's rows, the last mark those below its cut of a finished
+        one.
         """
         periods, member, last = track.vouching_periods, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
@@ -210,7 +210,7 @@ class Domain:
     def can_forget(self, track: Track) -> bool:
         """Return whether the member can be dropped without changing later marks.
 
-        The last mark must cover its rows and times and must have reported its exclusion.
+        The last mark must cover its rows and times, and report its exclusion.
         """
         member, last = track.member, self.last
         if self.absences.has_unreported(track):
@@ -218,15 +218,15 @@ class Domain:
         if last is None:
             return (track.time, track.max_time) == (BEFORE_ALL_TIME, None) and not member.position
         cut, is_removed = last.cut.offsets, member.excluded == "removed"
-        # the segment must be in the cut, because a later scale event may give it predecessors
+        # the cut needs the segment, which a later scale event may give predecessors
         return (
             is_removed or (track.time <= last.lower and track.largest_time <= last.upper)
         ) and all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
 
     def forget(self, track: Track, *, cut_may_pass: bool) -> None:
-        """Drop a departed member. Its rows stay below the cut.
+        """Drop a departed member, whose rows stay below the cut.
 
-        `cut_may_pass` states that the cut may cover rows that the member did not note.
+        `cut_may_pass` says whether the cut may cover rows that it did not note.
         """
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or cut_may_pass
@@ -242,7 +242,7 @@ class Domain:
     def highest_time_excluding(self, excluding: Collection[str]) -> tuple[int, int]:
         """Return the highest time noted by other members, and when one of them noted last.
 
-        The second value is on the service clock, and not before the highest time was noted.
+        This moment is on the service clock, and not before the highest time was noted.
         """
         time = self._find_highest(excluding) if excluding else self.highest
         leaders = (
@@ -272,8 +272,8 @@ class Domain:
 
         Otherwise a wrong clock would set the upper for ever, and the lower once no member is live.
 
-        If only the removed member had overtaken a member, its timeout now counts from the last note
-        of a member at the new highest time.
+        A member that only the removed one had overtaken times out from the last note at the new
+        highest time.
         """
         self.invalidate_highest()
         highest, since = self.highest_time_excluding(())
@@ -296,8 +296,8 @@ class Domain:
     def reset_track(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
         """Return a new track for the member, which may then note any time.
 
-        The member's earlier rows may have any time, so the next cut covers all of them. The old
-        track gets a finished member, so that queues drop it.
+        Its earlier rows may have any time, so the next cut covers all of them. The old track gets a
+        finished member, so that queues drop it.
         """
         member = old.member
         old.vouches_here = old.returned_late = False
@@ -328,7 +328,7 @@ class Domain:
         )
         is_above = time is not None and time >= self.lower
         is_new = self.last is None and track.is_for_first_mark
-        # excluded at the moment of the last mark: the ledger tells whether the mark reported it
+        # excluded at the moment of the last mark: only the ledger tells whether that reported it
         is_maybe_unreported = record.since == self.moved_at and is_missing == is_removed
         if is_above or is_new or is_maybe_unreported or record.since > self.moved_at:
             if record.state == "live" or is_missing:
@@ -349,9 +349,8 @@ class Domain:
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.
 
-        When each member was overtaken is not stored, so `last_note_at` is used for all members
-        below the highest time. This can make a queued timeout earlier, so all timeouts are queued
-        again.
+        Overtakings are not stored, so `last_note_at` is used for all members below the highest
+        time. Timeouts may get earlier, so all are queued again.
         """
         self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -361,7 +360,7 @@ class Domain:
             self.ignore_removed_times()
             if not is_upper_of_removed:
                 self.upper = upper
-        if self._peak < self.lower:  # the member that noted the last lower was forgotten
+        if self._peak < self.lower:  # its noter was forgotten
             self._reset_highest(self.lower)
         for track in self.tracks():
             if track.time < self._peak:
@@ -369,9 +368,9 @@ class Domain:
         self.timeouts.requeue_all([*self.holders.values(), *self.late.values()], timeout_ms)
 
     def next_step(self) -> Advance | None:
-        """Return how far the watermark may advance, or `None` if it may not advance yet.
+        """Return how far the watermark may advance, or `None`.
 
-        A late live member prevents a flush to the highest time, as in the valve of Flink.
+        A late live member prevents a flush to the highest time, as in Flink's valve.
         """
         if self.holders or self.is_sealed or not self._ahead.settle(self.lower):
             return None
@@ -406,8 +405,7 @@ class Domain:
     def next_timeout(self, timeout_ms: int) -> int | None:
         """Return the earliest moment when a member may time out, or `None`.
 
-        If no member holds, the first member ahead counts, because it may time out before the next
-        mark.
+        Without holders, the first member ahead counts: it may time out before the next mark.
         """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:
@@ -417,8 +415,8 @@ class Domain:
     def next_to_exclude(self, times_out: Callable[[Track], bool]) -> list[Track]:
         """Return the members ahead that would time out as soon as they hold.
 
-        The caller excludes them now. Otherwise the watermark would advance to their time and stop
-        there. The list is empty if a member holds that has not timed out.
+        The caller excludes them now, or the watermark would stop at their time. The list is empty
+        if a holder has not timed out.
         """
         if self._ahead.has_before(self.lower + 1) or not all(map(times_out, self.holders.values())):
             return []
@@ -452,7 +450,7 @@ class Domain:
 
     def _pop_newcomers(self) -> tuple[Absence, ...]:
         found = self.not_counted_yet
-        start = self.forgotten_lower  # a forgotten member may have had the same name before it
+        start = self.forgotten_lower  # a forgotten member may have had its name
         joined = tuple(
             Absence(each.writer, None, {}, each.reason, each.since, start) for each in found
         )
@@ -464,10 +462,10 @@ class Domain:
         return bool(self.holders) or self._ahead.settle(self.lower)
 
     def settle(self, timeout_ms: int) -> bool:
-        """Let up to `BATCH_SIZE` members that the last mark reached hold. Return whether all do.
+        """Let up to `BATCH_SIZE` members that the last mark reached hold; return whether all do.
 
-        An advance past a million members therefore does not block for long. If a member notes while
-        it is still queued, the note decides its role.
+        So an advance past a million members does not block. A note of a queued member decides its
+        role.
         """
         lower, ahead = self.lower, self._ahead
         for track in ahead.take(lower, BATCH_SIZE):

@@ -38,13 +38,13 @@ Role = Literal["ahead", "holds", "late", "inactive"]
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A writer that has noted, or that the stream expects. A member belongs to all domains.
+    """A writer that has noted or is expected, as a member of all domains.
 
-    `noted_at` and `since`, the last change of the membership, are on the service clock. `heard_at`,
-    `expected_at` and `joined_at` are in Unix ms. `heard_at` is `None` if the member never noted.
+    `noted_at` and `since`, the last change of the membership, are on the service clock. `heard_at`
+    (`None` if it never noted), `expected_at` and `joined_at` are in Unix ms.
 
-    The track of the first domain is a separate field because most streams have one domain. With
-    100,000 members, each additional object costs a cache miss.
+    Most streams have one domain, so the first track is a separate field: each more object costs
+    100,000 members a cache miss.
     """
 
     writer: str
@@ -115,8 +115,7 @@ class Member:
     def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
         """Return whether `gained`, the offsets beyond the position, contains rows of the member.
 
-        An offset that a scale event implies for a segment that the member never used does not
-        count.
+        Offsets that a scale event implies for a segment it never used do not count.
         """
         known = self.position
         return any(
@@ -144,9 +143,9 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Lead:
-    """The moment when several members at the highest time were overtaken (service clock).
+    """When several members at the highest time were overtaken (service clock).
 
-    The members share one object, so that overtaking all of them costs as much as overtaking one.
+    They share it, so that overtaking all costs as much as overtaking one.
     """
 
     overtaken_at: int | None = None
@@ -186,8 +185,8 @@ class Track:
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
-        The timeout starts when the member was overtaken or became a holder, whichever is earlier,
-        but not before its last accepted note. An operator's hold can extend it.
+        The timeout starts when it was overtaken or became a holder, but not before its last
+        accepted note; a hold can extend it.
         """
         member, terms = self.member, self.member.terms
         since = self.waiting_since if waiting_since is None else waiting_since
@@ -242,11 +241,10 @@ class Track:
 class MemberRecord(NamedTuple):
     """The stored row of a member: its latest note in each domain, and its membership.
 
-    Mappings are by domain. `undeclared` contains the domains where the member declared event times,
-    but not for its last rows. `vouching` leaves out a domain if all its marks include the rows of
-    the member.
+    Mappings are by domain. `undeclared` has the domains where it declared event times, but not for
+    its last rows. `vouching` leaves out a domain whose marks all include the member's rows.
 
-    It is a named tuple because every note creates one.
+    A named tuple, because every note creates one.
     """
 
     writer: str
@@ -321,7 +319,7 @@ def record_of(member: Member, domains: Iterable[str]) -> MemberRecord:
 
 
 class Census:
-    """The number of members by state, kept up to date so that metrics need no scan."""
+    """The number of members by state, for metrics without a scan."""
 
     __slots__ = ("members",)
 

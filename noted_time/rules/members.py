@@ -1,4 +1,4 @@
-"""The domains of one stream, and how a change of one member affects each of them."""
+"""The domains of one stream, and how a change of a member affects each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from noted_time.values import (
 
 
 class Domains:
-    """The domains by number and by name. `now` is the service clock in ms.
+    """The domains by number and by name; `now` is the service clock in ms.
 
     Attributes:
     - `members`: the members by name. The caller adds and deletes them.
@@ -94,7 +94,7 @@ class Domains:
     def accept(  # noqa: C901 - the hot path
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
-        """Apply a note in the domain with that number and return the member's track there."""
+        """Apply a note in the domain with that number, and return the member's track there."""
         state = note.state
         changes = member.excluded is not None or member.state != state
         is_returning = vouches_for_more = False
@@ -123,7 +123,7 @@ class Domains:
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
-        # The answer to the first note after a return reports the exclusion, even above the lower.
+        # The first answer after a return reports the exclusion, even above the lower.
         if track.exclusion and not is_returning and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
@@ -135,9 +135,9 @@ class Domains:
     def _find_latecomers(self, member: Member, number: int, note: Note, *, has_rows: bool) -> None:
         """Append the domains where the note may have left late rows unreported.
 
-        The member is below the lower, and the note adds rows or advances its time without declaring
-        event times. An expected writer is not late with its first note. Neither is a writer that
-        joins without a time, if marks name it as missing.
+        The member is below the lower, and adds rows or advances without declaring event times. An
+        expected writer's first note is not late, nor is a join without a time, if marks name the
+        writer as missing.
         """
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = other == number
@@ -183,7 +183,7 @@ class Domains:
         own = None if note.max_time is None else self.by_number[number].name
         declared = note.max_times or ()
         if len(declared) + (own is not None and own not in declared) == len(self.by_number):
-            return  # the Python clients declare all of them
+            return  # the Python clients declare them
         undeclared = [
             (domain, track)
             for domain, track in self.list_tracks(member)
@@ -231,7 +231,7 @@ class Domains:
             return
         for domain, track in self.list_tracks(member):
             if _is_below_lower(domain, track) and not track.returned_late:
-                member.since = now  # a restart compares it with the moment of the last mark
+                member.since = now  # compared with the last mark's moment after a restart
                 domain.exclude_returned(track, now + self.unix_ahead)
 
     def _update_roles(self, member: Member, now: int) -> None:
@@ -252,8 +252,8 @@ class Domains:
     def set_terms(self, member: Member, terms: Terms) -> bool:
         """Set the terms of the member and return whether it vouches for more domains.
 
-        The member starts from the beginning in an added domain. In a dropped domain it becomes
-        inactive at its last position.
+        It starts from the beginning in an added domain, and is inactive at its last position in a
+        dropped one.
         """
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         vouches_for_more = False
@@ -270,9 +270,9 @@ class Domains:
         return vouches_for_more
 
     def find_overdue(self, now: int) -> dict[str, Member]:
-        """Return the members to exclude because they were silent for their timeout.
+        """Return the members that were silent for their timeout.
 
-        These are members that hold, and members ahead that would time out as soon as they hold.
+        They hold, or would time out as soon as they hold.
         """
         timeout_ms = self.settings.writer_timeout_ms
         holders = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
@@ -307,7 +307,7 @@ class Domains:
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Drop and return at most `limit` members that departed before `horizon`.
 
-        A member is kept if a mark must still report its exclusion or cover its rows.
+        A mark must not have to report its exclusion or cover its rows.
         """
         departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
         for member in departed:
@@ -315,7 +315,7 @@ class Domains:
             cut_may_pass = self.sharing.may_pass(member)
             for domain, track in self.list_tracks(member):
                 domain.forget(track, cut_may_pass=cut_may_pass)
-            # break the reference cycle, so that no full garbage collection is needed
+            # break the reference cycle, to need no full garbage collection
             del member.first_track, member.other_tracks
         return departed
 
@@ -345,7 +345,7 @@ class Domains:
             self._departures.add(member)
 
     def declare(self, domain: Domain) -> None:
-        """Add a domain. Every live member that vouches for all domains holds it at first."""
+        """Add a domain, which every live member that vouches for all domains holds at first."""
         self._add(domain)
         for member in self.members.values():
             track = domain.create_track(member)
@@ -357,7 +357,7 @@ class Domains:
                 domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        """Apply changed settings and return the writers whose lateness changed."""
+        """Apply changed settings, and return the writers whose lateness changed."""
         old, self.settings = self.settings, settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)

@@ -1,7 +1,7 @@
 """Queues of members ordered by time.
 
-An entry does not move when the time of its member changes. It is checked when it reaches the front,
-and queued again if its time was too early. This avoids scanning all members.
+An entry stays when its member's time changes; at the front it is checked, and queued again if it
+was too early.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ BATCH_SIZE = 5_000
 class TimeQueue(Generic[Item]):
     """A heap of distinct times, with a list of items for each time.
 
-    Writers often note equal times, such as whole seconds. The heap therefore stays short, and
-    adding an item at a queued time only appends to a list.
+    Writers often note equal times, so the heap stays short, and an item at a queued time is only
+    appended to a list.
 
     >>> queue = TimeQueue[str]()
     >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
@@ -52,7 +52,7 @@ class TimeQueue(Generic[Item]):
         return self._times[0] if self._times else None
 
     def peek(self) -> list[Item]:
-        """Return the items at the least time. The caller may remove items from the end."""
+        """Return the items at the least time, whose end the caller may remove."""
         return self._items[self._times[0]]
 
     def pop(self) -> list[Item]:
@@ -88,7 +88,7 @@ class TimeQueue(Generic[Item]):
 class Ahead(TimeQueue["Track"]):
     """The live members of a domain whose time is above the last lower.
 
-    The time of a member only rises, so the time of a stale entry is always too low.
+    Times of members only rise, so a stale entry is always too low.
     """
 
     __slots__ = ()
@@ -101,7 +101,7 @@ class Ahead(TimeQueue["Track"]):
     def settle(self, lower: int) -> bool:
         """Return whether the first entry is current and no entry is at or below `lower`.
 
-        Each call moves up to `BATCH_SIZE` stale entries, so the next call may return true.
+        Each call moves up to `BATCH_SIZE` stale entries.
         """
         for _ in range(BATCH_SIZE):
             if not self._times:
@@ -125,7 +125,7 @@ class Ahead(TimeQueue["Track"]):
     def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
         """Return the members at times before the first failure of `condition`, and that time.
 
-        The time is `None` if the condition is true for all members. The queue does not change.
+        The time is `None` without a failure; the queue does not change.
         """
         skipped: list[Track] = []
         while (first := self.first_time()) is not None and condition(self.peek()[-1]):
@@ -138,7 +138,7 @@ class Ahead(TimeQueue["Track"]):
 class Timeouts:
     """Members that hold or are late, by the earliest moment when each may time out.
 
-    The moment of a stale entry is too early.
+    A stale entry is too early.
     """
 
     __slots__ = ("_queue",)
@@ -158,7 +158,7 @@ class Timeouts:
     def pop_overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
         """Yield members that have timed out by `now`, from up to `BATCH_SIZE` entries.
 
-        Call it again until it yields nothing.
+        Repeat it until it yields nothing.
         """
         for track in self._queue.take(now, BATCH_SIZE):
             track.timeout_queued = None
@@ -218,8 +218,8 @@ class Departures:
 class Absences:
     """Excluded members, each queued until the first mark above its time reports it.
 
-    `missing` contains the writers that the last mark excluded, including forgotten writers. A
-    writer is deleted from it when a mark includes its rows again or reports it as removed.
+    `missing` has the writers, also forgotten ones, that the last mark excluded. A mark that
+    includes a writer's rows again, or reports it as removed, deletes it.
     """
 
     __slots__ = ("_queue", "_returning", "missing")

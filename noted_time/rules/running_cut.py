@@ -1,8 +1,8 @@
 """The stream cut of one domain, updated as its watermark advances.
 
-Rows that a writer wrote after noting T belong to its first note above T. A cut must therefore cover
-these rows exactly when its lower is above T. All positions noted after the same T are joined into
-one, so nothing is stored per note or per member.
+Rows written after a writer noted T belong to its first note above T, so a cut must cover them
+exactly when its lower is above T. All positions noted after the same T are joined, so nothing is
+stored per note or member.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RunningCut:
             self._size += len(position)
         else:
             before = len(waiting)
-            for segment, offset in position.items():  # `join_into` without a call for each note
+            for segment, offset in position.items():  # `join_into` without a call
                 if offset > waiting.get(segment, -1):
                     waiting[segment] = offset
             self._size += len(waiting) - before
@@ -69,7 +69,7 @@ class RunningCut:
         return StreamCut(dict(self._passed))
 
     def _pass_many(self, lower: int) -> None:
-        # in insertion order, because that is faster than in time order
+        # insertion order is faster than order of time
         passed, later = self._passed, {}
         for after, position in self._waiting.items():
             if after >= lower:

@@ -10,7 +10,7 @@ from noted_time.values import ScaleEvent, Succession, find_gained
 
 
 def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
-    """Apply a scale event. If it raises, nothing changes."""
+    """Apply a scale event, or raise without a change."""
     members = domains.members.values()
     domains.segments.scale(event, succession, members)
     for segment in event.created:

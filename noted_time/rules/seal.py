@@ -1,7 +1,6 @@
-"""Seal a stream: append the last mark of each domain and finish every member.
+"""Seals a stream: appends the last mark of each domain and finishes every member.
 
-The final cut joins all positions, the cuts of the last marks, and the requested cut. Every last
-mark has this cut.
+The final cut, in every last mark, joins all positions, the last cuts and the requested cut.
 """
 
 from __future__ import annotations
@@ -58,10 +57,9 @@ class SealRequest:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """The seal of a stream. No rows are written beyond `final_cut`.
+    """The seal of a stream, beyond whose `final_cut` no rows are written.
 
-    `never_noted` contains at most 1000 members that joined and never noted a time. Their rows may
-    be beyond the final cut.
+    `never_noted` has at most 1000 members that joined without a time, whose rows may be beyond it.
     """
 
     request: SealRequest
@@ -75,10 +73,10 @@ def seal(
 ) -> Slices[Seal]:
     """Append the last mark of each domain, finish every member, and return the seal.
 
-    Law: if a member declared its `max_time` and was never removed, its events are below the final
-    cut. They are also below the lower of the last mark, unless a final time was requested.
+    Law: the events of a member that declared its `max_time` and was never removed are below the
+    final cut, and below the last lower unless a final time was requested.
 
-    If it raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain`, nothing changes.
+    Raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain` without a change.
     """
     known: dict[int, int] = {}
     for domain in domains:
@@ -141,9 +139,9 @@ def _find_final_times(
 def _find_final_time(
     domain: Domain, requested: int | None, final_cut: Mapping[int, int]
 ) -> int | None:
-    """Return a lower above all event times and above the last lower.
+    """Return a lower above all event times and the last lower, or `None`.
 
-    Returns `None` if the last mark already covers everything, or is at the largest time.
+    It is `None` if the last mark covers everything, or is at the largest time.
     """
     if requested is not None:
         if not LEAST_TIME <= requested <= LARGEST_TIME or requested <= domain.lower:

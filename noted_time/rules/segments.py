@@ -1,7 +1,7 @@
 """The segments of a stream, their last known offsets, and the member that writes to each.
 
-A position covers a segment up to an offset, whichever writers wrote the rows below it. If two
-members write to a segment, the position of one may cover rows that the other has not noted yet.
+A position covers a segment up to an offset, whichever writers wrote the rows below it. So if two
+members write to a segment, one's position may cover rows that the other has not noted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ LARGEST_FIRST_OFFSET = 2**62
 class KnownSegments:
     """The last known offset of each segment, and the bounds of segments and offsets.
 
-    The bounds exist because one wrong offset would be in all later cuts, and because each segment
-    takes memory in all marks. The offset is -1 until the first offset of the segment is accepted.
+    One wrong offset would be in all later cuts, and each segment takes memory in all marks. Before
+    its first offset is accepted, a segment has -1.
 
     >>> from noted_time.values.settings import StreamSettings
     >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
@@ -80,7 +80,7 @@ class KnownSegments:
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
-        """Apply a scale event to `succession`. If it raises, nothing changes."""
+        """Apply a scale event to `succession`, or raise without a change."""
         known = self.offsets.keys()
         succession.check(event, known)
         for member in members:
@@ -102,7 +102,7 @@ class KnownSegments:
     ) -> None:
         """Stop counting the sealed segments below all `cuts`, the first kept marks.
 
-        A segment that was sealed at 0 need not be in the cuts.
+        A segment sealed at 0 need not be in them.
         """
         firsts = list(cuts)
         self._not_counted = sum(
@@ -119,10 +119,10 @@ class KnownSegments:
 
 
 class Sharing:
-    """The member that writes to each segment. Memory grows with segments, not with members.
+    """The member that writes to each segment, in memory that grows with segments only.
 
     At the end of a sealed segment, a member no longer writes to it. A position with a successor
-    covers all of its predecessors, including rows that their writers have not noted yet.
+    covers all predecessors, including rows not noted yet.
     """
 
     __slots__ = ("_final", "_passed", "_shared", "_writers")
@@ -130,8 +130,7 @@ class Sharing:
     def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
         """Start with the last cuts.
 
-        The caller updates `final`. Offsets in the cuts that no member noted were written by
-        forgotten members.
+        The caller updates `final`; offsets in the cuts that no member noted are forgotten members'.
         """
         self._final = final
         self._writers: dict[int, Member] = {}

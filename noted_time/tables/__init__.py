@@ -1,6 +1,6 @@
-"""Check how far Delta and Iceberg tables are complete, from the claims in their commits.
+"""Checks how far Delta and Iceberg tables are complete, by the claims in their commits.
 
-deltalake or pyiceberg opens the table, or another engine provides its history as rows.
+deltalake or pyiceberg opens the table, or another engine gives its history as rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Table = str | Sequence[Mapping[str, Any]]
 def complete_to(
     table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
 ) -> TableClaim | None:
-    """Return a table's claim, `None` if it has no valid claim. See `standing`."""
+    """Return a table's valid claim, or `None`; see `standing`."""
     found = standing(table, names, at=at)
     return None if isinstance(found, NoClaim) else found
 
@@ -44,13 +44,12 @@ def standing(
     """Return a table's claim, or the reason why it has none.
 
     `table` is ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``, or the rows of ``DESCRIBE HISTORY`` or
-    of Iceberg's ``snapshots``. `names` are the claims that are required, by default the names that
-    the table expects. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg, by
-    default the present one.
+    of Iceberg's ``snapshots``. `names` are the required claims, by default the names that the table
+    expects. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg, by default the
+    present one.
 
-    Raises `Rejected` if the table does not exist or the rows are not a history. Raises
-    `Unreachable` if the table cannot be read now. Raises `ImportError` if a package must be
-    installed.
+    Raises `Rejected` for a missing table or rows that are not a history, `Unreachable`, and
+    `ImportError` if a package must be installed.
     """
     history = open_history(table, at) if isinstance(table, str) else history_of(table, at=at)
     return history.claim(tuple(names) if names is not None else None)
@@ -59,9 +58,9 @@ def standing(
 def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> list[Claim]:
     """Vouch for a table whose claims have ended, and return the committed records.
 
-    `at` is the version or snapshot that was inspected. If rows change after it, even during this
-    call, the claims end again. Raises as `standing`, and `Rejected` if no claim has ended, the
-    comment is empty, or the table has no commit `at`.
+    `at` is the inspected version or snapshot: if rows change after it, the claims end again. Raises
+    as `standing`, and `Rejected` if no claim has ended, the comment is empty, or `at` is not a
+    commit.
     """
     if not comment.strip():
         raise Rejected("the comment is empty: say who vouches for the table, and why")

@@ -1,7 +1,7 @@
-"""Read the log of a Delta table from its files, commit by commit.
+"""Reads the log of a Delta table from its files, commit by commit.
 
-Delta's own history skips commits without a description and numbers the others by position. File
-names always contain the right version.
+Delta's own history skips commits without a description and renumbers the others; file names have
+the right version.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ _COMMIT_FILE = re.compile(r"(\d{20})\.json")
 
 
 class DeltaLog:
-    """The log of one table. Only new and changed commits are read again.
+    """The log of one table; only new and changed commits are read again.
 
-    Size and modification time of commits are compared, because a restore from a backup may replace
-    the commit of a version.
+    Size and modification time are compared: a restore may replace a version's commit.
     """
 
     def __init__(self, location: str) -> None:
@@ -41,7 +40,7 @@ class DeltaLog:
         self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
 
     def history(self, at: int | str | None = None) -> TableHistory:
-        """Raise `ModuleNotFoundError` without deltalake, and otherwise as `standing`."""
+        """Return the history, or raise `ModuleNotFoundError` without deltalake."""
         deltalake = import_module("deltalake")
         exceptions = import_module("deltalake.exceptions")
         try:

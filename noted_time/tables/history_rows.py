@@ -1,6 +1,6 @@
-"""Parse the histories of tables from rows, as each engine lists them.
+"""Parses the histories of tables from rows, as each engine lists them.
 
-For Delta, these are the rows of `DESCRIBE HISTORY`, or of deltalake's `DeltaTable.history()`. For
+For Delta, these are the rows of `DESCRIBE HISTORY` or deltalake's `DeltaTable.history()`. For
 Iceberg, they are the rows of the metadata table `snapshots`, joined with `refs`.
 """
 
@@ -52,9 +52,9 @@ def history_of(
     at: int | str | None = None,
     table: str = "",
 ) -> TableHistory:
-    """Return the history in `rows`, in any order. Raises `Rejected` if they are not a history.
+    """Return the history in `rows`, in any order, or raise `Rejected`.
 
-    `at` is a version, or a snapshot, branch or tag. `table` is the table's id, if it is known.
+    `at` is a version, or a snapshot, branch or tag. `table` is the table's id, if known.
 
     >>> claim = json.dumps({"complete_to": 50, "batch": ["q", 0], "id": "a"})
     >>> first = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "version": 0}

@@ -1,4 +1,4 @@
-"""Round and format times in a time zone."""
+"""Rounds and formats times in a time zone."""
 
 from __future__ import annotations
 

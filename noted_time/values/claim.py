@@ -32,8 +32,8 @@ LARGEST_RECORD = 1 << 20
 class Claim:
     """The record of one commit of the query `name`: its micro-batch, and up to when it is complete.
 
-    Every row of the query with a time below `complete_to` is in this commit or an earlier one,
-    except rows that are late by contract.
+    Every row of the query with a time below `complete_to` is in this or an earlier commit, except
+    rows that are late by contract.
 
     - `complete_to`: Unix ms in the column `time_of`, or `None` if the commit claims nothing.
     - `plan`: the input of the batch. The same batch with another plan has other rows.
@@ -163,7 +163,7 @@ RECORD_DEFAULTS: Mapping[str, Any] = {
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the records in the metadata of a commit, by name.
 
-    A record that cannot be read claims nothing, and `unreadable` contains the reason.
+    An unreadable record claims nothing, and `unreadable` has the reason.
 
     >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
     >>> parse_claims({"noted-time.flights": text, "owner": "me"})
@@ -193,7 +193,7 @@ def list_expected_names(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_retention_days(properties: Mapping[str, str]) -> float | None:
-    """Return how many days a table keeps its commits, or `None` if its properties do not state it.
+    """Return how many days a table keeps its commits, if its properties state it.
 
     >>> read_retention_days({"delta.logRetentionDuration": "interval 12 hours"})
     0.5

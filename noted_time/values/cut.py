@@ -1,4 +1,4 @@
-"""Stream cuts and their relations, marks, and the time window of a position."""
+"""Stream cuts, marks, and the time window of a position."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from noted_time.values.times import MAX_INT64
 class StreamCut:
     """A position in all segments of a stream: one exclusive int64 offset per segment.
 
-    A segment that is left out has the offset 0. Cuts are only partly ordered. If each of two cuts
-    has a larger offset in some segment, they cross:
+    A missing segment has the offset 0. Cuts are only partly ordered: two cuts that are each ahead
+    in some segment cross:
 
     >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
     >>> a.reaches(b), b.reaches(a), a.crosses(b)
@@ -24,7 +24,7 @@ class StreamCut:
     StreamCut({0: 9, 1: 5})
     """
 
-    # not a dataclass, because msgspec would encode it as {"offsets": {…}} instead of the offsets
+    # not a dataclass, which msgspec would encode as {"offsets": {…}}
     __slots__ = ("offsets",)
 
     def __init__(self, offsets: Mapping[int, int]) -> None:
@@ -107,7 +107,7 @@ class TimeWindow(NamedTuple):
     - `sealed`: the stream is sealed, and all of it was read.
     """
 
-    # a tuple, because it is created faster than a frozen dataclass
+    # created faster than a frozen dataclass
     lower: int | None
     upper: int | None
     lower_seq: int | None = None
@@ -116,7 +116,7 @@ class TimeWindow(NamedTuple):
 
 
 def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return a position with plain integers, for JSON. Integers of numpy are accepted."""
+    """Return a position with plain integers for JSON, also from numpy's."""
     try:
         plain = {index(s): index(offset) for s, offset in position.items()}
     except (TypeError, AttributeError) as error:
@@ -132,7 +132,7 @@ def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
     """Raise `cut` in place to the least cut that reaches both.
 
-    It takes plain dicts because it runs for every note.
+    It takes plain dicts: it runs for every note.
     """
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):

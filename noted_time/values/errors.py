@@ -108,11 +108,10 @@ class Unreadable(Rejected):
 class InvalidNote(Rejected):
     """A note was refused.
 
-    `Refused` lists `status` and `last`. For ``unknown_domain``, `last` contains the declared
-    domains.
+    `Refused` lists `status` and `last`; for ``unknown_domain``, `last` has the declared domains.
 
-    `beyond` is the time that is ``too_far_ahead``, or `None` if it is not known. If `first`, no
-    earlier note of this process was accepted, so the note is behind an earlier process.
+    `beyond` is the time that is ``too_far_ahead``, if known. If `first`, this process has no
+    accepted note, so the note is behind an earlier process.
     """
 
     def __init__(
@@ -198,8 +197,8 @@ class InvalidScale(Rejected):
 class InvalidCut(Rejected):
     """A final cut contradicts the known segments of the stream.
 
-    `behind` contains noted or marked offsets above the cut. `beyond` contains the final offsets of
-    sealed segments below the cut.
+    `behind` has noted or marked offsets above the cut, `beyond` final offsets of sealed segments
+    below it.
     """
 
     kind = ProblemKind("invalid_cut", 422, {"behind": {}, "beyond": {}})
@@ -226,7 +225,7 @@ class InvalidFinalTime(Rejected):
 
 
 class StreamSealed(Rejected):
-    """The stream is sealed. It accepts no more notes, scale events, domains or writers."""
+    """The stream is sealed: it accepts no more notes, scale events, domains or writers."""
 
     kind = ProblemKind("sealed", 422)
 
@@ -237,8 +236,8 @@ class StreamSealed(Rejected):
 class Recreated(Rejected):
     """A log or topic has other records than before at the noted offsets, or fewer records.
 
-    `is_certain` if the id of the log changed. Lower end offsets are not certain, because a broker
-    that was killed can report them for a moment after its restart, without any loss.
+    `is_certain` if the id of the log changed. Lower ends are not certain: a broker that was killed
+    can report them for a moment after its restart.
     """
 
     def __init__(self, log: str, fact: str, *, is_certain: bool = False) -> None:
@@ -270,7 +269,7 @@ class AnotherLog(Rejected):
 
     @classmethod
     def check(cls, stream: str, logs: Sequence[str], log: str | None) -> None:
-        """Raise the error if `log` is not in the `logs` of a stream. Logs without ids pass."""
+        """Raise the error if `log` is not in the `logs` of a stream; logs without ids pass."""
         if logs and log is not None and log not in logs:
             raise cls(f"stream {stream!r}", OtherLog(logs[-1], log))
 
@@ -318,7 +317,7 @@ class SharedName(Rejected):
 
 
 class Fenced(Rejected):
-    """Another process took over the name of the writer. Stop this process.
+    """Another process took over the name of the writer: stop this process.
 
     - `label`, `session`: the younger process, each `None` if it is not known.
     - `since`: when the younger process took over (Unix ms).
@@ -509,7 +508,7 @@ class NotCompleteYet(Conflict):
 
 
 class Unreachable(NotedTimeError):
-    """The controller did not answer. The outcome of the request is unknown.
+    """The controller did not answer, so the outcome of the request is unknown.
 
     `retry_after_s` is the delay that the controller requested, or `None`.
     """
@@ -522,8 +521,7 @@ class Unreachable(NotedTimeError):
 class UnexpectedAnswer(Unreachable):
     """The answer is not from a controller of this version, but from a proxy or another service.
 
-    The URL may be wrong. If the answer looks like the answer of a controller, `why` is the
-    difference.
+    The URL may be wrong. If it looks like a controller's, `why` is the difference.
     """
 
     def __init__(self, message: str, why: str = "") -> None:
@@ -543,8 +541,8 @@ class DeliveryFailed(NotedTimeError):
     """Events were not written to the log, so the notes of the writer are held.
 
     `failed` is the number of events, and `reason` is the error of the first. Produce the events
-    again, or accept their loss, and call `forgive()`. If a transaction fails, all of its events
-    fail, and `forgive()` is not needed. Kafka refuses a whole batch if one event is too large.
+    again, or accept their loss, and call `forgive()`. If a transaction fails, all its events fail,
+    and `forgive()` is not needed. Kafka refuses a whole batch if one event is too large.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Which process may note under the name of a writer.
+"""Decides which process may note under the name of a writer.
 
-Of two processes, the younger one may note, as in Kafka.
+The younger of two processes may, as in Kafka.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LABEL_LENGTH = 128
 
 
 class FormerSession(NamedTuple):
-    """A session that lost the name of its writer. `label` is for people and is never compared."""
+    """A session that lost its writer's name; `label` is for people and never compared."""
 
     id: str
     label: str
@@ -24,7 +24,7 @@ class FormerSession(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldName:
-    """The process that has the name of a writer, and since when (Unix ms). It may be empty."""
+    """The process, if any, that has the name of a writer, and since when (Unix ms)."""
 
     session: str | None
     label: str
@@ -35,8 +35,8 @@ class HeldName:
 class Session:
     """The process that notes under the name of a writer, and the processes that lost the name.
 
-    `since` is when the process took over, in Unix ms. `lost` ends with the latest loser. No note of
-    a session that lost the name is accepted again, even if requests are delayed:
+    `since` is in Unix ms, and `lost` ends with the latest loser. No note of a session that lost the
+    name is accepted again, even a delayed one:
 
     >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
     >>> held
@@ -44,8 +44,8 @@ class Session:
     >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
     (False, True)
 
-    If a session took the name from the present session before, it may take the name over again.
-    This happens after the database of the controller was restored from a backup:
+    A session that took the name from the present one before may take it over again, as after a
+    restore of the controller's database:
 
     >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
     (True, False)
@@ -68,8 +68,7 @@ class Session:
     ) -> Session:
         """Return the session after another one took over the name at `since`.
 
-        `took_over` lists the sessions whose name the new session took over before. They lose it
-        too.
+        Sessions that the new one `took_over` before lose the name, too.
         """
         lost = self._list_lost()
         known = {session, *(each.id for each in lost)}

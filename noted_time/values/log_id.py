@@ -1,4 +1,4 @@
-"""Ids of logs. They distinguish logs with the same name."""
+"""Ids of logs, which distinguish logs with the same name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def log_id(spelling: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OtherLog:
-    """The log of the positions of a stream (`known`), and a different log that was given."""
+    """The log of a stream's positions (`known`), and a different log that was given."""
 
     known: str
     given: str

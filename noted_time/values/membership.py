@@ -1,4 +1,4 @@
-"""State of single writers: exclusions, terms, late rows, and whether they vouch for a time."""
+"""State of single writers: exclusions, terms, late rows, and whether they vouch."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one writer. Most writers have the defaults.
+    """The terms of one writer; most have the defaults.
 
-    If `timeout_ms` is `None`, the timeout of the stream applies. If `domains` is `None`, the writer
-    vouches for all domains. `hold_until` is on the service clock.
+    Without `timeout_ms`, the stream's timeout applies. Without `domains`, the writer vouches for
+    all. `hold_until` is on the service clock.
     """
 
     timeout_ms: int | None = None
@@ -65,10 +65,7 @@ LONGEST_HOLD_MS = 90 * 24 * 60 * 60_000
 
 @dataclass(frozen=True, slots=True)
 class LateRows:
-    """Rows that a writer wrote below the lower.
-
-    `most` is the largest time, or `None` if it is not known.
-    """
+    """Rows that a writer wrote below the lower; `most` is their largest time, if known."""
 
     rows: int
     least: int
@@ -83,8 +80,7 @@ class LateRows:
 class LateReport:
     """Late rows of a writer with times from `least` to `most`.
 
-    If several reports are merged, the first was received at `first_seen` and the last at
-    `last_seen` (Unix ms).
+    Of merged reports, the first was received at `first_seen` and the last at `last_seen` (Unix ms).
 
     - `least`: the least time. `None` if the rows may have any time up to `most`.
     - `behind`: how far the least time was below the lower when the rows were reported.

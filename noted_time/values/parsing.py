@@ -1,4 +1,4 @@
-"""Parse times and durations, and check text and numbers that callers pass."""
+"""Parses times and durations, and checks text and numbers that callers pass."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ DURATION_PATTERN = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 
 
 def unix_ms_of(time: Time, *, up: bool = False) -> int:
-    """Return the time in Unix ms. Integers, also of numpy, are returned as `int`.
+    """Return the time in Unix ms.
 
-    Fractions of a millisecond are rounded down. This is sound for a time below which all rows are
-    written. Rounding `up` is sound for the time of an event and for a time to wait for.
+    Fractions of a millisecond are rounded down, which is sound for a time below which all rows are
+    written. Rounding `up` is sound for an event's time and for a time to wait for.
 
     >>> from datetime import UTC
     >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
     >>> unix_ms_of(noon), unix_ms_of(noon, up=True), unix_ms_of(7)
     (1357041600000, 1357041600001, 7)
 
-    Raises `Rejected` if a `datetime` has no time zone, and for all other types.
+    Raises `Rejected` for a `datetime` without a zone, and for other types.
     """
     if not isinstance(time, datetime):
         return _integer(time)
@@ -57,7 +57,7 @@ def _integer(time: int) -> int:
 
 
 def parse_time(text: str, *, up: bool = True) -> int:
-    """Parse an integer, or a time in ISO 8601 with a zone. Raises `Unreadable`.
+    """Parse an integer, or a time in ISO 8601 with a zone, or raise `Unreadable`.
 
     A time between two ms is rounded `up`, for a time to wait for. Round a time to note down:
 
@@ -78,7 +78,7 @@ def parse_time(text: str, *, up: bool = True) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the ms of a duration: a whole number and its unit. Raises `Unreadable`.
+    """Parse a duration to ms: a whole number and its unit, or raise `Unreadable`.
 
     >>> parse_duration("500ms"), parse_duration("90m"), parse_duration("1h"), parse_duration("0s")
     (500, 5400000, 3600000, 0)
@@ -93,7 +93,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_line(text: str, most: int) -> str:
-    r"""Return the text for people in one line of at most `most` printable characters.
+    r"""Return the text in one line of at most `most` printable characters.
 
     >>> format_line("ops\n\x1b[2J\u202eKim", 128)
     'ops [2JKim'
@@ -102,6 +102,6 @@ def format_line(text: str, most: int) -> str:
 
 
 def check_least(name: str, value: int | None, least: int) -> None:
-    """Raise `Rejected` if `value` is below `least`. `None` is accepted."""
+    """Raise `Rejected` if `value` is not `None` and below `least`."""
     if value is not None and value < least:
         raise Rejected(f"{name} must be {least} or more, not {value}")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class ServiceClock:
     """Milliseconds during which a controller was serving.
 
-    The caller measures the elapsed time and stores `now`. Each step is capped. A pause of the
-    machine or the process therefore does not count as silence of the writers:
+    The caller measures the elapsed time and stores `now`. Each step is capped, so a pause of
+    machine or process is not silence of the writers:
 
     >>> clock = ServiceClock(now=5000, step_cap_ms=1000)
     >>> clock.serve(250), clock.serve(3_600_000), clock.serve(-4)

@@ -23,8 +23,7 @@ class Succession:
     """All scale events of a stream so far.
 
     A position with a successor implies that its predecessors are complete, even at offset 0. Cuts
-    are normalised that way, so that cuts can be compared segment by segment across splits and
-    merges (PDP-33):
+    are normalised that way, to be compared segment by segment across splits and merges (PDP-33):
 
     >>> succession = Succession()
     >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
@@ -59,7 +58,7 @@ class Succession:
         return segment in self.final and position.get(segment, 0) >= self.final[segment]
 
     def unread_before(self, segment: int, position: Mapping[int, int]) -> int:
-        """Return how many predecessors of a segment the position has not read to the end."""
+        """Return how many predecessors of a segment are not read to the end."""
         implied = self._implied.get(segment, {})
         return sum(position.get(each, 0) < final for each, final in implied.items())
 
@@ -71,7 +70,7 @@ class Succession:
     def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
         """Raise `InvalidScale` if the event contradicts the known segments.
 
-        `known` contains the segments of notes. Segments of earlier events are always known.
+        `known` has the segments of notes; segments of earlier events are always known.
         """
         for segment, offset in event.sealed.items():
             self._check_sealed(segment, offset, known)
@@ -79,7 +78,7 @@ class Succession:
             self._check_created(segment, predecessors, event)
 
     def scale(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
-        """Add the event. If it is wrong, raise `InvalidScale` and change nothing."""
+        """Add the event, or raise `InvalidScale` without a change."""
         self.check(event, known)
         self.final.update(event.sealed)
         for segment, predecessors in event.created.items():

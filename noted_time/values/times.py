@@ -24,7 +24,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Bounds:
     """The numbers from `start` to `stop`, exclusive, for comparisons.
 
-    It is faster than a `range`, which is searched step by step for a number that is not an `int`:
+    A `range` is slower: it searches step by step for a number that is not an `int`:
 
     >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
     (True, False)
