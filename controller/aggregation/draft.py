@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The three clocks, read at once, in ms.
+    """The three clocks in ms, read at once.
 
-    `service` measures timeouts, `wall` is shown to users, and `steady` is monotonic and spaces
-    marks.
+    `service` measures timeouts, `wall` is for people, and `steady` spaces marks.
     """
 
     service: int
@@ -99,7 +98,7 @@ class Draft:
         self.batch = self.batch.without_dropped()
 
     def finish(self) -> Iterator[None]:
-        """Complete the batch. Yield after each slice of members."""
+        """Complete the batch; yield after each slice of members."""
         members = self.batch.members = []
         for stream_id, (aggregator, writers) in self._touched.items():
             for some in split_slices(list(writers)):

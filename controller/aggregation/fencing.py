@@ -1,6 +1,6 @@
-"""Fenced notes and takeovers of one stream, which show that two processes use one writer's name.
+"""Remembers rejected notes and takeovers that show two processes under one writer's name.
 
-A fenced note changes nothing in the stream, so it is kept in memory only.
+A fenced note changes nothing, so it is kept in memory only.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ TAKEOVERS_WATCHED = 1000
 
 
 class FencedProcess(NamedTuple):
-    """The last fenced note of a writer.
-
-    The process `label` sent it, the process `by` has the name.
-    """
+    """The last fenced note of a writer, sent by the process `label` while `by` has the name."""
 
     writer: str
     label: str
@@ -100,7 +97,7 @@ class Takeovers:
         self._before: dict[str, Session] = {}
 
     def watch(self, note: Note) -> None:
-        """Remember which process has the writer's name. Call it before the note is accepted."""
+        """Remember, before the note is accepted, which process has the writer's name."""
         if note.writer in self._aggregator:
             member = self._aggregator.member(note.writer)
             if member.is_active and member.session.id not in {None, note.session}:

@@ -1,4 +1,4 @@
-"""Decides whether reader groups have a backlog, by their policy or by reports of their readers."""
+"""Decides whether reader groups have a backlog, by their policy or their readers' reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """Whether a group has a backlog. `record` is the record to store, if any."""
+    """Whether a group has a backlog, and the `record` to store, if any."""
 
     record: BacklogRecord | None = None
     because: tuple[Cause, ...] = ()
@@ -75,7 +75,7 @@ def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
 def set_policy(
     stream: StreamState, group: str, policy: BacklogPolicy | None, draft: Draft, limits: GroupLimits
 ) -> BacklogPolicy | None:
-    """Set the policy of a group, which has not caught up under it yet. Raises `LimitReached`."""
+    """Set the policy of a group, which then has not caught up; raises `LimitReached`."""
     stream.groups.check_room(group, None, {}, limits)
     kept = stream.groups.ensure(group)
     before = kept.policy if kept else None

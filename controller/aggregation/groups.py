@@ -13,7 +13,7 @@ from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
 DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
 
-UNDATED_REPORT = -1  # the time of the last report of a reader that was stored without it
+UNDATED_REPORT = -1  # of a reader that was stored without the time of its last report
 
 REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-groups/{group}"
 
@@ -22,7 +22,7 @@ REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-gr
 class GroupLimits:
     """Limits of groups, of readers of one group, and of segments of all groups.
 
-    A single group is limited to `SEGMENTS_PER_POSITION` segments.
+    One group is limited to `SEGMENTS_PER_POSITION` segments.
     """
 
     groups: int = 100
@@ -35,7 +35,7 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A row of a list: the readers online, and when a reader last reported, in Unix ms."""
+    """A row of a list: the readers online, and the last report (Unix ms)."""
 
     group: str
     readers: int
@@ -44,7 +44,7 @@ class GroupRow:
 
 
 class OwnBacklog(NamedTuple):
-    """A reader's report of a backlog. `None` withdraws its previous report."""
+    """A reader's report of a backlog; `None` withdraws its previous one."""
 
     backlog: bool | None
 
@@ -75,8 +75,8 @@ class _Group:
 class ReaderGroups:
     """The reader groups of one stream, by name.
 
-    Arguments named `now` are the stream's service clock in ms. Methods raise `UnknownReader` for an
-    unknown group. An offline reader is remembered until others have taken over its segments.
+    `now` is the stream's service clock in ms. Methods raise `UnknownReader` for an unknown group.
+    An offline reader is remembered until others have taken over its segments.
     """
 
     def __init__(self, stream_id: str) -> None:
@@ -98,7 +98,7 @@ class ReaderGroups:
     ) -> int:
         """Restore the groups after a restart, and return the time of the latest report.
 
-        A reader stored without the time of its report gets one at the next `time_out`.
+        A reader without that time gets one at the next `time_out`.
         """
         for kept in backlogs:
             self._groups[kept.group] = _Group(backlog=kept)
@@ -122,7 +122,7 @@ class ReaderGroups:
         return (each.position for each in self._groups.values() if each.position.readers)
 
     def page(self, after: str | None, limit: int, *, unix_shift: int) -> list[GroupRow]:
-        """Return a page of groups by name. `unix_shift` plus the service clock gives Unix ms."""
+        """Return a page of groups by name; the service clock plus `unix_shift` is Unix ms."""
         names = sorted(name for name in self._groups if after is None or name > after)
         return [_build_row(name, self._groups[name], unix_shift) for name in names[:limit]]
 
@@ -150,8 +150,7 @@ class ReaderGroups:
     ) -> None:
         """Raise `LimitReached` if a report would exceed the limits.
 
-        If `reader` is `None`, only the creation of the group is checked. An admin may always create
-        a group.
+        Without `reader`, only the group's creation is checked, which an admin always may.
         """
         group = self._groups.get(name)
         if group is None and len(self._groups) >= limits.groups and not is_admin:
@@ -187,9 +186,9 @@ class ReaderGroups:
         now: int,
         own: OwnBacklog | None = None,
     ) -> ReaderGroup:
-        """Record a reader's position. Call `check_room` first.
+        """Record a reader's position, after `check_room`.
 
-        If `own` is `None`, the reader's previous report of its backlog remains.
+        Without `own`, the reader's previous report of its backlog remains.
         """
         group = self._groups.get(name) or _Group()
         self._groups[name] = group
@@ -240,7 +239,7 @@ class ReaderGroups:
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
         """Remove groups without online readers and without reports for `retention_ms`.
 
-        A group with a policy is kept until it is removed.
+        A group with a policy is kept.
         """
         unused = [
             name

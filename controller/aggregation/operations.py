@@ -1,6 +1,6 @@
-"""Changes of a stream by operators, each recorded with who made it and why.
+"""Changes of a stream by operators, each stored with who made it and why.
 
-The record is committed with the change. If nothing changes, nothing is recorded.
+Nothing is stored if nothing changes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ANONYMOUS_ORDER = Order()
 
 
 class Truncation(NamedTuple):
-    """The effect of a truncation. `dropped` has the number of marks by domain."""
+    """The effect of a truncation: the number of `dropped` marks by domain."""
 
     beyond: bool
     dropped: Mapping[str, int]
@@ -61,8 +61,8 @@ def put(  # noqa: PLR0913 - the streams, the request and its limits
 ) -> tuple[StreamState, bool]:
     """Create the stream or change its settings.
 
-    `log` names another log with the same offsets. Notes of earlier logs are still accepted. Raises
-    `LimitReached` if there are `most_streams` already.
+    `log` names another log with the same offsets; notes of earlier logs stay valid. Raises
+    `LimitReached` at `most_streams`.
     """
     stream = streams.find(name)
     is_new = stream is None
@@ -136,7 +136,7 @@ def _expect(stream: StreamState, draft: Draft, writers: Iterable[str]) -> None:
 
 
 def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) -> None:
-    """Apply a scale event. A repeated or empty event changes nothing."""
+    """Apply a scale event; a repeated or empty one changes nothing."""
     if event in stream.scale_events or not (event.sealed or event.created):
         return
     stream.aggregator.scale(event)
@@ -149,7 +149,7 @@ def scale(stream: StreamState, draft: Draft, order: Order, event: ScaleEvent) ->
 
 
 def seal(stream: StreamState, draft: Draft, order: Order, request: SealRequest) -> Slices[Seal]:
-    """Seal the stream and commit its last marks together with their notes.
+    """Seal the stream, and commit its last marks with their notes.
 
     A repeated request changes nothing.
     """
@@ -188,7 +188,7 @@ def preview_truncation(stream: StreamState, cut: Mapping[int, int]) -> Truncatio
 def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, int]) -> Truncation:
     """Drop all marks whose cuts the given cut reaches, except the last of them.
 
-    A reader exactly at the cut needs this mark. No reader can be before the cut.
+    A reader exactly at the cut needs that mark, and none can be before the cut.
     """
     found = preview_truncation(stream, cut)
     for domain, dropped in found.dropped.items():
@@ -202,9 +202,9 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
 def remove(
     stream: StreamState, draft: Draft, order: Order, writer: str, unless_since: int | None = None
 ) -> None:
-    """Exclude a writer. Raises `UnknownWriter`.
+    """Exclude a writer, or raise `UnknownWriter`.
 
-    Raises `NotedMeanwhile` and changes nothing if the writer noted after `unless_since` (Unix ms).
+    Raises `NotedMeanwhile`, unchanged, if the writer noted after `unless_since` (Unix ms).
     """
     member = stream.aggregator.member(writer)
     was, heard_at = member.excluded, member.heard_at

@@ -1,4 +1,4 @@
-"""The streams in this controller's buckets, by name and by id."""
+"""The streams that this controller has in memory, by name and by id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noted_time.values import ProblemKind, UnknownStream
 
 
 class NotOwner(Exception):
-    """This controller does not own the stream's bucket. Nothing was changed."""
+    """This controller does not own the stream, and has changed nothing."""
 
     kind = ProblemKind("no_owner", 503)
 
@@ -24,7 +24,7 @@ class NotOwner(Exception):
 
 
 def bucket_of(name: str, buckets: int) -> int:
-    """Return the bucket of a stream. It is the same in every process and version.
+    """Return the bucket that a stream's name hashes to, the same in every process and version.
 
     >>> [bucket_of(name, 64) for name in ("flights", "flights2", "ships")]
     [42, 30, 49]
@@ -101,8 +101,8 @@ class OwnedStreams:
     def publish(self, batch: Transaction) -> Iterator[None]:
         """Show the changes that a commit made durable.
 
-        First add the missing writers of new marks, and yield after each slice. Earlier marks do not
-        depend on them. Then show everything else without a break.
+        Missing writers of new marks come first, with a yield after each slice: earlier marks do not
+        depend on them. Everything else follows without a break.
         """
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for entry in batch.ledger:

@@ -16,7 +16,7 @@ FORGOTTEN_AT_ONCE = 5000
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:
     """Delete marks that are older than their stream's retention.
 
-    The last mark is kept, and so are marks that an online reader group still needs.
+    The last mark is kept, and marks that an online reader group needs.
     """
     for stream in streams:
         horizon = draft.moment.wall - stream.settings.mark_retention_ms

@@ -44,8 +44,8 @@ CLOCKS_APART_MS = 100
 class StreamState:
     """The running state of one stream.
 
-    During a commit, the aggregator is ahead of the histories. A mark is made together with its
-    notes and shown once both are durable.
+    During a commit, the aggregator is ahead of the histories: a mark is shown once it and its notes
+    are durable.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -59,7 +59,7 @@ class StreamState:
         self.excluded = 0
         self.lost_marks = 0
         self.fences = Fences()
-        self.clock_ahead = 0  # how far the service clock of the bucket is ahead of this process's
+        self.clock_ahead = 0  # the bucket's service clock less this process's
         self.latest_ms = 0
         self._unix_shift = 0
         self._next_mark_at: dict[str, int] = {}
@@ -116,7 +116,7 @@ class StreamState:
 
     @property
     def id(self) -> str:
-        """The creation id, which is new if a stream is recreated under the same name."""
+        """The creation id, new for a recreated stream."""
         return self.record.id
 
     @property
@@ -129,8 +129,8 @@ class StreamState:
     def unix_shift(self, moment: Moment) -> int:
         """Return the difference between Unix ms and the service clock.
 
-        The difference is kept while it is right within `CLOCKS_APART_MS`, so a moment is always
-        shown as the same time.
+        It is kept while it is right within `CLOCKS_APART_MS`, so a moment is always shown as the
+        same time.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
@@ -175,7 +175,7 @@ class StreamState:
     ) -> list[Accepted | Refused]:
         """Aggregate the notes in order, and return the outcome of each.
 
-        If the mark interval is 0, each note may cause a mark. At `most_writers`, new writers are
+        Without a mark interval, each note may cause a mark; at `most_writers`, new writers are
         refused.
         """
         crowded = (
@@ -257,9 +257,9 @@ class StreamState:
         self._next_mark_at.clear()
 
     def advance_due(self, draft: Draft) -> int | None:
-        """Append due marks, and return the ms until the next mark is due.
+        """Append due marks, and return the ms until the next is due.
 
-        The result is 0 if members are not settled yet, and `None` if no domain waits.
+        It is 0 if members are not settled yet, and `None` if no domain waits.
         """
         moment = draft.moment
         waits: list[int] = []
@@ -311,8 +311,8 @@ class StreamState:
     def _find_due_time(self, domain: str, moment: Moment) -> int:
         """Return when the interval since the last mark is over (steady clock).
 
-        After a restart, the wall clock is used, because the steady clock starts anew. If the wall
-        clock has stepped back, the wait is one interval.
+        After a restart, the wall clock is used, as the steady clock starts anew. If it stepped
+        back, the wait is one interval.
         """
         due = self._next_mark_at.get(domain)
         if due is None:

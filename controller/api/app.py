@@ -40,8 +40,8 @@ API_DESCRIPTION = """\
 Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
-# FastAPI adds and removes its own filter of this warning, which is not safe between threads. This
-# filter has a message, so FastAPI does not remove it.
+# FastAPI adds and removes a filter of this warning, which is not safe between threads. This one has
+# a message, so it stays.
 warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])
@@ -69,7 +69,7 @@ async def ready(controller: ControllerDep) -> Response:
 )
 async def metrics(controller: ControllerDep) -> Response:
     """Return the metrics in Prometheus' text format."""
-    # in a thread, because the metrics of 1,000 streams would delay notes
+    # in a thread: 1,000 streams would delay notes
     text = await asyncio.to_thread(generate_latest, controller.measure())
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
@@ -118,7 +118,7 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
 class Api(FastAPI):
     """A FastAPI app with a corrected OpenAPI document.
 
-    FastAPI writes every bound as a float, although a float cannot hold the largest int64.
+    FastAPI writes every bound as a float, which cannot hold the largest int64.
     """
 
     gate: Gate
@@ -169,7 +169,7 @@ def _mark_open_paths(document: dict[str, Any]) -> None:
 def create_app(controller: Controller, gate: Gate | None = None) -> ASGIApp:
     """Return the app behind `gate`, which starts and closes `controller` with its lifespan.
 
-    The default gate admits every call except calls from foreign web pages.
+    The default gate admits every call except from foreign web pages.
     """
     gate, forwarding = gate or Gate(), Forwarding(controller)
     return Middleware(create_api(controller, gate, forwarding), controller, gate, forwarding)
@@ -193,7 +193,7 @@ def create_api(
             await controller.close()
             await describing
 
-    # no interactive pages, because they would load scripts from other sites
+    # no interactive pages, which load scripts from other sites
     api = Api(
         title="noted-time",
         version="1",

@@ -1,4 +1,4 @@
-"""ASGI middleware: admits each request, reads its body, and answers it here or by the owner."""
+"""ASGI middleware: admits each request, reads its body, and answers it here or by its owner."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Middleware:
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
-            # the parser reads the following bytes as more requests, which must not run
+            # the following bytes would be parsed as requests, which must not run
             answer = build_problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return
@@ -103,7 +103,7 @@ class Middleware:
         else:
             request = StreamRequest(call.stream, scope, body)
             is_of_notes = request.is_of_notes
-            if is_of_notes and scope["query_string"]:  # frames of notes have no field for a query
+            if is_of_notes and scope["query_string"]:  # notes are forwarded without a query
                 await refuse_parameters(scope["query_string"]).send(send)
                 return
             answering = self._answer(request)
@@ -148,8 +148,8 @@ def _limit_body(need: Need, path: str) -> int:
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
     """Return the request's body, or `None` if it has more than `most` bytes.
 
-    Up to `MOST_DROPPED` bytes of a larger body are read, because many clients read the answer only
-    after sending. Raises `ClientDisconnect` if the client hung up or was too slow.
+    It reads `MOST_DROPPED` bytes of a larger body: many clients read the answer only after sending.
+    Raises `ClientDisconnect` if the client hung up or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")
     body, size, is_whole = bytearray(), 0, False
@@ -182,10 +182,10 @@ def _replay_body(body: bytes) -> Receive:
 
 
 async def _wait_while_connected(connection: Connection, answering: Awaitable[Given]) -> Given:
-    """Return the answer; raises `ClientDisconnect` if the client hangs up first.
+    """Return the answer, or raise `ClientDisconnect` if the client hangs up first.
 
-    A client that hung up may have sent a newer request elsewhere. Forwarding the old request once
-    more would undo the newer one.
+    Such a client may have sent a newer request elsewhere, which another forward of the old one
+    would undo.
     """
     try:
         async with asyncio.timeout(None) as waiting:

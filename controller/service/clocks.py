@@ -1,4 +1,4 @@
-"""The clocks and the random numbers of the controller, which reads time only here."""
+"""The controller's clocks and random numbers; no other module reads time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from noted_time import ServiceClock
 class Clocks:
     """The wall clock, a monotonic clock, and the service clock.
 
-    Only `serve` advances the service clock, in capped steps. The committer calls it before it takes
-    notes, but not while it waits for the database. So a pause of the process or of a commit does
-    not count as silence of the writers.
+    Only `serve` advances the service clock, in capped steps. It is not called during a commit, so a
+    pause of process or database is not silence of the writers.
     """
 
     service: ServiceClock = field(default_factory=ServiceClock)

@@ -1,16 +1,15 @@
 """Group commit: one task makes all changes of streams, in batches.
 
 Callers submit *work*: a function that changes the streams in memory and adds records to a draft.
-One task runs the work in order, appends due marks, commits the draft in one transaction and answers
-the callers. The next batch collects meanwhile. An idle controller commits at once.
+The task runs it in order, appends due marks, commits the draft in one transaction and answers the
+callers. The next batch collects meanwhile, and an idle controller commits at once.
 
-A mark is committed together with the notes of its batch. So each note that was acknowledged before
-a mark is in the mark's transaction or an earlier one.
+So each note that was acknowledged before a mark is in the mark's transaction or an earlier one.
 
-Memory is ahead of the database during a commit. If the commit fails, waiting callers are refused
-and the streams are reloaded. A request that was written nevertheless may be repeated safely. The
-reload makes the next cut looser, but still valid. The service clock returns to the start of the
-batch, because no note could be accepted meanwhile.
+Memory is ahead of the database during a commit. If a commit fails, waiting callers are refused and
+the streams are reloaded. A request that was written nevertheless may be repeated safely. The next
+cut is looser, but valid. The service clock returns to the start of the batch, as no note could be
+accepted meanwhile.
 """
 
 from __future__ import annotations
@@ -72,9 +71,9 @@ class Job:
     outcome: Any = None
 
     def run(self, streams: OwnedStreams, draft: Draft) -> Iterator[None]:
-        """Do the work unless the caller has disconnected. Yield between slices.
+        """Do the work unless the caller has disconnected; yield between slices.
 
-        A refusal becomes the outcome. Any other exception fails the batch.
+        A refusal is the outcome; any other exception fails the batch.
         """
         if self.answer.cancelled():
             return
@@ -128,7 +127,7 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the streams and start the task. Raises `StoreUnavailable`."""
+        """Load the streams and start the task, or raise `StoreUnavailable`."""
         self._loop = asyncio.get_running_loop()  # each lookup is a system call
         await self._turn()
         self.ready = True
@@ -146,9 +145,9 @@ class Committer:
     def submit(
         self, work: Callable[[OwnedStreams, Draft], Outcome | Slices[Outcome]], *, notes: int = 0
     ) -> asyncio.Future[Outcome]:
-        """Queue work with that many `notes`. The future has the outcome once it is durable.
+        """Queue work with that many `notes`; the future has the outcome once it is durable.
 
-        Raises `StoreUnavailable`, and `Overloaded` if too much work waits.
+        Raises `StoreUnavailable` or `Overloaded`.
         """
         self.check()
         self._check_room(notes)
@@ -174,7 +173,7 @@ class Committer:
     async def ping(self) -> None:
         """Raise `StoreUnavailable` if the database does not accept commits.
 
-        The database is queried at most once in `PROOF_LASTS_S`, and not while commits succeed.
+        It asks at most once in `PROOF_LASTS_S`, and not while commits succeed.
         """
         if monotonic() - self._proved_at < PROOF_LASTS_S:
             return
@@ -193,7 +192,7 @@ class Committer:
     async def _run(self) -> None:
         while True:
             await self._work.wait()
-            await asyncio.sleep(0)  # let requests that are already parsed join this batch
+            await asyncio.sleep(0)  # let parsed requests join this batch
             self._work.clear()
             self._clocks.serve()
             if self.ownership.is_due(self._clocks.read()):
@@ -252,7 +251,7 @@ class Committer:
         log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
-        """Refuse the callers whose work may not be durable, and reload the streams."""
+        """Refuse callers whose work may not be durable, and reload the streams."""
         expected = isinstance(fault, StoreUnavailable | NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
@@ -276,10 +275,9 @@ class Committer:
             await self._reload()
 
     async def _reload(self, service_ms: int | None = None) -> None:
-        """Reload the streams. Retry until the database answers.
+        """Reload the streams; retry, with growing pauses, until the database answers.
 
-        The pause grows with each failure, even if only writes fail. If no other process can have
-        changed the service clocks, they continue from `service_ms`.
+        Service clocks that no other process can have changed continue from `service_ms`.
         """
         self.ready, self._refusal, self._proved_at = False, DATABASE_UNAVAILABLE, -inf
         self.ownership.remember(self.streams)
@@ -304,13 +302,13 @@ class Committer:
                 log.warning("store_unavailable", error=str(away), failures=self._failures)
             else:
                 self.ready = True
-                self._notifier.notify_all()  # the failed batch may have been written
+                self._notifier.notify_all()  # the batch may have been written
                 return
 
     def _handle_end(self, task: asyncio.Task[None]) -> None:
-        """Stop taking work if the task failed, so the process must be restarted.
+        """Take no more work if the task failed: the process must be restarted.
 
-        The controller renews no leases, so other controllers take over its streams.
+        The leases are not renewed, so other controllers take over.
         """
         fault = None if task.cancelled() else task.exception()
         if fault is None:
@@ -338,12 +336,12 @@ class Committer:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
     async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any call
-        """Call the store in its thread, one call at a time and in order."""
+        """Call the store in its thread, one call at a time."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
 
 async def _run_in_turn(slices: Iterator[None]) -> None:
-    """Run the slices of some work. Between slices, other tasks may read streams."""
+    """Run the slices of some work, and let other tasks run in between."""
     for _ in slices:
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""The controller's interface for its callers. Changes are durable when they are answered."""
+"""The controller's interface; changes are durable when they are answered."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SEGMENTS_PER_NOTE = 32
 
 
 class Controller:
-    """One controller with its store. Methods that need the database raise `StoreUnavailable`."""
+    """One controller with its store; methods that need it raise `StoreUnavailable`."""
 
     def __init__(
         self, store: Store, clocks: Clocks | None = None, limits: Limits | None = None
@@ -69,7 +69,7 @@ class Controller:
         self._maintenance: asyncio.Task[None] | None = None
 
     def register_url(self, url: str) -> None:
-        """Register this controller's URL for other controllers. Call it before `start`."""
+        """Register this controller's URL for other controllers, before `start`."""
         self._store.register(url)
         self._url = url
 
@@ -85,16 +85,16 @@ class Controller:
         log.info("started", streams=len(self._committer.streams))
 
     def prepare_to_stop(self) -> None:
-        """Answer the long polls and release the streams. Call it before `close`.
+        """Answer the long polls and release the streams, before `close`.
 
-        Waiting work is committed first. Later requests are forwarded to the new owners.
+        Waiting work is committed first; later requests are forwarded to the new owners.
         """
         self.stopping.set()
         self._notifier.shutdown()
         if self._store.local:
             return
         try:
-            # an empty change, which is done once all earlier ones are
+            # an empty change, done after all earlier ones
             waited_for = self._committer.submit(lambda _streams, _draft: None)
         except StoreUnavailable:
             self.ownership.leave()
@@ -111,9 +111,9 @@ class Controller:
         log.info("stopped")
 
     def owns(self, name: str) -> bool:
-        """Return whether this controller owns the bucket of a stream's name.
+        """Return whether this controller owns the stream, which may not exist.
 
-        A bucket is a range of hashed names that is leased as one. The stream may not exist.
+        Streams are owned by bucket, a range of hashed names with one lease.
         """
         return name in self._committer.streams
 
@@ -121,10 +121,9 @@ class Controller:
         self._committer.check()
 
     def stream(self, name: str) -> StreamState:
-        """Return a stream for reading. Raises `UnknownStream` and `NotOwner`.
+        """Return a stream for reading, or raise `UnknownStream` or `NotOwner`.
 
-        `NotOwner` is also raised once the leases may have expired, such as after a pause of the
-        process.
+        `NotOwner` is raised, too, if the leases may have expired.
         """
         self._committer.check()
         if not self.ownership.is_sure:
@@ -136,7 +135,7 @@ class Controller:
         return await asyncio.to_thread(self._store.reading.names)
 
     async def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of these streams, including other controllers' streams."""
+        """Return summaries of these streams, also of other controllers."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     async def replicas_secret(self) -> bytes:
@@ -153,7 +152,7 @@ class Controller:
     async def risk(self, *, check: bool = False) -> str | None:
         """Return why acknowledged changes may be lost, such as by a power cut.
 
-        If `check`, also look for damage of the database.
+        If `check`, also look for damage.
         """
         reading = self._store.reading
         damage = await asyncio.to_thread(reading.damage) if check else None
@@ -168,9 +167,9 @@ class Controller:
         return self.now.wall
 
     def note(self, name: str, notes: Sequence[Note]) -> asyncio.Future[list[Accepted | Refused]]:
-        """Take notes in order. The future has their outcomes once they are durable.
+        """Take notes in order; the future has their outcomes once they are durable.
 
-        Raises `Overloaded`. The future raises `UnknownStream` and `NotOwner`.
+        Raises `Overloaded`; the future raises `UnknownStream` and `NotOwner`.
         """
         most_writers = self.limits.writers
         return self._committer.submit(
@@ -196,7 +195,7 @@ class Controller:
         *,
         log: str | None = None,
     ) -> tuple[StreamState, bool]:
-        """Create the stream or change its settings or log. Return it, and whether it is new.
+        """Create the stream or change its settings or log, and return whether it is new.
 
         Raises `LimitReached`.
         """
@@ -229,7 +228,7 @@ class Controller:
         """Call `work`, such as a function of `aggregation/operations.py`, to change a stream.
 
         Return the stream and the outcome once they are durable. Raises `UnknownStream`, `NotOwner`
-        and the errors of `work`, which must not have changed anything then.
+        and the errors of `work`, which must change nothing then.
         """
 
         def change(streams: OwnedStreams, draft: Draft) -> tuple[StreamState, Outcome]:
@@ -239,7 +238,7 @@ class Controller:
         return await self._committer.submit(change)
 
     async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
-        """Seal a stream. Raises as `change` and `operations.seal`."""
+        """Seal a stream; raises as `change` and `operations.seal`."""
         sealed: Seal = await self._committer.submit(
             lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
         )
@@ -255,7 +254,7 @@ class Controller:
         own: OwnBacklog | None = None,
         is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
-        """Record a reader's position and backlog. Raises `LimitReached`."""
+        """Record a reader's position and backlog; raises `LimitReached`."""
         validate_name("reader group", group)
         validate_name("reader", reader)
 
@@ -272,7 +271,7 @@ class Controller:
     async def offline(
         self, name: str, group: str, reader: str, position: Position
     ) -> tuple[StreamState, ReaderGroup]:
-        """Take a reader offline and set its segments back to `position`. Raises `UnknownReader`."""
+        """Take a reader offline at `position`; raises `UnknownReader`."""
 
         def offline(stream: StreamState, draft: Draft) -> ReaderGroup:
             now = stream.service_ms(draft.moment)
@@ -285,7 +284,7 @@ class Controller:
         log.info("reader_group_removed", stream=name, group=group)
 
     async def backlog(self, name: str, group: str) -> GroupBacklog:
-        """Return whether a reader group has a backlog now. Raises `UnknownReader`.
+        """Return whether a reader group has a backlog now; raises `UnknownReader`.
 
         A changed result is stored first, so it survives a restart.
         """
@@ -303,7 +302,7 @@ class Controller:
         await self._committer.ping()
 
     def measure(self) -> Exposition:
-        """Return the current metrics. Any thread may format them."""
+        """Return the current metrics, which any thread may format."""
         metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
         metrics.show_state(ready=self._committer.ready, leases=self.ownership.leases)
         metrics.streams.set(len(streams))
@@ -314,6 +313,6 @@ class Controller:
 
     def _leave(self, waited_for: asyncio.Future[None]) -> None:
         if not waited_for.cancelled():
-            waited_for.exception()  # otherwise asyncio logs that it was never retrieved
+            waited_for.exception()  # or asyncio logs that it was never retrieved
         self.ownership.leave()
         self._committer.wake()

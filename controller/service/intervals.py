@@ -13,8 +13,8 @@ from controller.aggregation.stream import StreamState
 class Intervals:
     """The waiting streams, with one timer for all.
 
-    `wake` is called when the first interval is over. It may be called earlier, because a timer is
-    never postponed, so check `are_over` then.
+    `wake` may be called before the first interval is over, as timers are never postponed: check
+    `are_over`.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ class Intervals:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, streams: Iterable[StreamState]) -> None:
-        """Add streams that were just loaded. They may advance at once."""
+        """Add loaded streams, which may advance at once."""
         for stream in streams:
             self._waiting[stream.id] = stream
             self._due = 0
@@ -33,7 +33,7 @@ class Intervals:
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:
-        """Return whether an interval is over. If none is, set the timer again."""
+        """Return whether an interval is over, or else set the timer again."""
         if not self._waiting:
             return False
         if now.steady < self._due:
@@ -42,7 +42,7 @@ class Intervals:
         return True
 
     def advance(self, draft: Draft, owned: OwnedStreams) -> None:
-        """Append due marks to waiting and touched streams. The other streams wait."""
+        """Append due marks to waiting and touched streams."""
         touched = owned.find_by_ids(draft.stream_ids())
         streams = {stream.id: stream for stream in touched} | self._waiting
         self._waiting = {}

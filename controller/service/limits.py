@@ -11,7 +11,7 @@ from noted_time.values import ProblemKind
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one controller's memory, so that no caller can exhaust it."""
+    """The limits of one controller, so that no caller can exhaust its memory."""
 
     streams: int = 10_000
     writers: int = 1_000_000
@@ -25,6 +25,6 @@ class Limits:
 
 
 class Overloaded(StoreUnavailable):
-    """Too much work is waiting. Nothing was changed."""
+    """Too much work is waiting, and nothing was changed."""
 
     kind = ProblemKind("overloaded", 503)

@@ -86,7 +86,7 @@ class Views:
     async def history(
         self, name: str, domain: str | None, start: int | None, end: int | None, *, points: int
     ) -> Period:
-        """Return the movement of the watermark, by default since the first kept mark.
+        """Return the watermark's movement, by default since the first kept mark.
 
         Raises `UnknownDomain`, the errors of `Controller.stream`, and `Rejected` for an empty
         period.
@@ -120,7 +120,7 @@ class Views:
     async def segments(
         self, name: str, domain: str | None, *, start: int, limit: int
     ) -> list[SegmentRow]:
-        """Return at most `limit` segments from the `start`-th on. Raises as `history`."""
+        """Return at most `limit` segments from the `start`-th on; raises as `history`."""
         segments = Segments(self._stream(name), domain)
         positions = segments.positions()
         async for _, position in iterate_in_slices(positions):
@@ -136,7 +136,7 @@ class Views:
     ) -> OverviewPage:
         """Return a page of all streams whose names `is_shown`.
 
-        Other controllers' rows come from the database. If there are any, all streams are sorted by
+        Other controllers' rows come from the database. If there are any, streams are sorted by
         name, so each controller returns the same order. Raises `StoreUnavailable`.
         """
         streams, now = self._streams(), self._clocks.read()
@@ -160,7 +160,7 @@ class Views:
             found += [build_summary_row(each, now.wall) for each in summaries]
         rows = {row.name: row for row in found}
         next_start = start + limit if len(ranks) > start + limit else None
-        shown = [rows[name] for name in names if name in rows]  # a stream may have been removed
+        shown = [rows[name] for name in names if name in rows]  # it may have been removed
         return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, next_start)
 
     async def _list_unowned(
@@ -174,7 +174,7 @@ class Views:
 
 
 async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
-    """Return who vouches at each of several marks, given by seq and time in rising order."""
+    """Return who vouches at each of several marks, given by rising seq and time."""
     results: list[VouchedBy] = []
     if marks:
         async for found in iterate_in_slices(roster.tally(marks)):

@@ -105,7 +105,7 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> bool:
-    """Forget departed writers. Return whether more of them may be due."""
+    """Forget departed writers, and return whether more may be due."""
     is_more = False
     for stream in streams:
         forgotten = retention.forget_departed(stream, draft)

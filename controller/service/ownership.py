@@ -1,18 +1,17 @@
-"""Which buckets this controller owns, and who owns the others.
+"""Shares the streams among the controllers of a database, by buckets of hashed names.
 
-The controller takes a turn once a second, or sooner while a bucket is free or an owner does not
-answer. In a turn, it:
+A controller takes a turn once a second, or sooner while a bucket is free or an owner does not
+answer:
 
 - stores the service clocks of its buckets;
 - reads the owners of all buckets;
 - releases the buckets beyond its share;
 - acquires free buckets up to its share, and loads their streams.
 
-Turns are taken between commits, so the next owner of a bucket loads everything that was
-acknowledged.
+Turns are between commits, so a bucket's next owner loads everything acknowledged.
 
-A controller that stops *leaves*: it releases all buckets. Later turns only read the owners, to
-forward requests to them.
+A controller that stops *leaves*: it releases all buckets, and then only reads the owners, to
+forward requests.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ HURRY_MS = 100
 
 
 class Share(NamedTuple):
-    """The free buckets to acquire and the owned buckets to release. One set is empty."""
+    """The free buckets to acquire and the owned ones to release; one set is empty."""
 
     acquire: frozenset[int] = frozenset()
     release: frozenset[int] = frozenset()
@@ -57,8 +56,8 @@ class Share(NamedTuple):
 def find_share(leases: Leases, chance: Random) -> Share:
     """Return the buckets to acquire or release to reach this controller's share.
 
-    The share is the number of buckets per controller, rounded up, so all buckets get an owner. Free
-    buckets are chosen at random, so two controllers seldom try to acquire the same one.
+    It is the number of buckets per controller, rounded up, so all get an owner. The choice is
+    random, so two controllers seldom try to acquire the same bucket.
 
     >>> from controller.store.port import Leases
     >>> from random import Random
@@ -93,7 +92,7 @@ class Ownership:
         self._last_marks: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
-        """Return whether a turn is due. A local database needs no turns."""
+        """Return whether a turn is due, which a local database never needs."""
         if self._store.local:
             return False
         if self._is_leaving and not self._has_left:
@@ -108,7 +107,7 @@ class Ownership:
         return self._store.local or silent_ms < LEASE_MS
 
     def extend_leases(self, moment: Moment) -> None:
-        """Extend the leases, which last from `moment` on because a later statement succeeded."""
+        """Extend the leases from `moment` on: a later statement succeeded."""
         self._extended_at = moment.steady
 
     def refresh_soon(self) -> None:
@@ -144,8 +143,8 @@ class Ownership:
     ) -> list[StreamState]:
         """Reach this controller's share, and return the streams that were loaded.
 
-        The service clocks in `known` are not read again. Raises `StoreUnavailable`, and then
-        `owned` must not be used.
+        Service clocks in `known` are not read again. After `StoreUnavailable`, `owned` must not be
+        used.
         """
         begun = self._clocks.read()
         self._turned_at, self._is_urgent = begun.steady, False
@@ -189,10 +188,10 @@ class Ownership:
         )
         clocks = await self._in_thread(self._store.clocks)
         for stream in streams:
-            # the clock is stored once a second, so the stream may have later moments
+            # stored once a second, so the stream may have later moments
             bucket = bucket_of(stream.record.name, owned.buckets)
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
-        await self._report_lost_marks(streams)  # last, because it clears the remembered marks
+        await self._report_lost_marks(streams)  # last: it clears the remembered marks
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
@@ -203,8 +202,8 @@ class Ownership:
     async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
         """Report streams whose last shown marks are missing in the database.
 
-        The database is a restored copy or a standby that lagged. Its next marks reuse seqs that
-        readers already know.
+        Its database is then a restored copy or a lagging standby. The next marks reuse seqs that
+        readers know.
         """
         at, changes = self._clocks.read().wall, []
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]
@@ -224,8 +223,8 @@ class Ownership:
 
     @staticmethod
     def _find_last_kept(stream: StreamState, domain: str, held: Mark) -> int:
-        """Return the last seq, up to `held`, whose mark may still be in the database."""
-        history = stream.histories.get(domain, MarkHistory())  # the domain may be lost, too
+        """Return the last seq, up to `held`, whose mark may still be stored."""
+        history = stream.histories.get(domain, MarkHistory())  # the domain may be lost
         if history.last_seq < held.seq:
             return history.last_seq
         is_kept = held.seq >= history.first_seq
@@ -239,5 +238,4 @@ class Ownership:
 
 
 def _drop_cut(mark: Mark) -> Mark:
-    """Return the mark without its cut, which may be large."""
     return replace(mark, cut=StreamCut({}))

@@ -1,4 +1,4 @@
-"""The rights of a token. This module does no I/O."""
+"""The rights of a token, without I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_PATTERNS = 1000
 
 
 class ForeignWriter(NotedTimeError):
-    """The token may not note for this writer. The whole request is refused."""
+    """The token may not note for this writer, so the whole request is refused."""
 
     kind = ProblemKind("foreign_writer", 403, {"writer": ""})
 
@@ -28,7 +28,7 @@ class ForeignWriter(NotedTimeError):
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Patterns of names. ``*`` stands for any characters.
+    """Patterns of names, where ``*`` stands for any characters.
 
     >>> flights = Patterns(("flights", "eu.*.late"))
     >>> [flights.match(name) for name in ("flights", "flights2", "eu.west.late", "eu.late")]
@@ -65,8 +65,9 @@ class Patterns:
 class Grant:
     """The rights of one token.
 
-    A writer needs no right to read, because the answer to a note has the lower. `writers` limits
-    the right to write to these writers. Only an admin may note a dead writer as finished.
+    A writer needs no right to read: the answer to a note has the lower. `writers` limits the right
+    to write; only an admin
+    may note a dead writer as finished.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights"), carrier.find_foreign(["UA-7", "DL"])
@@ -91,7 +92,7 @@ class Grant:
         return self.admin or self.read.match_all
 
     def may_write(self, stream: str) -> bool:
-        """Return whether the token may note on the stream. See `find_foreign` for its writers."""
+        """Return whether the token may note on the stream, for writers as in `find_foreign`."""
         return self.admin or self.write.match(stream)
 
     def is_bound(self) -> bool:
@@ -107,8 +108,7 @@ class Grant:
     ) -> Self:
         """Return the grant of these scopes on these streams, or on all streams if none are given.
 
-        Raises `Rejected` for an unknown scope, and for streams or writers that would have no
-        effect.
+        Raises `Rejected` for an unknown scope, and for streams or writers without effect.
 
         >>> Grant.of(["read"]).may_read("flights")
         True
@@ -153,7 +153,7 @@ class Grant:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the grant from its JSON. Missing entries grant nothing."""
+        """Return the grant from its JSON; missing entries grant nothing."""
         return cls(
             admin=kept.get("admin", False) is True,
             read=Patterns(tuple(kept.get("read", ()))),

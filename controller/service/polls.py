@@ -42,7 +42,7 @@ class AwaitedMark(NamedTuple):
 
 
 class LongPollNotifier:
-    """Wakes long polls that a new mark answers, and all polls at shutdown.
+    """Wakes long polls that a new mark answers, and all at shutdown.
 
     The polls for a field are sorted by the awaited value.
     """
@@ -59,10 +59,9 @@ class LongPollNotifier:
         return self._count
 
     async def wait(self, awaited: AwaitedMark, seconds: float) -> bool:
-        """Wait for a mark. Return false after `seconds` or at shutdown.
+        """Wait for a mark, or return false after `seconds` or at shutdown.
 
-        The caller must not await between reading the marks and this call, or a notification may be
-        lost.
+        The caller must not await between reading the marks and this call, or it may miss a mark.
         """
         if self._shut_down:
             return False
@@ -105,7 +104,7 @@ class LongPollNotifier:
     ) -> set[asyncio.Future[bool]]:
         """Return the polls that time out together, up to `TOGETHER_S` late."""
         at = ceil((loop.time() + seconds) / TOGETHER_S)
-        if at not in self._endings:  # one timer for each poll would take 5 % of the poll's time
+        if at not in self._endings:  # a timer for each would take 5 % of the time
             self._endings[at] = set()
             loop.call_at(at * TOGETHER_S, self._end, at)
         return self._endings[at]
@@ -159,8 +158,8 @@ class CompleteWindows:
 class LongPolls:
     """Waits until a new mark answers a request, or until the timeout.
 
-    Methods raise `UnknownStream`, `UnknownDomain`, `NotOwner` and `StoreUnavailable`, and
-    `Overloaded` if too many polls wait, except for admins.
+    Raises `UnknownStream`, `UnknownDomain`, `NotOwner`, `StoreUnavailable`, and `Overloaded` if too
+    many polls wait, except for admins.
     """
 
     def __init__(
@@ -183,7 +182,7 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
-        Do not wait if the seq is above the last one, or at the end of a sealed stream.
+        Does not wait above the last seq, or at a sealed stream's end.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:
@@ -235,7 +234,7 @@ class LongPolls:
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
-        Do not wait on a sealed stream. Also raises `ImplausibleTime`.
+        Does not wait on a sealed stream. Also raises `ImplausibleTime`.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:

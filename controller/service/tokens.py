@@ -1,9 +1,9 @@
 """Creates tokens and checks which tokens are valid.
 
-A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Only the secret's SHA-256 is
-stored. A slow digest, as for passwords, is not needed, because 2^256 secrets cannot be tried.
+A token is ``nt_<id>_<secret>``, with a secret of 256 random bits. Only its SHA-256 is stored; 2^256
+secrets cannot be tried, so no slow digest is needed.
 
-Valid tokens are kept in memory, and a change is noticed within a second.
+Valid tokens are kept in memory, and changes noticed within a second.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Holder:
 
 @dataclass(slots=True)
 class KnownTokens:
-    """The tokens as last read from the database, with a cache of valid headers.
+    """The tokens as last read, with a cache of valid headers.
 
-    Each reading starts with an empty cache, so no header outlives its token.
+    Each reading empties the cache, so no header outlives its token.
     """
 
     counts: tuple[int, int] = (0, 0)
@@ -105,8 +105,7 @@ class KnownTokens:
 class TokenCache:
     """The tokens of one database.
 
-    While the database does not answer, the known tokens stay valid. No note is accepted then
-    anyway.
+    While the database is away, known tokens stay valid; no note is accepted then anyway.
     """
 
     def __init__(
@@ -118,14 +117,14 @@ class TokenCache:
         self._failing = False
 
     def has_any_ever(self) -> bool:
-        """Return whether a token ever existed. Revoking the last must not open the controller."""
+        """Return whether a token ever existed: revoking the last must not open the controller."""
         return self._known.counts[0] > 0
 
     def holder(self, authorization: bytes) -> Holder | None:
-        """Return the holder of the token in an Authorization header, if it is valid.
+        """Return the holder of a valid token in an Authorization header.
 
-        A known header costs one lookup in a dict. The lookup's time reveals nothing about other
-        headers, because the dict compares bytes only if their keyed hashes are equal.
+        A known header costs one lookup, whose time reveals nothing: a dict compares bytes only if
+        keyed hashes are equal.
         """
         if len(authorization) > LONGEST_HEADER:
             return None
@@ -138,12 +137,12 @@ class TokenCache:
         return holder
 
     def refresh(self) -> None:
-        """Read the tokens if they have changed. Raises `StoreUnavailable`."""
+        """Read the tokens if they have changed, or raise `StoreUnavailable`."""
         counts = self._tokens.counts()
         if counts == self._known.counts:
             return
         records = {record.id: record for record in self._tokens.all()}
-        # the counts are older, so the next refresh finds a change made in between
+        # the counts are older, so a change in between is found next time
         self._known = KnownTokens(counts, records)
         log.info("tokens_read", known=counts[0], revoked=counts[1])
 
@@ -174,7 +173,7 @@ class TokenCache:
         if sent is None:
             return None
         record = known.records.get(sent.token_id)
-        # a comparison in constant time does not reveal a partial match
+        # constant time does not reveal a partial match
         matches = hmac.compare_digest(sent.digest, record.digest if record else UNKNOWN_DIGEST)
         if not matches or record is None or record.revoked_at is not None:
             return None

@@ -1,1 +1,1 @@
-"""The controller's database. All SQL is in this package."""
+"""The controller's database; all SQL is here."""

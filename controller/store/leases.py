@@ -1,12 +1,11 @@
 """The PostgreSQL session that a controller commits in, and that holds its leases.
 
-Streams are hashed to buckets by name. A bucket's lease is an advisory lock, which the server
-releases when the session ends. Once a second, each controller ends the sessions that have been
-silent for `LEASE_MS` by the server's clock. Every statement therefore renews the session's leases.
+Streams are hashed to buckets by name, and a bucket's lease is an advisory lock, which ends with the
+session. Each controller ends sessions that were silent for `LEASE_MS` by the server's clock, so
+every statement renews its leases.
 
-If a controller loses a lease, it loses the session as well, and with it all uncommitted changes.
-A lost session is not replaced automatically, because another controller may have written in the
-meantime.
+With a lease, a controller loses the session and all uncommitted changes. It is not replaced
+automatically, as another controller may have written meanwhile.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ END_MS = 500
 PATIENCE_MS = 5000
 """How long a statement waits for a lock on rows or tables."""
 
-# An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or the lock
-# `live`, which all live controllers share.
+# An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or `live`,
+# which all live controllers share.
 _LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
-# A session is idle since `state_change`. An active session may still wait for its client.
+# A session is idle since `state_change`. An active one may wait for its client.
 _END_SILENT_SESSIONS = """
 SELECT pg_terminate_backend(pid, %(end_ms)s) FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -139,7 +138,7 @@ class LeaseSession:
 
     def _begin(self) -> Connection[Any]:
         session = self._connect()
-        # the server's default may be to acknowledge before the commit is on disk
+        # the server's default may acknowledge before the commit is on disk
         _set(session, "synchronous_commit", "on")
         _set(session, "lock_timeout", PATIENCE_MS)
         session.execute(_DELETE_CLOSED_REPLICAS)

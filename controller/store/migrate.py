@@ -1,4 +1,4 @@
-"""Checks that a database has the tables of this version, and migrates it."""
+"""Checks that a database has this version's tables, and migrates it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOCK_MS = 1000
 
 
 class WrongSchema(StoreUnavailable):
-    """The database does not have this version's tables. `found` is `None` if it has no tables."""
+    """The database does not have this version's tables, or, without `found`, no tables."""
 
     def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url
@@ -64,9 +64,9 @@ class WrongSchema(StoreUnavailable):
 
 
 def check(url: str) -> None:
-    """Raise `WrongSchema` if this code does not work with the schema. No lock is taken.
+    """Raise `WrongSchema` if this code does not work with the schema, without a lock.
 
-    The code works with a newer schema only if the schema is marked as compatible.
+    A newer schema must be marked as compatible.
     """
     found, oldest = _read_state(url)
     if found != SCHEMA_REVISION and not (
@@ -99,10 +99,10 @@ def create_if_new(url: str) -> bool:
 
 
 def migrate(url: str) -> None:
-    """Migrate the database to this version's tables. A missing file is created.
+    """Migrate the database, or create a missing file, with this version's tables.
 
-    Several processes may call it at once. A newer schema is not changed. Raises `WrongSchema` if
-    this code does not work with it.
+    Several processes may call it; a newer schema is not changed. Raises `WrongSchema` if this code
+    does not work with it.
     """
     found = read_revision(url)
     if found is not None and found >= SCHEMA_REVISION:
@@ -136,7 +136,7 @@ def _is_new(url: str) -> bool:
 
 @contextmanager
 def _migrating(url: str) -> Iterator[Connection]:
-    """Open a transaction during which no other process migrates."""
+    """Open a transaction in which no other process migrates."""
     if is_postgres(url):
         engine = create_postgres_engine(url)
         with lock_migration(url), _connect(engine) as connection, connection.begin():
@@ -164,7 +164,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Run this version's migrations, even if another package has the same name."""
+    """Run this version's migrations, even if another package has their name."""
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", MIGRATIONS_DIRECTORY.as_posix().replace("%", "%%"))
     try:

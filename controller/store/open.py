@@ -1,4 +1,4 @@
-"""Opens the store of a database URL, and lets only one process serve a database file."""
+"""Opens the store of a database URL, and locks a database file for one process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LOCK_WAIT_S = 3.0
 def open_store(url: str) -> Store:
     """Return the store of ``sqlite:///path`` or ``postgresql://…``.
 
-    Raises `WrongSchema` if the database must be migrated first, `StoreUnavailable` if it does not
-    answer, and `Rejected` if the URL is invalid or its database is not supported.
+    Raises `WrongSchema` before a migration, `StoreUnavailable`, and `Rejected` for an invalid URL
+    or another database.
     """
     check(url)
     if is_postgres(url):
@@ -45,12 +45,12 @@ def open_tokens(url: str) -> Tokens:
 
 @contextmanager
 def exclusive_lock(url: str) -> Iterator[None]:
-    """Prevent all other controllers from serving a database file; raises `StoreUnavailable`.
+    """Keep all other controllers from a database file, or raise `StoreUnavailable`.
 
-    Two controllers could not append conflicting marks, because appends compare and set. But each
-    checks notes against its own memory, so one could overwrite a note that the other acknowledged.
+    Appends compare and set, but each controller checks notes against its own memory, so one could
+    overwrite a note that another acknowledged.
 
-    The lock is SQLite's lock on an empty file next to the database.
+    It is SQLite's lock on an empty file next to the database.
     """
     if is_postgres(url):
         yield
@@ -59,7 +59,7 @@ def exclusive_lock(url: str) -> Iterator[None]:
     lock_file = file.with_name(f"{file.name}.serving")
     try:
         connection = sqlite3.connect(lock_file, timeout=LOCK_WAIT_S, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = MEMORY")  # prevents a second file
+        connection.execute("PRAGMA journal_mode = MEMORY")  # no second file
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:

@@ -78,9 +78,9 @@ class AppendedMark:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRecord:
-    """A reader of a group. For an offline reader only the position is kept.
+    """A reader of a group; of an offline reader only the position is kept.
 
-    `reported_at` is on the service clock. `backlog` is the reader's own report.
+    `reported_at` is on the service clock, and `backlog` the reader's own report.
     """
 
     stream_id: str
@@ -109,7 +109,7 @@ class BacklogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LateRecord:
-    """A report of late rows in a stream's domain. There is one record for each place."""
+    """A report of late rows in a stream's domain, one for each place."""
 
     stream_id: str
     domain: str
@@ -122,9 +122,9 @@ class LateRecord:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """A mark that advanced without writers, or learned of their return. `at` is in Unix ms.
+    """A mark that advanced without writers or learned of their return, `at` Unix ms.
 
-    `by` is the operator who removed a writer. `returned` were missing until this mark.
+    `by` is the operator who removed a writer, `returned` were missing until then.
     """
 
     stream_id: str
@@ -160,9 +160,9 @@ database lost marks.
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change that an operator made to a stream. `at` is in Unix ms.
+    """A change of a stream by an operator, `at` Unix ms.
 
-    `was` and `became` are plain JSON. `by` is the operator's address, or a token's label and id.
+    `was` and `became` are JSON, `by` the operator's address or a token's label and id.
     """
 
     stream_id: str
@@ -186,9 +186,9 @@ class StreamSummary:
 
 @dataclass(slots=True)
 class Transaction:
-    """All writes of one transaction. They are applied in the order of the fields.
+    """All writes of one transaction, in the order of the fields.
 
-    Records replace records with the same key. Tuples begin with the stream's id.
+    Records replace those with the same key; tuples begin with the stream's id.
 
     - `scales` are numbered. A stream's numbers must increase.
     - `members` has at most one record for each writer. It may add forgotten members again.
@@ -221,7 +221,7 @@ class Transaction:
     def without_dropped(self) -> Transaction:
         """Return the batch without writes to the streams that it drops.
 
-        Dropping streams first gives the same result, because ids are never used again.
+        Ids are never used again, so dropping them first is the same.
         """
         dropped = set(self.dropped)
         if not dropped:
@@ -257,8 +257,8 @@ LEASE_MS = 3000
 class Leases:
     """The owners of the buckets that streams are hashed to by name.
 
-    `mine` are this store's buckets, and `others` has the URLs of the other owners. `replicas` is
-    the number of live controllers, which includes this one until it leaves.
+    `mine` are this store's buckets, `others` has the URLs of their owners. `replicas` counts the
+    live controllers, also this one until it leaves.
     """
 
     buckets: int
@@ -273,9 +273,9 @@ class Leases:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecord:
-    """A controller of a database. `version` is `None` if noted-time is not installed.
+    """A controller of a database; `version` is `None` if noted-time is not installed.
 
-    `since` is when the controller connected (Unix ms), or `None` for a database file.
+    `since` is when it connected (Unix ms), `None` for a database file.
     """
 
     url: str
@@ -289,9 +289,9 @@ def find_running_version() -> str | None:
 
 
 class Reading(Protocol):
-    """Reads committed data of any stream. Its methods may be called from several threads.
+    """Reads committed data of any stream, in any thread.
 
-    Results are sorted by key: by name, seq or number.
+    Results are sorted by key.
     """
 
     def streams(self) -> list[StreamRecord]: ...
@@ -316,40 +316,39 @@ class Reading(Protocol):
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        """Return at most `limit` ledger entries after the seq `after`, sorted by seq.
+        """Return ledger entries after the seq `after`, sorted by seq.
 
-        If `newest_first`, return entries before `after` (with 0 all entries), newest first.
+        With `newest_first`, return those before `after` (0: all), newest first.
         """
 
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        """Return at most `limit` changes below the number `before`, with numbers, newest first."""
+        """Return changes below the number `before`, with numbers, newest first."""
 
     def replicas_secret(self) -> bytes:
         """Return the secret that authenticates the controllers to each other.
 
-        It is empty if an operator deleted it. Controllers then refuse all forwarded notes.
+        It is empty if an operator deleted it: controllers then refuse forwarded notes.
         """
 
     def replicas(self) -> list[ReplicaRecord]:
-        """Return the connected controllers by URL. It is empty if the database is not shared."""
+        """Return the connected controllers by URL, none if the database is not shared."""
 
     def risk(self) -> str | None:
         """Return why a power cut may lose acknowledged notes, and the remedy, or `None`."""
 
     def damage(self) -> str | None:
-        """Check the whole database. Return its damage and the remedy, or `None`."""
+        """Check the whole database, and return its damage and the remedy, or `None`."""
 
 
 class Store(Reading, Protocol):
-    """The database of a controller. Calls block, and must be made one at a time.
+    """The database of a controller, called one call at a time.
 
-    If `local` is false, several controllers share the buckets by leases. A batch must only write to
-    streams in the store's own buckets.
+    Unless `local`, controllers share the buckets by leases, and each writes only to its own.
 
-    If the store loses a lease, `commit` raises `StoreUnavailable` until `heartbeat` starts a new
-    session, which has no buckets. The caller must then read everything again.
+    After a lost lease, `commit` raises `StoreUnavailable` until `heartbeat` starts a new session
+    without buckets. Everything must then be read again.
     """
 
     @property
@@ -360,7 +359,7 @@ class Store(Reading, Protocol):
         """Reads the database in other threads, including streams of other controllers."""
 
     def register(self, url: str) -> None:
-        """Set this controller's URL for the other controllers, before the first `heartbeat`."""
+        """Set this controller's URL for others, before the first `heartbeat`."""
 
     def heartbeat(self) -> Leases:
         """Renew the leases, and return the owners of all buckets."""
@@ -370,7 +369,7 @@ class Store(Reading, Protocol):
     def release(self, buckets: Iterable[int]) -> None: ...
 
     def leave(self) -> None:
-        """Release all buckets and stop counting as live. `heartbeat` still returns the owners."""
+        """Release all buckets and stop counting as live; `heartbeat` still returns the owners."""
 
     def clocks(self) -> dict[int, int]:
         """Return the service clock of each bucket at its last commit, initially 0."""
@@ -378,14 +377,14 @@ class Store(Reading, Protocol):
     def commit(self, batch: Transaction) -> None:
         """Write the batch in one transaction.
 
-        Raises `MarkConflict` if another owner appended first, any other `Conflict` if the batch
-        contradicts the stored data, and `StoreUnavailable` if the database does not answer.
+        Raises `MarkConflict` if another owner appended first, another `Conflict` if the batch
+        contradicts stored data, and `StoreUnavailable`.
         """
 
     def ping(self) -> None:
         """Raise `StoreUnavailable` if the database would not accept a commit.
 
-        Reasons are that it does not answer, is read-only, or has the tables of another version.
+        It may not answer, be read-only, or have another version's tables.
         """
 
     def close(self) -> None: ...

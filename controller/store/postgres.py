@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 URL_HINT = "use postgresql://user@host:5432/database"
 
-# A lost connection is detected within seconds.
+# detect a lost connection within seconds
 CONNECT_OPTIONS: dict[str, Any] = {
     "application_name": "noted-time",
-    "client_encoding": "UTF8",  # independent of the database's (Debian's default is SQL_ASCII)
+    "client_encoding": "UTF8",  # Debian's default is SQL_ASCII
     "connect_timeout": 5,
     "keepalives_idle": 2,
     "keepalives_interval": 1,
@@ -40,7 +40,7 @@ _MIGRATION_LOCK = (
     [int.from_bytes(b"move")],
 )
 
-# An array for each column, in binary, because text takes several times as much CPU time.
+# A binary array for each column, as text takes several times as much CPU time.
 _ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
 _MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns)
 _PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
@@ -63,7 +63,7 @@ AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
 
 
 class PostgresReading(SqlReading):
-    """Reads a PostgreSQL database, including data of other controllers."""
+    """Reads a PostgreSQL database, also data of other controllers."""
 
     def replicas(self) -> list[ReplicaRecord]:
         return [ReplicaRecord(*row) for row in self._rows(text(_SELECT_CONNECTED))]
@@ -97,7 +97,7 @@ class PostgresStore(SqlStore):
             return self._session.heartbeat(self._buckets)
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]:
-        self._tails.clear()  # another controller may have appended marks to the acquired streams
+        self._tails.clear()  # another controller may have appended to the acquired streams
         with self._convert_errors():
             return self._session.acquire(buckets)
 
@@ -129,7 +129,7 @@ class PostgresStore(SqlStore):
     def commit(self, batch: Transaction) -> None:
         """Write notes alone, as in most batches, by one statement.
 
-        `BEGIN` and `COMMIT` would take more CPU time than this statement.
+        `BEGIN` and `COMMIT` would take more CPU time than this.
         """
         if batch != Transaction(members=batch.members):
             super().commit(batch)
@@ -159,7 +159,7 @@ class PostgresStore(SqlStore):
             return found
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return the rows, and renew the leases, because a load consists of many such queries."""
+        """Return the rows, and renew the leases: a load has many such queries."""
         self._renew()
         return super()._rows(query)
 
@@ -186,14 +186,14 @@ def is_postgres(url: str) -> bool:
 
 
 def parse_url(url: str) -> URL:
-    """Return the parts of the URL of a PostgreSQL database; raises `Rejected`.
+    """Return the parts of a PostgreSQL URL, or raise `Rejected`.
 
     >>> parse_url("postgres://noted:secret@db:5432/noted").render_as_string()
     'postgresql+psycopg://noted:***@db:5432/noted'
     """
     try:
         parts = make_url(url)
-    except (ArgumentError, ValueError):  # the error may contain the password
+    except (ArgumentError, ValueError):  # may contain the password
         raise Rejected(f"the URL of the database cannot be read: {URL_HINT}") from None
     if not parts.database:
         raise Rejected(f"{hide_password(url)!r} names no database: {URL_HINT}")
@@ -210,7 +210,6 @@ def hide_password(url: str) -> str:
 
 
 def connect(url: str) -> psycopg.Connection[Any]:
-    """Return a session in autocommit mode."""
     info = parse_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     return psycopg.connect(info, autocommit=True, **CONNECT_OPTIONS)
 
@@ -227,9 +226,9 @@ def create_postgres_engine(url: str) -> Engine:
 
 @contextmanager
 def lock_migration(url: str) -> Iterator[None]:
-    """Prevent other processes from migrating the database; raises `StoreUnavailable`.
+    """Keep other processes from migrating the database, or raise `StoreUnavailable`.
 
-    The lock has a separate session, because the migration may use several transactions.
+    The lock has its own session, because a migration may use several transactions.
     """
     try:
         session = connect(url)

@@ -80,7 +80,7 @@ class SqlReading:
         return [name for (name,) in self._rows(select(stream.c.name).order_by(stream.c.name))]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Read scale events after the marks, so all events that precede a mark are included."""
+        """Read scale events after the marks, so all that precede a mark are included."""
         named = stream.c.name.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
             found = connection.execute(select(stream).where(named).order_by(stream.c.name))
@@ -165,14 +165,14 @@ class SqlReading:
         self._reading.dispose()
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return the rows. Streaming them would take another round trip."""
+        """Return the rows; streaming them would take another round trip."""
         with self._convert_errors(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
     def _many_rows(self, query: Executable) -> Generator[Any]:
         with self._convert_errors(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            with streamed.execute(query) as found:  # also closed if the caller stops early
+            with streamed.execute(query) as found:  # closed, even if the caller stops early
                 yield from found
 
     @contextmanager
@@ -191,7 +191,7 @@ def build_unavailable(
     error: Exception, engine: Engine, what: str = "the database did not answer"
 ) -> StoreUnavailable:
     cause = error.orig if isinstance(error, DBAPIError) else error
-    # a text that is not UTF-8 has no code
+    # text that is not UTF-8 has no code
     code: int = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if type(cause) in _CONTENT_ERRORS and (
         code & 0xFF in _DAMAGE_CODES or _SCHEMA_ERRORS.match(str(cause))
@@ -209,8 +209,7 @@ def _read_last_marks(
 ) -> dict[str, dict[str, Mark]]:
     """Return the last mark of each domain of the streams.
 
-    On PostgreSQL they are one query, because each query would cost a round trip. SQLite has no
-    lateral join.
+    On PostgreSQL this is one query, to save round trips; SQLite has no lateral join.
     """
     chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
     found: list[Row[Any]] = []
@@ -239,7 +238,7 @@ def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str
 
 
 def _tail(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
-    """Return the query of a chain's last rows, starting at the last whole row."""
+    """Return the query of a chain's last rows, from the last whole row on."""
     base = mark.alias("base")
     of_chain = base.c.stream_id == stream_id, base.c.domain == domain, base.c.whole
     whole = select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()

@@ -1,18 +1,17 @@
-"""Converts between the values of the port and rows of the tables.
+"""Converts values of the port to rows of the tables, and back.
 
-Rows are tuples in the order of the table's columns, for `executemany`. Most tables have key columns
-and a column `record`, which has the value as compact JSON. Marks and members have separate columns
-instead, because the names of all fields would double bytes and time.
+Rows are tuples in the order of the columns, for `executemany`. Most tables have key columns and a
+`record`, the value as compact JSON; marks and members have separate columns, because field names
+would double bytes and time.
 
-The row of a mark is *whole* if it has all offsets of its cut. Other rows have only the offsets that
-changed since the previous mark. These rows are whole:
+A mark's row is *whole* if it has all offsets of its cut; others have only the changed ones. These
+rows are whole:
 
 - The first row that is kept.
 - The first row that a store writes to a chain.
 - A row that would follow so many other rows that they take as much space as the cut.
 
-A row may be *sealed*: blanks after the JSON of one column encode its CRC-32, and JSON decoders skip
-them. A row without these blanks is not checked.
+A row may be *sealed*: blanks after the JSON of one column, which decoders skip, encode its CRC-32.
 """
 
 from __future__ import annotations
@@ -74,10 +73,10 @@ def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
 def read_row(
     table: Table, row: Sequence[Any], at: int, decode: Callable[[Sequence[Any]], Value]
 ) -> Value:
-    """Return the value of a row; raises `StoreDamaged` if it is not the value that was written."""
+    """Return the value of a row, or raise `StoreDamaged`."""
     try:
         return decode(_remove_seal(row, at))
-    except Exception as error:  # damaged rows may raise any error
+    except Exception as error:  # damaged rows may raise any
         key = ", ".join(map(str, row[: len(table.primary_key)]))
         raise StoreDamaged(f"the row ({key}) of the table {table.name}", error) from error
 
@@ -90,7 +89,7 @@ def _remove_seal(row: Sequence[Any], at: int) -> Values:
 
 
 class RowFormat(Generic[Value]):
-    """Converts values of one kind to rows. `key` returns the columns before the record."""
+    """Converts values of one kind to rows; `key` returns the columns before the record."""
 
     def __init__(
         self, table: Table, kind: type[Value], key: Callable[[Value], tuple[Any, ...]]
@@ -128,7 +127,7 @@ _others = msgspec.json.Decoder(_Others).decode
 def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
     """Return the rows of members, sorted by key.
 
-    Sorted rows write the table's pages in order, and overlapping batches cannot deadlock.
+    Sorted rows write pages in order, and overlapping batches cannot deadlock.
     """
     rows = [
         (
@@ -177,7 +176,7 @@ def _member_of(row: Sequence[Any]) -> MemberRecord:
 def ledger_row(entry: LedgerEntry) -> Values:
     """Return the row of an entry, with each writer encoded separately.
 
-    Encoding many writers at once would block the event loop.
+    Encoding many at once would block the event loop.
     """
     writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
     return LEDGER_ROWS.row(replace(entry, writers=writers))
@@ -193,7 +192,7 @@ def scale_of(row: Sequence[Any]) -> ScaleEvent:
 
 
 def change_row(change: Change) -> Values:
-    """Return the parameters of a change. Its number is selected by the second stream id."""
+    """Return the parameters of a change, whose number the second stream id selects."""
     return (change.stream_id, change.stream_id, change.at, encode(change).decode())
 
 
@@ -276,7 +275,7 @@ def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool
 
 
 def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
-    """Yield the marks of a chain's rows. The first row must be whole."""
+    """Yield the marks of a chain's rows, the first a whole row."""
     offsets: Mapping[int, int] = {}
     for row in found:
         each = _mark_of(row, offsets)
@@ -296,7 +295,7 @@ def join_cuts(found: Iterable[Sequence[Any]]) -> dict[int, int]:
 
 
 def build_whole_row(chain: Sequence[Values]) -> Values:
-    """Return the last row with its whole cut. Only the first row is whole."""
+    """Return the last row with its whole cut, given a whole first row."""
     last = chain[-1]
     return (*last[:CUT_COLUMN], encode(join_cuts(chain)).decode(), *last[CUT_COLUMN + 1 : -1], True)
 

@@ -1,10 +1,10 @@
 """The tables of a controller's database, the same in every dialect.
 
-A row has key columns, and a value of the port as compact JSON text. A dialect's own JSON type would
-cost the server more time.
+A row has key columns, and a value as compact JSON text: a dialect's JSON type costs the server more
+time.
 
-A new field needs a default and a new revision, because older controllers drop unknown fields (see
-migration 0001).
+A new field needs a default and a revision: older controllers drop unknown fields (see migration
+0001).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sqlalchemy.types import TypeEngine
 
 SCHEMA_REVISION = "0001"
 
-# SQLite alters a table by copying it, and the copy keeps only constraints with names.
+# SQLite alters a table by a copy, which keeps only constraints with names.
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -38,7 +38,7 @@ metadata = MetaData(
     }
 )
 
-# Sorted by code points, as in SQLite. By default PostgreSQL sorts by its locale.
+# Sorted by code points, as in SQLite, not by the locale.
 Name = Text().with_variant(Text(collation="C"), "postgresql")
 
 
@@ -98,8 +98,8 @@ member = _stream_table(
     *_not_null_columns(Text, "state", "position", "times", "max_times"),
     *_not_null_columns(BigInteger, "noted_at", "since", "sequence"),
     Column("heard_at", BigInteger),
-    Column("others", Text),  # fields that change rarely, or null if all have their defaults
-    postgresql_with={"fillfactor": 50},  # leaves room on the page for updates of a member
+    Column("others", Text),  # rare fields, or null if all have their defaults
+    postgresql_with={"fillfactor": 50},  # leaves room for updates
 )
 
 mark = _stream_table(

@@ -1,7 +1,7 @@
 """Writes a batch in SQL, as far as SQLite and PostgreSQL are alike.
 
-Statements are text and run by the driver's cursor. `executemany` then takes a batch's rows several
-times faster than SQLAlchemy's bulk insert.
+The driver's `executemany` takes a batch of text statements several times faster than SQLAlchemy's
+bulk insert.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
 )
 """
 
-# Each database has its own expression for a list of chains.
+# Each database has its own expression for several chains.
 _ONE_CHAIN = "(SELECT ? AS stream_id, ? AS domain, ? AS seq) chain"
 _LAST_SEQ = """
 SELECT chain.stream_id, chain.domain, (
@@ -138,7 +138,7 @@ class SqlStore(SqlReading):
 
     @contextmanager
     def _transaction(self) -> Iterator[DBAPICursor]:
-        """Run a transaction that takes the write lock at once, by the driver alone for speed."""
+        """Run a transaction with the write lock, by the driver alone for speed."""
         with closing(self._writing.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(self._writing.get_execution_options()["begin"])
@@ -155,7 +155,7 @@ class SqlStore(SqlReading):
         return rows.add_seals(found, at) if self.seals else list(found)
 
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
-        """Write many rows by each statement, because each waits for the interpreter's lock."""
+        """Write many rows by each statement, as each waits for the interpreter's lock."""
         for begin in range(0, len(members), ROWS_AT_ONCE):
             some = members[begin : begin + ROWS_AT_ONCE]
             cursor.execute(_put_members(len(some)), list(chain.from_iterable(some)))
@@ -169,14 +169,14 @@ class SqlStore(SqlReading):
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
         """Remove and return the tails of chains that no other store has appended to.
 
-        The same seq proves this, because no seq is written twice. After the commit, the caller
-        stores the new tails.
+        An equal seq proves this: no seq is written twice. The caller stores the new tails after the
+        commit.
         """
         taken = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
 
     def _find_whole_rows(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
-        """Yield the new first row of each chain, if it is not whole yet, as a whole row."""
+        """Yield each chain's new first row as a whole row, if it is not whole."""
         found = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
         for _, group in groupby(found, itemgetter(0, 1, 2)):
             chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # the row of `mark`
@@ -198,7 +198,7 @@ def _put_members(count: int) -> str:
 
 
 def check_revision(found: object, ask: Callable[[str], Any]) -> None:
-    """Raise `StoreUnavailable` if this code does not work with the database's schema."""
+    """Raise `StoreUnavailable` if this code does not work with the schema."""
     if found == SCHEMA_REVISION or (
         str(found) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):

@@ -34,9 +34,8 @@ BUSY_MS = 5000
 
 MIGRATION_MS = 60_000
 
-# FULL: with NORMAL a power cut loses commits, and batched commits are not faster.
-# 64000 pages: with the default of 1000, checkpoints took 25% of the throughput.
-# Cache of 64 MiB, used as needed: the default of 2 MB wrote some pages twice.
+# FULL: with NORMAL, a power cut loses commits, and batches are not faster. 64000 pages: with 1000,
+# checkpoints took 25% of the throughput. 64 MiB of cache: with 2 MB, some pages were written twice.
 CONNECTION_PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -44,7 +43,7 @@ CONNECTION_PRAGMAS = (
     "PRAGMA cache_size = -65536",
 )
 
-# A commit of few members writes a page for each. An existing file keeps its page size.
+# A commit of few members writes a page for each; existing files keep their size.
 PAGE_BYTES = 1024
 
 CHECKED_BYTES = 10**9
@@ -61,13 +60,13 @@ _SELECT_GROUPS = """
 SELECT 'mark', stream_id, domain, max(seq) - min(seq) + 1 = count(*) FROM mark GROUP BY 2, 3
 UNION ALL SELECT 'member', stream_id, NULL, true FROM member GROUP BY 2
 UNION ALL SELECT 'scale', stream_id, NULL, true FROM scale GROUP BY 2
-"""  # in file order, so a misplaced row splits the group around it
+"""  # in file order, so a misplaced row splits a group
 
 SINGLE_LEASES = Leases(buckets=1, mine=frozenset((0,)))
 
 
 class SingleNodeLeases:
-    """The methods of a `Store` for other controllers, where there are none."""
+    """The methods of a `Store` for other controllers, as there are none."""
 
     local = True
 
@@ -101,7 +100,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         super().__init__(reading, create_writing_engine(reading))
 
     def check(self) -> None:
-        """Raise `StoreDamaged` if a quick check finds damage. A large file is not checked."""
+        """Raise `StoreDamaged` if a quick check of a small file finds damage."""
         if self._files.file.stat().st_size <= CHECKED_BYTES:
             self._look_through(_QUICK_CHECKS)
 
@@ -115,7 +114,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
     def _look_through(self, checks: Iterable[str]) -> None:
         """Raise `StoreDamaged` if SQLite's checks find damage, or rows have wrong keys.
 
-        A seal cannot detect a missing row.
+        Seals cannot detect a missing row.
         """
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
@@ -133,19 +132,19 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
     def commit(self, batch: Transaction) -> None:
         super().commit(batch)
-        self._check_files()  # if the file is lost, the batch was written but cannot be read
+        self._check_files()  # the batch may be in a lost file
 
     def ping(self) -> None:
         with self._convert_errors(), self._writing.connect() as connection:
             self._files.check_writable()
-            # on a read-only database, SQLite begins a read transaction without an error
+            # on a read-only database, SQLite begins to read without an error
             connection.exec_driver_sql(_WRITE_NOTHING)
             found = connection.exec_driver_sql(_SELECT_REVISION).scalar()
             check_revision(found, lambda query: connection.exec_driver_sql(query).scalar())
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Convert errors. Raise if the files are not the files that were opened."""
+        """Convert errors, and raise if other files were opened."""
         self._check_files()
         with super()._convert_errors():
             yield
@@ -162,7 +161,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             raise self._lost from None
 
     def _save(self) -> bool:
-        """Copy the rest of the open log to the database file. Return whether that succeeded."""
+        """Copy the rest of the open log to the database file; return whether that succeeded."""
         try:
             with self._reading.connect() as connection:
                 raw = connection.connection.cursor()
@@ -174,7 +173,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
 
 def parse_file(url_or_path: str | Path) -> Path:
-    """Return the file of ``sqlite:///path`` or of a plain path; raises `Rejected`.
+    """Return the file of ``sqlite:///path`` or of a plain path, or raise `Rejected`.
 
     >>> parse_file("sqlite:////var/lib/noted-time.db").as_posix()
     '/var/lib/noted-time.db'
@@ -191,11 +190,11 @@ def parse_file(url_or_path: str | Path) -> Path:
 
 
 def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
-    """Return an engine for an existing file. Its transactions begin as read transactions."""
+    """Return an engine for an existing file, whose transactions begin by reading."""
 
     def connect() -> sqlite3.Connection:
         connection = _connect(file, "rw", busy_ms)
-        _write_ahead(connection)  # a restored copy may be in another mode
+        _write_ahead(connection)  # a restored copy may have another mode
         for pragma in CONNECTION_PRAGMAS:
             connection.execute(pragma)
         return connection
@@ -206,8 +205,8 @@ def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
 def create_writing_engine(engine: Engine) -> Engine:
     """Return the engine with transactions that take the write lock when they begin.
 
-    A read transaction would fail at its first write if another process has written meanwhile,
-    regardless of the busy timeout.
+    A transaction that reads first fails at its first write if another process has written,
+    regardless of the timeout.
     """
     return engine.execution_options(begin="BEGIN IMMEDIATE")
 
@@ -215,7 +214,7 @@ def create_writing_engine(engine: Engine) -> Engine:
 def create_migration_engine(file: Path) -> Engine:
     """Return an engine that creates a missing file, and writes without foreign keys.
 
-    SQLite alters a table by dropping and creating it, which would delete all rows that refer to it.
+    SQLite alters a table by dropping it, which would delete all rows that refer to it.
     """
 
     def connect() -> sqlite3.Connection:
@@ -236,7 +235,7 @@ def check_references(connection: Connection) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to the write-ahead log. Retry, because SQLite does not wait here."""
+    """Switch the file to the write-ahead log; retry, as SQLite does not wait here."""
     deadline = time.monotonic() + MIGRATION_MS / 1000
     while True:
         try:
@@ -251,7 +250,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _connect(file: Path, mode: str, busy_ms: int) -> sqlite3.Connection:
-    # no isolation level, because the driver's transactions begin late, and not as writers
+    # the driver's transactions would begin late, and not as writers
     return sqlite3.connect(
         f"{file.as_uri()}?mode={mode}",
         uri=True,
@@ -279,9 +278,8 @@ LOG_LOST = "the last acknowledged notes may be lost; restart the controller"
 class DatabaseFiles:
     """The files of a database as they were opened: the database, its log and the log's index.
 
-    Writes to a file that was removed or replaced succeed, but are lost with the process. A database
-    file that was moved away may be moved back. The log (`-wal`) and its index (`-shm`) may not,
-    because another process that opens the database creates new ones.
+    Writes to a removed or replaced file succeed, but are lost with the process. A moved database
+    file may return, but not its log (`-wal`) and index (`-shm`): another process creates new ones.
     """
 
     def __init__(self, file: Path) -> None:

@@ -1,7 +1,7 @@
 """The tokens of a database: digests of their secrets, and their scopes.
 
-A row is added, may be revoked once, and is never deleted. Therefore any change is visible in
-`counts`, and a database that ever had a token continues to require tokens.
+A row is added, may be revoked once, and is never deleted, so `counts` shows any change, and a
+database with a token requires tokens for ever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noted_time import Conflict
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """One token. `digest` is the SHA-256 of its secret in hex. Times are in Unix ms."""
+    """One token: `digest` is the SHA-256 of its secret in hex, times are in Unix ms."""
 
     id: str
     digest: str
@@ -34,14 +34,14 @@ class TokenRecord:
 
 
 class Tokens:
-    """The tokens of a database. Every call blocks and may raise `StoreUnavailable`."""
+    """The tokens of a database; calls block and may raise `StoreUnavailable`."""
 
     def __init__(self, reading: Engine, writing: Engine) -> None:
         self._reading = reading
         self._writing = writing
 
     def counts(self) -> tuple[int, int]:
-        """Return how many tokens were ever created, and how many of them are revoked."""
+        """Return how many tokens were ever created, and how many revoked."""
         query = select(func.count(), func.count(token.c.revoked_at)).select_from(token)
         with _convert_errors(self._reading), self._reading.connect() as connection:
             ever, revoked = connection.execute(query).one()
@@ -53,14 +53,14 @@ class Tokens:
             return [_build_record(row) for row in connection.execute(query)]
 
     def add(self, record: TokenRecord) -> None:
-        """Add a new token; raises `Conflict` if the id exists."""
+        """Add a new token, or raise `Conflict` if the id exists."""
         row = {name: getattr(record, name) for name in record.__slots__}
         row["scopes"] = json.dumps(record.scopes)
         with _convert_errors(self._writing), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        """Revoke a token for good. Return whether there was an unrevoked token with this id."""
+        """Revoke a token for good, and return whether it was valid."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
         with _convert_errors(self._writing), self._writing.begin() as connection:
             done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))

@@ -1,7 +1,7 @@
-"""Describes writers that are not excluded but that the watermark does not wait for.
+"""Describes writers that the watermark does not wait for, although they are not excluded.
 
-An idle writer may stay silent. An idle observer notes every few seconds, so its last note shows
-whether its process runs.
+An idle writer may stay silent, but an idle observer notes every few seconds, so its last note shows
+whether it runs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _describe_quiet_segments(
 ) -> Iterator[str]:
     """Yield segments of live observers without new rows for the stream's writer timeout.
 
-    Other writers choose segments by the keys of their records, so these are not reported.
+    Other writers choose segments by keys, so theirs are not reported.
     """
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_alive(stream, each, now))

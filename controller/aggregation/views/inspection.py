@@ -40,7 +40,7 @@ from noted_time.values import (
 
 HOLDERS_EXAMINED = 100
 
-MEMBERS_SORTED = 20_000  # sorting this many members by time takes 10 ms
+MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 
 HOLDERS_SCRAPED = 5
 
@@ -115,7 +115,7 @@ class WriterRow:
     """
 
     # moments on the service clock are converted when shown, so time without a controller does not
-    # count; the moments in `noted_at` and `excluded` do not change
+    # count, except in `noted_at` and `excluded`
     writer: str
     state: MemberState
     times: Mapping[str, int]
@@ -159,9 +159,9 @@ class WritersPage:
 
 
 class WriterQuery(NamedTuple):
-    """A query for members: holders first, the longest before others, then live members by time.
+    """A query for members: holders first, then live members by time.
 
-    `search` is a part of the names. Without a `domain`, the holders of all domains come first.
+    `search` is a part of the names. Without a `domain`, holders of all domains come first.
     """
 
     start: int
@@ -250,7 +250,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
 
 
 def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage:
-    """Return the members that match. A search scans all members."""
+    """Return the members that match; a search scans all."""
     names, total = _list_holders_first(stream, query.domain), len(stream.aggregator)
     if query.search:
         matches = methodcaller("__contains__", query.search)
@@ -269,10 +269,9 @@ def writers(stream: StreamState, query: WriterQuery, now: Moment) -> WritersPage
 
 
 def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str]:
-    """Return all members, first the holders of the domain that is held longest.
+    """Return all members, first the holders of the domain (by default of the one held longest).
 
-    If `domain` is given, only its holders come first. The members before a page are skipped in C,
-    which takes 50 ms for a million.
+    Skipping a million members in C takes 50 ms.
     """
     aggregator = stream.aggregator
     if domain is not None:
@@ -309,7 +308,7 @@ def build_writer_row(
     terms, session = record.terms, record.session
     name, timeout_ms = stream.settings.domain_or_default(domain), stream.settings.writer_timeout_ms
     out_at, left_ms, without = None, None, None
-    if name in stream.histories:  # a stream of several domains may have no default
+    if name in stream.histories:  # of several domains, there may be no default
         track = member.track(running.numbers[name])
         out_at = track.excluded_at(timeout_ms)
         if writer in running[name].find_holders():
@@ -360,7 +359,7 @@ def find_timeout_ms(stream: StreamState, track: Track, now: Moment) -> int:
 
 
 class Holding(NamedTuple):
-    """A holder. Durations are in ms on the service clock."""
+    """A holder, with durations in ms on the service clock."""
 
     writer: str
     ms: int
@@ -378,7 +377,7 @@ class DomainReading(NamedTuple):
 
 
 class StreamReading(NamedTuple):
-    """The figures of one stream since it was loaded. `out` has Unix ms."""
+    """The figures of one stream since it was loaded; `out` has Unix ms."""
 
     name: str
     members: Mapping[MemberState, int]
@@ -402,7 +401,7 @@ def read_stream(stream: StreamState, service_ms: int) -> StreamReading:
 
 
 def _find_excluded(stream: StreamState) -> dict[str, int]:
-    # read the ledger's missing writers, because scanning all members takes long
+    # read the ledger's missing writers, instead of scanning all members
     newest = (
         islice(reversed(each.open.values()), EXCLUDED_NAMED) for each in stream.missing.values()
     )
@@ -416,7 +415,7 @@ def _find_excluded(stream: StreamState) -> dict[str, int]:
 
 
 def _read_domain(stream: StreamState, domain: str, service_ms: int) -> DomainReading:
-    # `decide` would examine all holders, which takes 20 ms for 100,000 writers
+    # `decide` would take 20 ms for 100,000 holders
     holders = stream.aggregator.domains[domain].holders
     timeout_ms = stream.settings.writer_timeout_ms
     first = [

@@ -12,7 +12,7 @@ from controller.aggregation.stream import StreamState
 from noted_time.reading import describe_doubt, look_like_seconds, sum_by_writer
 from noted_time.values import format_gap, format_seconds, pluralize
 
-MEMBERS_EXAMINED = 10_000  # examining this many members takes 2 ms
+MEMBERS_EXAMINED = 10_000  # examining them takes 2 ms
 
 HINTS_SHOWN = 10
 

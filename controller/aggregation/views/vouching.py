@@ -1,4 +1,4 @@
-"""Finds the members of a stream in memory that vouch for the time of a mark."""
+"""Finds the members in memory that vouch for the time of a mark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noted_time.reading import UNKNOWN_STANDING, VouchingTally, find_required_se
 from noted_time.rules import Member
 from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
-COUNTED_AT_ONCE = 2000  # examining this many members takes some 5 ms
+COUNTED_AT_ONCE = 2000  # examining them takes some 5 ms
 
 
 class Roster:
@@ -43,13 +43,13 @@ class Roster:
         return results[0]
 
     def tally(self, marks: Sequence[tuple[int, int]]) -> Iterator[list[VouchedBy]]:
-        """Yield who vouches at each of several marks, given by seq and time in rising order.
+        """Yield who vouches at each of several marks, given by rising seq and time.
 
-        The results come last. An empty list is yielded after each member, so the caller can pause.
+        An empty list after each member lets the caller pause; the results come last.
         """
         tally = VouchingTally(marks, self.expected)
         for member in self.members:
-            # the member may have been forgotten during a pause
+            # the member may be forgotten after a pause
             if member.writer in self._stream.aggregator and member.vouches_for(self._domain):
                 tally.add(member.writer, *self._find_standing(member))
             yield []
@@ -66,8 +66,8 @@ class Roster:
     ) -> tuple[int, list[NotVouching]]:
         """Return the first mark that meets the requirements, and writers that vouch at no mark.
 
-        `writers` must vouch. If `every`, all expected writers must vouch and no writer may be
-        missing. If `known`, no writer may be missing.
+        `writers` must vouch; `known` allows no missing writer, and `every` also needs all expected
+        ones.
         """
         members = self._stream.aggregator.domains.members
         required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {

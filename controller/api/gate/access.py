@@ -1,11 +1,11 @@
-"""Access control: the gate admits or refuses each request before any other code reads it.
+"""Admits or refuses each request before any other code reads it.
 
-The right that a call needs depends only on its method and path. A call that is not listed here
-needs the right to administer.
+The right that a call needs depends only on its method and path; an unlisted call needs the right to
+administer.
 
-A web page can send requests to a controller on the user's own machine. The browser then sends the
-page's origin as `Origin`. A page can also let its own host name resolve to 127.0.0.1. `Origin` and
-`Host` then agree, and a GET has no `Origin`, so `Host` is checked as well.
+A web page can send requests to a controller on the user's machine, with the page's origin as
+`Origin`. If a page lets its own host name resolve to 127.0.0.1, `Origin` and `Host` agree, and a
+GET has no `Origin`, so `Host` is checked as well.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 
 
 class Need(NamedTuple):
-    """The right that a call needs, and the stream if the right is for one stream."""
+    """The right that a call needs, and the stream, if it is for one."""
 
     right: Right
     stream: str = ""
 
     def is_met_by(self, grant: Grant) -> bool:
-        """Return whether the grant has the right. The writers in a body are checked later."""
+        """Return whether the grant has the right; the writers in a body are checked later."""
         if self.right == "write":
             return grant.may_write(self.stream)
         if self.right == "read":
@@ -117,7 +117,7 @@ def _mask_names(below: Sequence[str]) -> str:
 
 
 class RequestInfo(NamedTuple):
-    """The request's head. Header names are in lower case; `remote` is the caller's address."""
+    """The request's head: header names in lower case, and the caller's address `remote`."""
 
     method: str
     path: str
@@ -136,8 +136,8 @@ class AccessDenied(Exception):
 class Gate:
     """Admits all calls while no token is required, and otherwise calls whose token has the right.
 
-    While no token is required, the `Host` header must be a loopback name or address. If `names` is
-    given, it may also be one of these names or any IP address.
+    Without tokens, the `Host` header must be a loopback name or address, or with `names` one of
+    these or any IP address.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Gate:
         require: bool = False,
         names: Iterable[str] | None = None,
     ) -> None:
-        """Require a token from the start if `require`, else as soon as any token was created."""
+        """Require a token from the start if `require`, else once any token was created."""
         self.tokens = tokens
         self._require = require
         self._names = None if names is None else frozenset(name.lower() for name in names)
@@ -156,12 +156,12 @@ class Gate:
         return self._require or (self.tokens is not None and self.tokens.has_any_ever())
 
     def admit(self, need: Need, info: RequestInfo) -> Holder:
-        """Return the caller; raises `AccessDenied`."""
+        """Return the caller, or raise `AccessDenied`."""
         authorization = origin = None
         host = None
         for name, value in info.headers:
             if name == b"authorization":
-                # two of these headers are ambiguous
+                # two such headers are ambiguous
                 authorization = value if authorization is None else b""
             elif name == b"origin":
                 origin = value if origin is None else b""
@@ -189,7 +189,7 @@ class Gate:
         return "without tokens, the host must be an IP address or a name in --host-name"
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
-        """Return the caller. All invalid tokens get the same answer, which reveals nothing."""
+        """Return the caller; all invalid tokens get the same answer, which reveals nothing."""
         holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
             audit.record_refusal(describe_attempt(need, info), "unauthenticated")
@@ -233,7 +233,7 @@ def is_loopback(host: str) -> bool:
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
     """
-    if host.lower() in LOOPBACK_HOSTS:  # parsing an address takes 3 µs
+    if host.lower() in LOOPBACK_HOSTS:  # parsing takes 3 µs
         return True
     return _is_address(host) and ip_address(host).is_loopback
 

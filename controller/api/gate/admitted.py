@@ -16,7 +16,7 @@ FORWARDED_MARK = (FORWARDED_HEADER, b"1")
 
 
 class Call(NamedTuple):
-    """The caller of an admitted request, the caller's address, and the stream, or "" for none."""
+    """The caller of an admitted request, its address, and the stream, or ""."""
 
     stream: str
     holder: Holder

@@ -1,7 +1,6 @@
 """The audit log: refused calls and administrative calls, without secrets.
 
-Anyone can cause refused calls, which must not fill the disk. Refused calls are therefore counted,
-and logged at debug level.
+Anyone can cause refused calls, so they are counted, and logged only at debug level.
 """
 
 from __future__ import annotations
@@ -54,5 +53,5 @@ def _build_fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
 
 
 def _sanitize(text: str) -> str:
-    """Return the text as one short ASCII line, so that a caller cannot forge log lines."""
+    """Return the text as one short ASCII line, so that no caller can forge log lines."""
     return ascii(text[:LONGEST_TEXT])[1:-1]

@@ -1,7 +1,7 @@
 """The body of a request with notes: its fields and bounds, decoder, faults and schema.
 
-msgspec decodes bodies to a struct, which the core reads as if it were a `Note`. pydantic has a
-model of the same fields, for descriptions of faults and for OpenAPI.
+msgspec decodes it to a struct that the core reads like a `Note`; pydantic has a model of the same
+fields, for faults and OpenAPI.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _define_struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 -
 
 
 def _define_struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_define_struct`'s
-    """Return a struct with the fields of a value, without patterns: `decode` checks characters."""
+    """Return a struct with a value's fields, without patterns: `decode` checks characters."""
     types = {name: kind for name, (kind, _) in about.items()} | own
     named = [
         (each.name, types[each.name], msgspec.field(**default_of(each))) for each in fields(value)
@@ -207,7 +207,7 @@ REQUEST_BODY: dict[str, Any] = {
 
 
 def decode(body: bytes) -> list[noted_time.Note]:
-    """Return the notes of a body; raises `msgspec.DecodeError` or `UnicodeDecodeError`."""
+    """Return the notes of a body, or raise `msgspec.DecodeError` or `UnicodeDecodeError`."""
     notes: list[noted_time.Note] = _decoder.decode(body).notes
     names = [note.writer for note in notes]
     names += [note.domain for note in notes if note.domain is not None]

@@ -1,4 +1,4 @@
-"""The route for notes, which the middleware serves without FastAPI to save 50 µs a request."""
+"""The route for notes, served without FastAPI to save 50 µs a request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def submit_notes(controller: Controller, call: Call, body: bytes) -> Future[Resu
 async def answer_submitted(
     controller: Controller, stream: str, submitted: Future[Results] | Answer
 ) -> Answer:
-    """Return the result of each note, or `NOT_MINE` if another controller owns the stream now."""
+    """Return the result of each note, or `NOT_MINE` if another controller owns the stream."""
     if isinstance(submitted, Answer):
         return submitted
     try:
@@ -132,7 +132,7 @@ def _describe_refusals(runs: Runs) -> str:
 def _encode_results(runs: Runs) -> Iterator[bytes]:
     """Yield the results as JSON.
 
-    The positions and times of joining writers are limited to the size of one request.
+    Positions and times of joining writers are limited to the size of one request.
     """
     room = SEGMENTS_PER_POSITION
     for result, n in runs:

@@ -1,7 +1,7 @@
-"""Serves the files of the dashboard, which contain no data and need no token.
+"""Serves the files of the dashboard, which need no token.
 
-A browser must not mix modules of two versions. The path of the modules therefore contains the
-digest of all files, and its content never changes. The page itself is not cached.
+A browser must not mix modules of two versions. So the path of the modules has the digest of all
+files, and the page is not cached.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 class Page(NamedTuple):
-    """A file as it is sent. `ends` is the extension of its name."""
+    """A file as it is sent, and the extension of its name, `ends`."""
 
     body: bytes
     ends: str
@@ -81,5 +81,5 @@ for each in PAGES_BY_PATH:
 
 @router.get(DOCS_PATH)
 async def docs() -> RedirectResponse:
-    """Redirect to the API reference, by a relative URL for proxies that serve it below a path."""
+    """Redirect to the API reference, relative to a proxy's path."""
     return RedirectResponse("openapi.json")

@@ -1,15 +1,15 @@
 """Forwards requests for streams that another controller owns, and returns its answers.
 
-All acknowledged requests for a stream pass through the one task that appends its marks.
+So every acknowledged request for a stream passes the one task that appends its marks.
 
-While a bucket's owner does not answer, a request waits for at most `HOLD_S`. It does not wait if
-this controller is stopping and no other is running.
+Without an owner's answer, a request waits at most `HOLD_S`, or not at all if this controller stops
+and no other runs.
 
-Notes, `GET` and `PUT` are sent again, because they are idempotent. Any other request is sent again
-only if it reached no controller.
+Notes, `GET` and `PUT` are idempotent and sent again, other requests only if they reached no
+controller.
 
-Notes for one owner are sent in batches, called *frames*. The shared secret of the controllers
-authenticates a frame, and each request in it has its own token.
+Notes for one owner are sent in batches, called *frames*, authenticated by the controllers' shared
+secret. Each request in a frame has its own token.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Forwarding:
         self, controller: Controller, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._controller, self._ownership = controller, controller.ownership
-        # an explicit transport, so that no proxy of the environment is used between replicas
+        # an explicit transport uses no proxy of the environment
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self.http_client = httpx.AsyncClient(
             timeout=httpx.Timeout(OWNER_S, connect=CONNECT_S),
@@ -100,10 +100,10 @@ class Forwarding:
         self._waiting = self._bytes = 0
 
     async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
-        """Return the answer of the stream's owner, which is `here` if this controller owns it.
+        """Return the answer of the stream's owner, by `here` if that is this controller.
 
-        Raises `StoreUnavailable` if the owner is not known or may have processed the request, and
-        `Overloaded` if too many requests wait.
+        Raises `StoreUnavailable` if the owner is unknown or may have processed the request, and
+        `Overloaded`.
         """
         if self._controller.owns(request.stream):
             answer = await here(request)
@@ -149,7 +149,7 @@ class Forwarding:
             await self._ownership.wait_for_change(RETRY_INTERVAL_S)
 
     async def _ask_owner(self, request: StreamRequest) -> Answer:
-        """Return the owner's answer, or `NOT_MINE` if there is none and a retry is harmless."""
+        """Return the owner's answer, or `NOT_MINE` without one if a retry is harmless."""
         url = self._ownership.owner_url(request.stream)
         if url is None:
             return NOT_MINE
@@ -166,7 +166,7 @@ class Forwarding:
     async def _forward(self, url: str, request: StreamRequest) -> Answer:
         try:
             reply = await self._send_unless_moved(url, request)
-        except Exception as error:  # the owner's advertised URL may be invalid
+        except Exception as error:  # the owner's URL may be invalid
             self._record_failure(url, error)
             if request.scope["method"] in REPEATABLE_METHODS or isinstance(error, CONNECT_ERRORS):
                 return NOT_MINE
@@ -231,7 +231,7 @@ class _Peer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, request: StreamRequest) -> asyncio.Future[Answer]:
-        """Send the request with the next frame. The answer is `NOT_MINE` if the frame fails."""
+        """Send the request with the next frame; the answer is `NOT_MINE` if that fails."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         item = Item(request.stream, request.header(b"authorization"), request.body)
         self._waiting.append((item, answer))
@@ -247,7 +247,7 @@ class _Peer:
 
     async def _run(self) -> None:
         while self._waiting:
-            await asyncio.sleep(0)  # lets requests that are already parsed join this frame
+            await asyncio.sleep(0)  # lets parsed requests join this frame
             frame = self._next_frame()
             if frame:
                 answers = await self._post([item for item, _ in frame])
@@ -289,7 +289,7 @@ async def take_frame(controller: Controller, gate: Gate, frame: bytes, remote: s
         items = _items.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return build_problem(400, "malformed_frame", f"body: {error}")
-    # submit all requests before waiting for the first, so that one commit can include many
+    # submit all before waiting, so that one commit can include many
     submitted = [
         _submit_item(controller, gate, item, remote) async for item in iterate_in_slices(items)
     ]

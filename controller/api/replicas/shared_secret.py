@@ -39,7 +39,7 @@ class SharedSecret:
                 self._known = await self._read()
 
     async def check(self, need: Need, info: RequestInfo) -> None:
-        """Raise `AccessDenied` unless the request has the secret. Read it again if it differs."""
+        """Raise `AccessDenied` unless the request has the secret, read again if it differs."""
         shown = next((value for name, value in info.headers if name == SECRET_HEADER), b"")
         try:
             if not self._is_secret(shown):

@@ -1,1 +1,1 @@
-"""The FastAPI routes. Each parses its request, calls the service and replies."""
+"""The FastAPI routes, which parse a request, call the service and reply."""

@@ -69,7 +69,7 @@ StartQuery = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def check_parameters(request: Request) -> None:
-    """Raise `RequestValidationError` for query parameters that the route does not have."""
+    """Raise `RequestValidationError` for unknown query parameters."""
     if not request.query_params:
         return
     known = list_parameters(request)

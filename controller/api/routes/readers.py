@@ -90,9 +90,9 @@ async def list_marks(
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
-    """Answer a poll as `list_marks` does, or return `None` if only FastAPI can answer it.
+    """Answer a poll as `list_marks` does, or return `None` if only FastAPI can.
 
-    Thousands of readers may wait for one mark, and FastAPI would take 90% of each answer's time.
+    Thousands of readers may wait for one mark, and FastAPI would take 90% of the time.
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
@@ -142,7 +142,7 @@ async def build_marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
 
 
 class EncodedAnswers:
-    """The last answer for each history, as JSON. Many polls wait for the same mark."""
+    """The last answer for each history as JSON, as many polls wait for the same mark."""
 
     def __init__(self) -> None:
         self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()

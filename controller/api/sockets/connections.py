@@ -1,9 +1,8 @@
-"""Limits on connections that uvicorn has no settings for.
+"""Limits connections where uvicorn has no settings.
 
-With httptools, uvicorn buffers heads of any size and parses pipelined requests far ahead. It also
-has no timeout before the first answer. A `Connection` sits between the network and uvicorn's
-protocol. It passes on one piece of the received data in each iteration of the event loop, with
-these limits:
+uvicorn with httptools buffers heads of any size, parses pipelined requests far ahead, and has no
+timeout before the first answer. So a `Connection` passes data from the network to uvicorn's
+protocol, one piece in each iteration of the event loop:
 
 - Once the app has a whole request, the next request is passed on only after the answer.
 - If the app has received nothing of the last `MOST_UNSEEN` bytes (a head, chunk extension or
@@ -11,8 +10,8 @@ these limits:
 - If a whole head does not arrive within `request_s`, or then a whole body, the connection closes.
   This takes up to 1.5 times `request_s`.
 
-The app answers each request inside `with scope["state"]["connection"]:`. It reads the body before
-it waits for anything else, and reports each part by `receive_more`.
+The app answers each request inside `with scope["state"]["connection"]:`, reads the body before it
+waits for anything else, and reports each part by `receive_more`.
 """
 
 import asyncio
@@ -23,9 +22,9 @@ PIECE_BYTES = 16 * 1024
 MOST_UNSEEN = 64 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
-# At `Upgrade`, httptools ends the request and parses its body as the next request. A server may
-# ignore this header, so it is renamed to a name of the same length. Bodies stay intact, because no
-# line of JSON begins like this. The app refuses a header that is split between two pieces.
+# At `Upgrade`, httptools parses the body as the next request. A server may ignore the header, so it
+# is renamed; no line of JSON begins like this. The app refuses a header that is split between two
+# pieces.
 UPGRADE_HEADER = re.compile(rb"\r\n[Uu]pgrade:")
 
 
@@ -45,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._unseen, self._since = 0, self._loop.time()
 
     def receive_more(self, *, is_whole: bool) -> None:
-        """Restart the limits for the rest of the body, or stop reading if the body is whole."""
+        """Restart the limits for the rest of the body, or stop reading after it."""
         self._unseen, self._is_whole = 0, is_whole
 
     def __exit__(self, *_: object) -> None:
@@ -68,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._check_time()
 
     def write(self, data: bytes) -> None:
-        """Send the data together with the next part if that is written in the same iteration.
+        """Send the data with the next part, if that is written in the same iteration.
 
         Two system calls would take 10% of a note's time.
         """
@@ -83,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._network.close()
 
     def _send(self) -> None:
-        """Send the buffered data unless the client hung up: that would log a traceback."""
+        """Send the buffered data, unless the client hung up: that logs a traceback."""
         if self._unsent:
             self._sending.cancel()
             if not self._network.is_closing():
@@ -98,7 +97,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Report the end of the connection, and drop all references to it.
 
-        A reference cycle would keep both objects until a full garbage collection, which is rare.
+        A reference cycle would wait for a full garbage collection, which is rare.
         """
         self._timer.cancel()
         if self._waiting is not None:
@@ -116,7 +115,7 @@ class Connection(asyncio.Protocol):
         self._pass_on_soon()
 
     def _pass_on_soon(self) -> None:
-        """Pass on more data later, after a request that is already parsed has started."""
+        """Pass on more data after the parsed request has started."""
         if self._held:
             self._next.cancel()
             self._next = self._loop.call_soon(self._pass_on)

@@ -41,7 +41,7 @@ COMMITS_WAIT_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """The address to listen on, and for TLS the PEM files of a certificate and its key."""
+    """The address to listen on, and the PEM files for TLS."""
 
     host: str
     port: int
@@ -63,7 +63,7 @@ class ListenAddress:
 
 
 async def _watch_files() -> None:
-    """Log at intervals if no file can be opened, because new connections are then closed."""
+    """Log at intervals if no file can be opened: new connections are then closed."""
     while True:
         await asyncio.sleep(FILES_EVERY_S)
         try:
@@ -94,7 +94,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGTERM and SIGINT. After a normal shutdown, another signal is ignored.
+        """Handle SIGTERM and SIGINT, and ignore another signal after a normal shutdown.
 
         uvicorn would raise the signal again, and kill the interpreter while it exits.
         """
@@ -115,9 +115,9 @@ class Server(uvicorn.Server):
 def serve(
     app: ASGIApp, controller: Controller, place: ListenAddress, advertise: str | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT, and answer every accepted request; raises `Rejected`.
+    """Serve until SIGTERM or SIGINT, and answer every accepted request.
 
-    Other controllers of the database use the URL `advertise` to reach this one.
+    Other controllers reach this one at the URL `advertise`; raises `Rejected`.
     """
     called = None if advertise is None else normalize_url(advertise)
     _tune()
@@ -134,7 +134,7 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # no call needs the client's address, which costs some µs a request
+        proxy_headers=False,  # no call needs the client's address
         timeout_keep_alive=75,
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
@@ -154,12 +154,12 @@ def guard(config: uvicorn.Config) -> None:
 
 
 def normalize_url(url: str) -> str:
-    """Return the URL of this controller without a trailing slash; raises `Rejected`.
+    """Return this controller's URL without a trailing slash, or raise `Rejected`.
 
     >>> normalize_url("https://replica-1.internal:7464/")
     'https://replica-1.internal:7464'
     """
-    if "@" in url:  # the message does not repeat the URL, because it may contain a password
+    if "@" in url:  # the URL may contain a password
         raise Rejected(
             "--advertise must not contain a user or password: leave out the part before the @"
         )
@@ -175,11 +175,10 @@ def normalize_url(url: str) -> str:
 
 def _tune() -> None:
     """Tune the interpreter for one busy event loop and a thread that commits."""
-    # Without this, a full collection over 100,000 members stops the process for 160 ms.
+    # Otherwise, a full collection over 100,000 members takes 160 ms.
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
-    # A commit requests the interpreter's lock after each statement. At the default of 5 ms, the
-    # event loop would wait for the commit.
+    # A commit requests the interpreter's lock after each statement, at the default every 5 ms.
     sys.setswitchinterval(COMMITS_WAIT_S)
 
 

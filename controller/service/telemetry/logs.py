@@ -1,4 +1,4 @@
-"""Configures the controller's structured log, which goes to standard error."""
+"""Configures the controller's structured log on standard error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure(level: str, form: Format = "auto") -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if pretty:
-        # rich's traceback would print all locals, and a batch has thousands
+        # rich's would print all locals, and a batch has thousands
         plain = structlog.dev.plain_traceback
         renderer = structlog.dev.ConsoleRenderer(
             colors=sys.stderr.isatty(), exception_formatter=plain
@@ -51,7 +51,7 @@ def configure(level: str, form: Format = "auto") -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    for name in ("uvicorn.error", "asyncio"):  # any caller can cause their warnings
+    for name in ("uvicorn.error", "asyncio"):  # any caller can cause these
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
 
 

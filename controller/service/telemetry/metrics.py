@@ -1,6 +1,6 @@
 """Prometheus metrics of the process and its streams.
 
-The numbers of streams and holders are limited, so that a scrape stays small.
+A limited number of streams and holders keeps a scrape small.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ At each mark some writers hold until their next note, and a series is kept forev
 
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
-# a second series for each counter would be useless
+# a useless second series for each counter
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -125,7 +125,7 @@ class Metrics:
             self._buckets.labels(owner).set(count)
 
     def overload(self, message: str) -> Overloaded:
-        """Count a refused request. Return the error to raise."""
+        """Count a refused request, and return the error to raise."""
         self._overloaded.inc()
         return Overloaded(message)
 
@@ -148,13 +148,13 @@ class NamedHolder(NamedTuple):
 
 
 class Exposition(Collector):
-    """The metrics of one scrape. Any thread may format them.
+    """The metrics of one scrape, which any thread may format.
 
-    Only the first `STREAMS_SHOWN` streams are shown.
+    Shows the first `STREAMS_SHOWN` streams.
     """
 
     def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
-        """Read the streams in the event loop. A thousand streams with many holders take 20 ms."""
+        """Read the streams in the event loop; a thousand with many holders take 20 ms."""
         self._registry = registry
         self._now = now
         self._streams = [
@@ -207,7 +207,7 @@ class Exposition(Collector):
 
     def _collect_domains(self) -> Iterator[Metric]:
         each, counter = self._build_domain_family, CounterMetricFamily
-        # the last seq counts all marks, across restarts and owners
+        # the last seq counts all, across restarts and owners
         sentence = "Marks appended since the stream was created"
         yield each("marks", sentence, lambda domain: domain.last.seq if domain.last else 0, counter)
         sentence = "Rows that writers reported to have written below the lower"

@@ -1,6 +1,6 @@
 """OpenTelemetry spans of group commits.
 
-Notes bypass the web framework's tracing and share commits, so the commit's span shows their time.
+Notes bypass the web framework's tracing and share commits: a commit's span shows their time.
 Without the extra `otel`, nothing is exported.
 """
 
@@ -22,7 +22,7 @@ _tracer = trace.get_tracer("noted-time")
 def is_exporter_installed() -> bool:
     """Return whether the packages of the extra `otel` are installed.
 
-    Also set a service name and a short export timeout, unless the environment sets them.
+    Also set a service name and a short timeout, unless the environment does.
     """
     os.environ.setdefault("OTEL_SERVICE_NAME", "noted-time")
     os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
@@ -31,13 +31,12 @@ def is_exporter_installed() -> bool:
 
 @cache
 def is_configured() -> bool:
-    """Return whether spans are exported. This must be configured before the first request."""
+    """Return whether spans are exported, as configured before the first request."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 @contextmanager
 def commit(batch: Transaction) -> Iterator[None]:
-    """Trace a commit, which may fail."""
     if not is_configured():  # even an unused span takes 50 µs
         yield
         return

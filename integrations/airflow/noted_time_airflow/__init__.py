@@ -1,7 +1,4 @@
-"""An Airflow sensor that waits until a stream or a table is complete.
-
-``from noted_time_airflow.sensor import NotedTimeSensor``.
-"""
+"""An Airflow sensor that waits until a stream or a table is complete."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's metadata for Airflow."""
     return {
         "package-name": "airflow-provider-noted-time",
         "name": "noted-time",

@@ -34,7 +34,7 @@ def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two c
 def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
     """Yield the id of each connection, and take the connection.
 
-    For a table, the controller's connection is optional.
+    A table may do without one for the controller.
     """
     try:
         address = get_address((yield wanted.conn_id))
@@ -46,7 +46,7 @@ def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None
 
 
 class NotedTimeHook(BaseHook):
-    """Connects to a controller. The connection's password is the token."""
+    """Connects to a controller, with the connection's password as the token."""
 
     conn_name_attr = "noted_time_conn_id"
     default_conn_name = "noted_time_default"
@@ -60,12 +60,12 @@ class NotedTimeHook(BaseHook):
         self.noted_time_conn_id = noted_time_conn_id
 
     def get_conn(self) -> Transport:
-        """Return a transport to the controller. Raises `Rejected` if its URL is invalid."""
+        """Return a transport to the controller, or raise `Rejected` for its URL."""
         url, token = get_address(self.get_connection(self.noted_time_conn_id))
         return Transport(url, token=token)
 
     def test_connection(self) -> tuple[bool, str]:
-        """List one stream. Return whether the controller answers, and a sentence."""
+        """List one stream, and return whether the controller answers, with a sentence."""
         try:
             with closing(self.get_conn()) as transport:
                 transport.ask(Question("GET", "/v1/streams", {"limit": 1}))

@@ -34,9 +34,9 @@ AFTER_TIMEOUT_S = 60
 
 
 class ConsumerGroup(NamedTuple):
-    """A consumer group that reads a `topic`. The default topic has the stream's name.
+    """A consumer group of a `topic`, by default the stream's name.
 
-    `kafka_conn_id` is the id of an Airflow connection with the settings of librdkafka.
+    `kafka_conn_id` is an Airflow connection with the settings of librdkafka.
     """
 
     name: str
@@ -47,12 +47,11 @@ class ConsumerGroup(NamedTuple):
 class NotedTimeSensor(BaseSensorOperator):
     """Waits until all events before `complete_to` are written.
 
-    A stream can be complete although the watermark advanced without some writers. Use `require`
-    and `missing` to decide about these writers.
+    A stream can be complete without some writers: `require` and `missing` decide about them.
 
-    If the controller refuses, the task fails without a retry. If no controller answers, the sensor
-    tries again until its `timeout`. The XCom says how far to read: it has the `cut` of the stream,
-    or the `version` of the table. Events of assets in the outlets have the same data as `extra`.
+    If the controller refuses, the task fails without a retry; without an answer, the sensor tries
+    again until its `timeout`. The XCom has the `cut` of the stream, or the `version` of the table,
+    and events of assets in the outlets have it as `extra`.
 
     Attributes:
         stream: The name of the stream. Give either a stream or a table.

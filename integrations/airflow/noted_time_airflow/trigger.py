@@ -18,8 +18,8 @@ from noted_time_airflow.watching import watch
 class NotedTimeTrigger(BaseTrigger):
     """Fires once with a verdict: complete, failed or timed out.
 
-    `wanted` has the fields of a `Wanted`. `deadline` is in Unix seconds, because the trigger may be
-    restarted in another process. The token is not part of the trigger's arguments.
+    `wanted` has the fields of a `Wanted`. `deadline` is in Unix seconds, for a restart in another
+    process. The token is not among the arguments.
     """
 
     def __init__(self, *, wanted: dict[str, Any], deadline: float) -> None:

@@ -1,4 +1,4 @@
-"""The condition of a sensor and the verdict of one poll, without Airflow, a network or a clock."""
+"""The condition of a sensor and the verdict of one poll, without Airflow, I/O or a clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Status = Literal["complete", "failed", "waiting", "timed out"]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The condition of a sensor. All fields can be passed to another process."""
+    """The condition of a sensor, which can be passed to another process."""
 
     complete_to: int
 
@@ -69,8 +69,7 @@ class Wanted:
 class Verdict:
     """The outcome of a wait.
 
-    `is_warning` is set if the sensor succeeds but people should read the sentence. `found` is the
-    XCom, which says how far to read.
+    `is_warning` is set if people should read the sentence of a success. `found` is the XCom.
     """
 
     status: Status
@@ -82,8 +81,8 @@ class Verdict:
 def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
     """Return the verdict on a stream that is complete by the required writers.
 
-    The controller may wait up to `wait_ms` before it answers. Raises `NotYet` if the stream is not
-    complete, `Rejected` if it cannot become complete, and the errors of the answers.
+    The controller may wait up to `wait_ms`. Raises `NotYet`, `Rejected` if the stream cannot become
+    complete, and the errors of answers.
     """
     stream, required = wanted.stream, wanted.requirement
     question = ask_cut(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
@@ -122,8 +121,8 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
     """Return the verdict on a table whose claims are complete by the required writers.
 
-    The first complete version decides which writers are missing. If the claims do not name the
-    writers that vouch, and `asks` is set, a controller is asked. Raises:
+    The first complete version decides which writers are missing. `asks` says whether a
+    controller may name writers that claims do not name. Raises:
 
     - `NotYet` if the table is not complete.
     - `Rejected` if the table cannot become complete, or the time is before the first claim

@@ -1,4 +1,4 @@
-"""Poll a stream or a table, once or until there is a verdict, over separate connections."""
+"""Polls a stream or a table, once or until there is a verdict, over separate connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHECK_FAILURES = (NotedTimeError, ImportError)
 
 
 def judge_error(error: Exception, *, is_late: bool = False) -> Verdict:
-    """Return the verdict for an error. A refusal is final, other errors only if it `is_late`."""
+    """Return the verdict for an error: a refusal is final, others only if it `is_late`."""
     if not isinstance(error, Unreachable | Conflict):
         return Verdict("failed", str(error))
     if is_late:
@@ -38,10 +38,9 @@ def make_offsets_reader(
     wanted: Wanted,
     connection: Any,  # noqa: ANN401 - Airflow has two connection classes
 ) -> Callable[[Mapping[int, int]], ReadOffsets]:
-    """Return a function that reads the offsets of the group. They are exact only below a cut.
+    """Return a function that reads the group's offsets, exact only below a cut.
 
-    The connection is of Airflow's type `kafka`, with settings of librdkafka in its extra. Raises
-    `Rejected` if there are no settings.
+    The connection is of Airflow's type `kafka`; raises `Rejected` without settings of librdkafka.
     """
     try:
         settings = json.loads(connection.extra or "")
@@ -60,7 +59,7 @@ def make_offsets_reader(
 
 
 def poll_once(wanted: Wanted, address: Address | None, kafka: object = None) -> Verdict:
-    """Poll once. For a table, the address may be `None`."""
+    """Poll once; a table needs no address."""
     url, token = address or UNUSED_URL
     with closing(Transport(url, token=token)) as transport:
         if wanted.table:
@@ -79,7 +78,7 @@ async def watch(
     timeout_s: float,
     log: Callable[[str], None],
 ) -> Verdict:
-    """Poll until there is a verdict or the timeout. Calls `log` with each reason to wait."""
+    """Poll until a verdict or the timeout, and call `log` with each reason to wait."""
 
     async def perform(step: Poll | Sleep) -> Verdict | None:
         if isinstance(step, Poll):
@@ -101,7 +100,7 @@ async def watch(
 async def _polling(
     wanted: Wanted, address: Address | None, kafka: object
 ) -> AsyncIterator[Callable[[int], Awaitable[Verdict]]]:
-    """Yield a function that polls once and takes a wait in ms. Tables are read in a thread."""
+    """Yield a function that polls once with a wait in ms; a thread reads tables."""
     url, token = address or UNUSED_URL
     transport = AsyncTransport(url, token=token)
     try:
