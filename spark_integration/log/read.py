@@ -52,10 +52,10 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     Spark Connect, log and controller are checked when the query starts.
 
     The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
-    if the stream or domain is unknown at the start, the marks at `end_at` are deleted, the
-    checkpoint has another `end_at`, or a sealed stream was recreated after it was read to its end.
-    While the controller is unreachable, the query reads on, up to the last known cut with `end_at`,
-    and its watermark does not advance.
+    if the stream or domain is unknown at the start, the marks at `end_at` are deleted, or the
+    checkpoint has another `end_at`. So it does if a sealed stream was recreated after its end was
+    read. While the controller is unreachable, the query reads on, up to the last known cut with
+    `end_at`, and its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(
