@@ -112,7 +112,6 @@ streams = st.builds(
 
 
 def perform(world: World, act: Act) -> None:
-    """Perform one act."""
     name, parts = act
     if name == "note":
         writer, domain, step, *others = parts
@@ -126,10 +125,7 @@ def perform(world: World, act: Act) -> None:
 def lived(
     settings: StreamSettings, history: list[Act], *, segments: int = 3, names_first: bool = False
 ) -> World:
-    """Return the world after the whole history, every domain advanced at its end.
-
-    With `names_first` a writer joins naming a segment before it writes to it.
-    """
+    """Return the world after the history, with every domain advanced at its end."""
     world = World(settings, WRITERS, segments)
     world.names_first = names_first
     for act in history:

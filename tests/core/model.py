@@ -1,7 +1,7 @@
-"""The aggregation rules of the design, done in the slow and obvious way.
+"""The aggregation rules, implemented slowly and obviously.
 
-Everything ever noted is kept as it was noted, and every question is answered by reading all of it
-again; nothing here is shared with the code under test but its plain values.
+Every note is kept, and every answer reads all of them; only plain values are shared with the code
+under test.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ NEVER = -(2**63) - 1
 
 @dataclass(frozen=True)
 class Noted:
-    """One accepted note of a writer: `position` is everything the writer had noted by then."""
+    """An accepted note of a writer; `position` is everything noted by then."""
 
     domain: str
     time: int | None
@@ -27,11 +27,10 @@ class Noted:
 
 @dataclass
 class Writer:
-    """Everything one writer ever noted; `began` holds the time since which it holds each domain.
+    """Everything that a writer noted; `began` has since when it holds each domain.
 
-    `overtaken` has since when a later time than its own has been noted in a domain. Notes before
-    `begun_at` no longer count for a domain's times, and everything written by then (`floor`) is in
-    every later cut.
+    `overtaken` has since when a domain has a later time than its own. Notes before `begun_at` do
+    not count for times, and all rows written by then (`floor`) are in every later cut.
     """
 
     name: str
@@ -55,7 +54,6 @@ class Writer:
 
     @property
     def position(self) -> Position:
-        """The position it has noted so far."""
         return self.log[-1].position if self.log else {}
 
     def said_of(self, domain: str) -> list[Noted]:
@@ -64,7 +62,6 @@ class Writer:
         return [noted for noted in self.log[since:] if noted.domain == domain]
 
     def time(self, domain: str) -> int:
-        """Return its last time for the domain."""
         times = (noted.time for noted in self.said_of(domain))
         return max((time for time in times if time is not None), default=NEVER)
 
@@ -82,16 +79,14 @@ class Writer:
         return self.is_of(domain) and is_out and self.time(domain) < lower
 
     def counts(self, domain: str) -> bool:
-        """Whether time waits for it."""
         return self.vouches(domain) and domain not in self.returned_late
 
     def declared(self, domain: str) -> list[int]:
-        """Return the largest event times that it declared."""
         since = self.begun_at.get(domain, 0)
         return [n.max_times[domain] for n in self.log[since:] if domain in n.max_times]
 
     def highest_event(self, domain: str) -> int:
-        """Return the largest event time it declared, or its noted time if it declared none."""
+        """Return the largest declared event time, or the noted time if none was declared."""
         return max(self.declared(domain), default=self.time(domain))
 
     def is_undeclared(self, domain: str) -> bool:
@@ -100,7 +95,6 @@ class Writer:
         return domain in self.undeclared or is_unsaid
 
     def begin_again(self, domain: str) -> None:
-        """Take back all times of the domain."""
         self.begun_at[domain] = len(self.log)
         self.floor[domain] = self.position
         self.returned_late.discard(domain)
@@ -110,7 +104,7 @@ class Writer:
     def position_for(self, domain: str, lower: int) -> Position:
         """Return the position of its first note with time >= lower.
 
-        Resting is a note at +infinity, at the last position given.
+        Idle or finished is a note at +infinity, at the last position.
         """
         floor = self.floor.get(domain, {})
         for noted in self.said_of(domain):
@@ -120,7 +114,6 @@ class Writer:
 
 
 def join(one: Position, other: Position) -> Position:
-    """Return the larger offset per segment."""
     return {s: max(one.get(s, 0), other.get(s, 0)) for s in {*one, *other}}
 
 
@@ -138,8 +131,6 @@ class Model:
         self.unbounded: set[str] = set()
         self.scales: list[ScaleEvent] = []
 
-    # Scaling
-
     def complete(self, position: Position) -> Position:
         """Return the position with all predecessors of what it names at their final offsets."""
         whole = dict(position)
@@ -150,11 +141,10 @@ class Model:
         return whole
 
     def final(self) -> Position:
-        """Return the final offsets of the sealed segments."""
         return {s: offset for event in self.scales for s, offset in event.sealed.items()}
 
     def scale(self, event: ScaleEvent) -> bool:
-        """Take the event in, unless it is wrong; returns whether it was taken."""
+        """Apply the event unless it is wrong, and return whether it was applied."""
         final, positions = self.final(), [self.complete(w.position) for w in self.writers.values()]
         created = {s for past in self.scales for s in past.created}
         known = {s for position in positions for s in position} | created
@@ -171,8 +161,6 @@ class Model:
                 if any(now[segment] > offset for segment, offset in was.items()):
                     writer.undeclared |= self.marks.keys()
         return right
-
-    # Notes
 
     def note(self, note: Note, now: int) -> tuple[str, object]:
         """Answer a note: ("accepted", the lower) or (the refusal, the stored value)."""
@@ -219,7 +207,7 @@ class Model:
         return any(said.get(segment, 0) > max(known.get(segment, 0), 0) for segment in named)
 
     def _take_terms(self, writer: Writer, note: Note) -> bool:
-        """Take the writer's own timeout and domains; returns whether it vouches for more."""
+        """Set the writer's timeout and domains, and return whether it vouches for more."""
         if note.timeout_ms != 0:
             writer.timeout_ms = note.timeout_ms
         if note.domains is None:
@@ -228,7 +216,6 @@ class Model:
         writer.domains = after
         added = after - before if before is not None else frozenset()
         for each in added:
-            # what was declared there stays declared
             largest = max(writer.declared(each), default=None)
             writer.begin_again(each)
             if largest is not None:
@@ -269,17 +256,14 @@ class Model:
         back = {s: stored[s] for s, offset in said.items() if offset < stored.get(s, 0)}
         return ("invalid_position", back) if back else None
 
-    # Time
-
     def lower(self, domain: str) -> int:
-        """Return the last mark's lower."""
         return self.marks[domain][-1].lower if self.marks[domain] else NEVER
 
     def _behind(self, writer: Writer, domain: str) -> bool:
         return writer.time(domain) <= self.lower(domain)
 
     def settle(self, now: int) -> None:
-        """Record for every writer and domain what has become true at `now`."""
+        """Record for every writer and domain what is true at `now`."""
         for domain in self.marks:
             self.peak[domain] = max(self.peak.get(domain, NEVER), self._highest(domain))
         for writer in self.writers.values():
@@ -361,7 +345,6 @@ class Model:
         return max(silent_since + timeout, writer.hold_until)
 
     def leave_out(self, writer: Writer, now: int, reason: ExclusionReason = "timed_out") -> None:
-        """Advance without the writer."""
         missing = {k for k in self.marks if writer.name in self.missing[k]}
         writer.unrecorded |= {k for k in self.marks if writer.vouches(k)}
         writer.unrecorded |= {k for k in missing if writer.is_of(k)}
@@ -391,7 +374,7 @@ class Model:
         return {name for name, due in dues.items() if due is not None and due <= now}
 
     def _due_next(self, now: int) -> set[str]:
-        """Return those at the least time of a domain without holders, if all were silent."""
+        """Return the members at the least time of a domain without holders, if all were silent."""
         due = set()
         for domain in self.marks:
             ahead = [w for w in self.writers.values() if w.counts(domain)]
@@ -403,7 +386,7 @@ class Model:
         return due
 
     def waiting_for(self, domain: str) -> set[str]:
-        """Return the names of those that hold the domain, or keep its highest time from a flush."""
+        """Return the members that hold the domain, or keep its highest time from a flush."""
         holders = {name for name, writer in self.writers.items() if domain in writer.began}
         ahead = any(writer.counts(domain) for writer in self.writers.values())
         if holders or ahead or self._highest(domain) <= self.lower(domain):
@@ -415,7 +398,7 @@ class Model:
         return max([NEVER, *(writer.time(domain) for writer in said)])
 
     def next_lower(self, domain: str) -> int | None:
-        """Return where time may advance to, or `None` if it has to stand."""
+        """Return the next lower, or `None` if time cannot advance."""
         everybody = self.writers.values()
         live = [writer.time(domain) for writer in everybody if writer.counts(domain)]
         if not live and any(domain in writer.late_since for writer in everybody):
@@ -424,7 +407,6 @@ class Model:
         return candidate if candidate > self.lower(domain) else None
 
     def advance(self, domain: str, now: int) -> Mark | None:
-        """Make the next mark, if the notes allow one."""
         lower = self.next_lower(domain)
         if lower is None:
             return None
@@ -446,7 +428,7 @@ class Model:
     def _miss(self, domain: str, lower: int, named: set[str]) -> None:
         """Remember the writers a mark advances without, each with the time it is missing from.
 
-        One that was removed by an operator is missing at the mark that names it, and no longer.
+        A removed one is missing only at the mark that names it.
         """
         missing = {
             name: start
@@ -475,7 +457,7 @@ class Model:
         }
 
     def cut(self, domain: str, lower: int) -> Position:
-        """Return the tight cut: everybody's position for the lower and the last mark's cut."""
+        """Return the tight cut: all positions for the lower and the last mark's cut."""
         last = self.marks[domain][-1].cut.offsets if self.marks[domain] else {}
         cut = self.complete(dict(last))
         for writer in self.writers.values():

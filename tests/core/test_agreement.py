@@ -1,4 +1,4 @@
-"""The aggregator against the rules done by brute force."""
+"""The aggregator against the rules implemented by brute force."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -43,7 +43,6 @@ def test_nobody_is_excluded_before_its_silence_has_lasted_for_its_timeout(
 def test_without_foretells_what_leaving_a_writer_out_gives(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """The lower foretold is the one that comes when the writer is really excluded."""
     twins = Twins.after(settings, history)
     domains = list(twins.model.marks)
 
@@ -107,7 +106,7 @@ def to_come(stream: Aggregator, now: int) -> list[object]:
 def test_a_restart_changes_neither_times_nor_holders(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """Whatever sets a member apart is durable: its own timeout, its domains, that it is late."""
+    """All that sets a member apart is durable: its timeout, its domains, that it is late."""
     twins = Twins(settings)
     for step in history:
         twins.now += 1  # an exclusion is recorded on the first mark of a later moment
@@ -122,9 +121,9 @@ def test_a_restart_changes_neither_times_nor_holders(
 def test_a_writer_learns_what_is_recorded_over_a_restart_too(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """Why it is excluded, and since which one moment; its state is counted as that.
+    """The reason, the moment since when, and the state.
 
-    One that was silent is not told before a mark has gone on without it.
+    A silent writer is not told before a mark has advanced without it.
     """
     twins = Twins(settings)
     for step in history:
@@ -169,6 +168,5 @@ def test_windows_and_cuts_name_the_writers_time_advanced_without(
 
 
 def _names(missing: Missing) -> set[str]:
-    """Return the names; each occurs once."""
     assert len(missing.writers) == missing.count
     return {each.writer for each in missing.writers}

@@ -1,4 +1,4 @@
-"""When a reader has a backlog: Flink's cases, see tests/golden/README.md, and our own rules."""
+"""When a reader has a backlog: Flink's cases (tests/golden/README.md) and our rules."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,6 @@ NOW = UNIX_MS.start + 10**10
 
 
 def cases(kind: str) -> list[Any]:
-    """Return the cases of a kind, as parameters that have their names."""
     return [pytest.param(case, id=case["name"]) for case in CASES if case["kind"] == kind]
 
 
@@ -32,7 +31,6 @@ def test_the_cases_are_all_there() -> None:
 
 @pytest.mark.parametrize("case", cases("backlog_lag"))
 def test_the_lag_behind_the_wall_clock_decides_as_in_flip_328(case: dict[str, Any]) -> None:
-    """A lag, an idle source and another strategy, by both rules."""
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=case["threshold"], rule=case["rule"]))
     lower: int | None = None
     idle, reported, found = False, False, []
@@ -75,7 +73,7 @@ def test_one_reason_of_several_is_enough(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("metrics"))
 def test_a_lag_keeps_counting_while_no_writer_writes(case: dict[str, Any]) -> None:
-    """Flink's freezes: a writer that died looks healthy. Ours differs after `idle`, only there."""
+    """Flink's freezes, so a writer that died looks healthy; ours differs only after `idle`."""
     lower, lags = None, []
     for step in case["steps"]:
         lower = step["value"] if step["op"] == "wm" else lower
@@ -94,7 +92,7 @@ def found(policy: BacklogPolicy, *looks: tuple[int | None, int | None]) -> list[
 
 
 def test_a_reader_that_is_behind_has_a_backlog_whatever_the_clock_says() -> None:
-    """Times of any kind; exactly at the threshold is not behind, and no lower is."""
+    """At the threshold a reader is not behind."""
     policy = BacklogPolicy(behind_ms=10)
 
     assert found(policy, (None, None), (None, 5), (0, 11), (1, 11), (-30, 11)) == [
@@ -107,7 +105,7 @@ def test_a_reader_that_is_behind_has_a_backlog_whatever_the_clock_says() -> None
 
 
 def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
-    """As its times are shown as dates: one range says which times are Unix ms."""
+    """Times that are shown as dates are Unix ms."""
     lower = 40_000_000_000  # two weeks before now
     policy = BacklogPolicy(watermark_lag_ms=1)
 
@@ -117,14 +115,13 @@ def test_a_stream_of_1971_is_late_by_the_wall_clock() -> None:
 
 @pytest.mark.parametrize("lower", [0, UNIX_MS.start - 1, UNIX_MS.stop, 2**62, -5])
 def test_times_that_are_no_unix_ms_are_never_late_by_the_wall_clock(lower: int) -> None:
-    """Nor does a clock of another kind keep the other strategy from deciding."""
     both = BacklogPolicy(watermark_lag_ms=1, behind_ms=1)
 
     assert found(both, (lower, lower), (lower, lower + 2)) == [False, True]
 
 
 def test_every_reason_is_named_and_since_when() -> None:
-    """The moment is that of the first look that found the flag as it is."""
+    """The moment is the first look with the present flag."""
     backlog = Backlog(BacklogPolicy(watermark_lag_ms=1000, behind_ms=1000))
     late = NOW - 5000
 
@@ -142,7 +139,6 @@ def test_every_reason_is_named_and_since_when() -> None:
 
 
 def test_a_readers_report_counts_at_once() -> None:
-    """Beside what was found before, and once."""
     state = BacklogState(backlog=True, because=("behind",), since=7)
     reported = add_reported(state, reported=True)
 
@@ -162,7 +158,6 @@ def test_a_threshold_below_one_is_refused(threshold: Any) -> None:  # noqa: ANN4
 
 
 def test_an_unknown_rule_is_refused() -> None:
-    """The sentence names those there are."""
     with pytest.raises(Rejected, match="two_way, sticky"):
         BacklogPolicy(rule="never")  # type: ignore[arg-type]
 
@@ -180,7 +175,7 @@ def test_the_flag_follows_its_definition(
     rule: Rule,
     looks: list[tuple[int | None, int | None, bool, bool | None]],
 ) -> None:
-    """Any reason is enough; sticky, none of the lags counts after all known ones were small."""
+    """Any reason is enough; a sticky reader's lags no longer count once all were small."""
     backlog = Backlog(BacklogPolicy(lag, behind, rule))
     caught_up = False
     for at, (lower, last, idle, reported) in enumerate(looks):

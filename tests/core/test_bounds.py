@@ -37,7 +37,6 @@ def test_no_event_below_the_cut_is_above_a_bound(
 def test_an_exact_window_has_all_its_rows(
     settings: StreamSettings, history: list[Act], size: int
 ) -> None:
-    """None of its rows lies below the cut it begins with, no matter which writer wrote it."""
     world = lived(replace(settings, writer_retention_ms=FORGOTTEN_MS), history, names_first=True)
     lost = []
     for domain in world.domains:
@@ -59,7 +58,7 @@ def test_an_exact_window_has_all_its_rows(
 def test_the_upper_is_a_bound_if_all_declare_and_share_no_segment(
     settings: StreamSettings, history: list[Act]
 ) -> None:
-    """No mark is needlessly without one: each writer has a segment, and declares all domains."""
+    """Each writer has a segment, and declares all domains."""
     own: list[Act] = [("write", (writer, 0, {})) for writer in WRITERS]
     own += [act for act in history if act[0] != "note" or act[1][-1] == "all"]
     world = lived(settings, [_alone(*act) for act in own], segments=len(WRITERS))
@@ -102,11 +101,7 @@ def test_a_restart_judges_alike(positions: list[tuple[str, dict[int, int]]]) -> 
 
 
 def _judged(stream: Aggregator, note: Note) -> Accepted | Refused:
-    """Return what a copy of the stream would answer."""
     return restarted(stream).note(note, 0)
-
-
-# The count of members by state is that of the members themselves, whatever happened to them
 
 
 RETENTION_MS = 20
@@ -123,7 +118,6 @@ happenings = st.lists(
 
 
 def counted(stream: Aggregator) -> dict[str, int]:
-    """Look at every member."""
     records = map(stream.record, stream.writers())
     found = Counter("excluded" if each.exclusion else each.state for each in records)
     return {state: found[state] for state in stream.domains.census.members}

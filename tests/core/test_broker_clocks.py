@@ -1,4 +1,4 @@
-"""What may be concluded from a broker's stamps, against a model of a partition and its leader."""
+"""Broker stamps, against a model of a partition and its leader."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ happenings = st.lists(
 
 @dataclass
 class Written:
-    """A record or the marker of a transaction; `at` is when it was appended, by the true clock."""
+    """A record or transaction marker, appended `at` the true clock."""
 
     at: int
     stamp: int
@@ -48,7 +48,7 @@ class Written:
 
 @dataclass
 class Leader:
-    """A partition as its leader has it, which stamps by a clock of up to `SKEW` behind."""
+    """A partition at its leader, whose clock is up to `SKEW` behind."""
 
     records: list[Written] = field(default_factory=list)
     high: int = 0
@@ -56,7 +56,7 @@ class Leader:
     """Whether too few replicas are in sync: the high watermark stands."""
 
     def end(self) -> int:
-        """Return the end of a read_committed consumer: what is decided, with its marker."""
+        """Return the end of a read_committed consumer."""
         undecided = [self.high]
         for number in (0, 1, 2):
             last = self._last_marker(number)
@@ -74,7 +74,6 @@ class Leader:
         return max(found, default=-1)
 
     def decide(self, transaction: int, now: int, *, aborts: bool) -> None:
-        """Commit or abort what was written in the transaction."""
         for record in reversed(self.records):
             if record.transaction == transaction:
                 if record.is_marker:
@@ -83,7 +82,7 @@ class Leader:
         self.records.append(Written(now, now, transaction, is_marker=True))
 
     def pass_to(self, now: int) -> None:
-        """Replicate what has waited for so long."""
+        """Replicate what has waited until `now`."""
         old = sum(record.at <= now - REPLICATION for record in self.records)
         if not self.is_alone:
             self.high = max(self.high, old)
@@ -110,7 +109,6 @@ class Topic:
     is_over: bool = False
 
     def look(self, order: Sequence[str] = ORDER) -> BrokerLook:
-        """Ask in this order."""
         found = {}
         for what in order:
             self._happen()
@@ -233,13 +231,11 @@ def test_a_look_in_another_order_breaks_its_claims(
 def seen(
     now: int, high: int, end: int, newest: Stamp | None = None, *, alone: bool = False
 ) -> BrokerLook:
-    """Return a look at one partition."""
     stamps = {} if newest is None else {0: newest}
     return BrokerLook(now, {0} if alone else set(), {0: high}, {0: end}, stamps)
 
 
 def times(*looks: BrokerLook) -> list[int | None]:
-    """Return the time of the partition after each look."""
     clocks, found = BrokerClocks(skew_ms=10, lag_ms=500), []
     for look in looks:
         clocks.take(look)
@@ -319,6 +315,5 @@ def test_a_stamp_below_what_was_noted_by_the_clock_is_in_doubt() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
-    """The sentence names the option and its bound."""
     with pytest.raises(Rejected, match=sentence):
         BrokerClocks(**options)

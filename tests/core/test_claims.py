@@ -1,4 +1,4 @@
-"""What tables claim: never more than is true, and all that is where nothing happened to them."""
+"""What tables claim: never too much, and all that is true where nothing happened to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTS = 4
 
 
 def too_high(seed: int, *, is_numbered: bool) -> str:
-    """Play a history, and return the first claim that is not true, `""` if all are."""
+    """Play a history, and return the first false claim, or `""`."""
     chance = Random(seed)
     world = World(chance, is_numbered, [Query("a", chance), Query("b", chance)])
     for step in range(STEPS):
@@ -65,7 +65,6 @@ class CalmWorld(World):
     """A world in which drivers are killed before Spark's own commit at most."""
 
     def run(self, query: Query) -> None:
-        """Run a batch to its end, at times twice."""
         batch, number = query.plan(), len(query.checkpoint.planned) - 1
         claim = Claim(query.name, batch.complete_to, "time", query.id, number, plan=batch.plan)
         for _ in range(self.chance.choice([1, 1, 2])):
@@ -89,7 +88,7 @@ def test_all_that_is_true_is_claimed_where_nothing_is_put_back(*, is_numbered: b
 
 
 def without(reason: str | tuple[str, ...]) -> Callable[..., str]:
-    """Return what finds lost batches as the committer does, but for one reason."""
+    """Return the committer's search for lost batches without one reason."""
     found = committing._find_lost_batch
     return lambda *given: "" if (why := found(*given)).startswith(reason) else why
 
@@ -146,18 +145,15 @@ def test_each_fault_is_found_again_without_its_rule(
 
 
 def history(*commits: Commit, table: str = "t", **given: Any) -> TableHistory:  # noqa: ANN401 - fields
-    """Return a history of Delta's numbers."""
     return TableHistory(commits, table=table, is_numbered=True, **given)
 
 
 def commit(number: int, *found: Claim, change: Any = "append", **given: Any) -> Commit:  # noqa: ANN401 - fields
-    """Return the commit of a number, after the one before it."""
     records = {claim.name: claim for claim in found}
     return Commit(number, number - 1 if number else None, change, claims=records, **given)
 
 
 def record(batch: int, complete_to: int | None = None, **given: Any) -> Claim:  # noqa: ANN401 - fields
-    """Return the record of a batch of one query."""
     known = {"query": "q", "id": f"r{batch}", "table": "t", "plan": f"p{batch}"}
     return Claim("flights", complete_to, "time", batch=batch, **{**known, **given})
 
@@ -167,7 +163,6 @@ SECOND = commit(1, record(1, 50, after=0, after_id="r0", seen=0))
 
 
 def remembered(*claims: Claim, run: str = "") -> tuple[RememberedBatch, ...]:
-    """Return what a committer keeps of the batches of these records."""
     return tuple(
         RememberedBatch(each.batch, {each.part: each}, {each.part: run}) for each in claims
     )
@@ -185,7 +180,7 @@ def test_a_batch_that_runs_again_is_passed_over_if_its_content_is_the_same() -> 
 
 
 def test_a_part_that_one_run_writes_twice_is_refused() -> None:
-    """It would be passed over as one that an earlier run wrote."""
+    """It would be skipped as one of an earlier run."""
     whole, claim = history(FIRST, SECOND), record(1, 50)
 
     with pytest.raises(Rejected, match="give each write a part="):
@@ -194,7 +189,7 @@ def test_a_part_that_one_run_writes_twice_is_refused() -> None:
 
 
 def test_a_record_carries_every_name_that_was_ever_found() -> None:
-    """So that one whose own records have expired is not forgotten."""
+    """So a name whose records have expired is not forgotten."""
     other = Claim("landings", None, "time", "p", 0, id="o", table="t")
     table = history(FIRST, commit(1, other))
     claim = prepare_commit(table, record(1, 50), remembered(record(0)))
@@ -208,7 +203,7 @@ def test_a_record_carries_every_name_that_was_ever_found() -> None:
 
 
 def test_a_query_starts_over_once() -> None:
-    """It says so for ever, in its program. What ends its claim later ends it all the same."""
+    """Its program says so for ever, but what ends its claim later counts."""
     taken = record(0, query="new", starts=True, id="n")
     table = history(FIRST, commit(1, taken), commit(2, change="other"))
     again = record(1, 30, query="new")

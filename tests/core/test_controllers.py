@@ -26,7 +26,7 @@ from noted_time.values import (
 
 
 def asked_in_turn(controllers: Controllers, call: Callable[[str], Reply]) -> str:
-    """Ask a question about a stream, which `call` answers; returns the URL of what answered."""
+    """Ask a question about a stream, and return the URL that answered."""
     routine = ask_in_turn(
         controllers, lambda: Question("GET", "/v1/streams/s"), lambda reply: reply.headers["url"]
     )
@@ -34,12 +34,10 @@ def asked_in_turn(controllers: Controllers, call: Callable[[str], Reply]) -> str
 
 
 def away(url: str) -> Reply:
-    """Fail as a controller that does not answer."""
     raise Unreachable(url)
 
 
 def test_the_one_that_answered_is_asked_again() -> None:
-    """A client stays with a controller while that answers."""
     controllers = Controllers("http://a,http://b")
     asked: list[str] = []
 
@@ -78,14 +76,13 @@ def test_a_refusal_is_an_answer() -> None:
 
 @pytest.mark.parametrize("urls", [None, b"http://a:7464", ["http://a:7464"]])
 def test_a_url_is_text(urls: Any) -> None:  # noqa: ANN401 - what a caller may give by mistake
-    """For example an environment variable that is not set: the error says so."""
+    """For example, an environment variable that is not set."""
     with pytest.raises(Rejected, match="the URL of a controller is text"):
         Controllers(urls)
 
 
 @pytest.mark.parametrize("urls", ["", " , "])
 def test_somebody_must_be_named(urls: str) -> None:
-    """An empty list of URLs is reported at once."""
     with pytest.raises(Rejected, match="not the URL"):
         Controllers(urls)
 
@@ -102,7 +99,6 @@ def test_somebody_must_be_named(urls: str) -> None:
     ],
 )
 def test_an_invalid_controller_url_is_refused_with_the_remedy(url: str, remedy: str) -> None:
-    """At once, and not as a controller that does not answer."""
     with pytest.raises(Rejected, match=remedy):
         Controllers(url)
 
@@ -115,9 +111,6 @@ def test_a_url_with_a_user_is_refused_and_not_repeated(url: str) -> None:
 
     message = "the URL of a controller cannot have a user or password: remove the part before the @"
     assert str(refused.value) == message
-
-
-# What unsuccessful answers mean, and when to try again
 
 
 URN = "urn:noted-time:problem:"
@@ -152,7 +145,6 @@ URN = "urn:noted-time:problem:"
 def test_a_status_determines_what_to_do(
     status: int, problem: dict[str, Any], kind: type[NotedTimeError]
 ) -> None:
-    """Each answer belongs to the branch of the tree that decides whether to try again."""
     assert type(error_of(status, problem, stream="flights")) is kind
 
 
@@ -160,7 +152,6 @@ def test_a_status_determines_what_to_do(
 def test_a_delay_stays_within_its_bounds(
     failures: int, chance: float, retry_after_s: float | None
 ) -> None:
-    """A delay is at least what was asked for, and at most the cap beyond it."""
     backoff = Backoff(first_s=0.1, cap_s=5.0)
     asked = min(retry_after_s or 0.0, LONGEST_RETRY_AFTER_S)
 
@@ -179,7 +170,6 @@ def test_a_refused_token_comes_with_the_remedy() -> None:
 
 
 def test_every_error_is_exported_at_the_top() -> None:
-    """Callers that handle an error import it from `noted_time`."""
     errors = {
         name
         for name, value in vars(noted_time.values.errors).items()

@@ -1,4 +1,4 @@
-"""What a note, an advance and a member cost, and that a long advance is made in slices."""
+"""The cost of a note, an advance and a member; a long advance is made in slices."""
 
 import gc
 import math
@@ -34,7 +34,6 @@ class Bill:
 
 
 def crowd(members: int) -> Aggregator:
-    """Return a stream that `members` writers have joined."""
     stream = Aggregator(StreamSettings(writer_timeout_ms=TIMEOUT_MS))
     for number in range(members):
         stream.note(Note(str(number)), now=0)
@@ -42,7 +41,6 @@ def crowd(members: int) -> Aggregator:
 
 
 def permuted(members: int) -> list[str]:
-    """Return the names of the members, shuffled the same way each time."""
     return [str(number * 7919 % members) for number in range(members)]
 
 
@@ -54,7 +52,7 @@ def settle(stream: Aggregator) -> None:
 
 
 def bill(members: int) -> Bill:
-    """Let the slowest note and time advance, again and again; count each."""
+    """Let the slowest note and time advance, repeatedly, and count each."""
     stream = crowd(members)
     settle(stream)
     notes, advances = [], []
@@ -70,7 +68,6 @@ def bill(members: int) -> Bill:
 
 
 def test_the_cost_of_a_note_and_of_an_advance_grows_with_the_logarithm_of_the_members() -> None:
-    """A hundred times the members cost at most the ratio of the logarithms."""
     few, many = bill(FEW), bill(MANY)
     growth = math.log(MANY) / math.log(FEW)
 
@@ -82,7 +79,7 @@ def test_the_cost_of_a_note_and_of_an_advance_grows_with_the_logarithm_of_the_me
 
 
 def settling(members: int) -> float:
-    """Return the cost per note of accepting notes of all members, and of advancing then."""
+    """Return the cost per note of accepting notes of all members and advancing."""
     stream = crowd(members)
     with counted() as cost:
         settle(stream)
@@ -90,7 +87,7 @@ def settling(members: int) -> float:
 
 
 def test_an_advance_after_many_notes_costs_each_of_them_its_share() -> None:
-    """It processes every member that noted since, once; no member is looked at again."""
+    """Every member that noted since is processed once."""
     assert settling(MANY) <= settling(FEW) * math.log(MANY) / math.log(FEW)
 
 
@@ -118,7 +115,7 @@ def test_neither_a_note_nor_an_advance_takes_longer_the_more_times_were_noted(
 
 
 def questions(members: int) -> int:
-    """Return what it costs to ask for the state of time while everybody holds."""
+    """Return the cost of asking for the state while all hold."""
     stream = crowd(members)
     with counted() as cost:
         lower_without(stream.domains["default"], "0")
@@ -134,7 +131,7 @@ def test_asking_for_the_state_of_time_costs_the_same_among_many() -> None:
 
 
 def memory_of(members: int) -> float:
-    """Return the bytes per member of a stream whose members all wrote to every segment."""
+    """Return the bytes per member if all wrote to every segment."""
     gc.collect()
     tracemalloc.start()
     stream = Aggregator(StreamSettings())
@@ -149,11 +146,7 @@ def memory_of(members: int) -> float:
 
 
 def test_a_member_of_16_segments_takes_less_than_3_kib() -> None:
-    """So 100,000 of them fit comfortably into one process."""
     assert memory_of(5_000) < 3 * 1024
-
-
-# An advance past many members is made in slices, and comes to the same as in one piece
 
 
 KEY = "default"
@@ -163,20 +156,17 @@ WRITERS = "ABCDEF"
 
 @contextmanager
 def sliced() -> Iterator[None]:
-    """Have a slice be one member."""
     with patch.object(domain, "BATCH_SIZE", 1), patch.object(queues, "BATCH_SIZE", 1):
         yield
 
 
 def advance(stream: Aggregator, now: int) -> Mark | None:
-    """Advance once all members are settled."""
     while not stream.settle_members(KEY):
         pass
     return stream.advance(KEY, now=now, written_at=now)
 
 
 def expire(stream: Aggregator, now: int) -> set[str]:
-    """Exclude all that were silent, however many slices that takes."""
     gone = set(stream.expire(now))
     while (due := stream.next_timeout()) is not None and due <= now:
         gone |= set(stream.expire(now))
@@ -194,7 +184,6 @@ steps = st.lists(st.tuples(st.lists(noted, max_size=8), st.integers(0, 40)), max
 def test_slices_come_to_the_same_as_one_piece(
     steps: list[tuple[list[tuple[str, int, State]], int]],
 ) -> None:
-    """Also if members note, leave or time out between them."""
     whole, piecewise = stream_of(*WRITERS), stream_of(*WRITERS)
     for stream in (whole, piecewise):
         stream.reconfigure(stream.settings.__class__(writer_timeout_ms=60), now=0)
@@ -242,7 +231,6 @@ def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
 
 
 async def test_a_controller_finishes_an_advance_by_itself() -> None:
-    """And then makes the marks that it allows, without another note."""
     with sliced():
         async with serving(WatchedMemory()) as controller:
             await controller.put_stream("s", {"mark_interval_ms": 0})
@@ -259,7 +247,6 @@ async def test_a_controller_finishes_an_advance_by_itself() -> None:
 
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
 async def test_a_controller_looks_past_all_outdated_entries_by_itself(ahead: int) -> None:
-    """However many slices that takes, the mark needs no other note."""
     holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])
     with sliced():
         async with serving(WatchedMemory()) as controller:

@@ -1,4 +1,4 @@
-"""Stream cuts: their order, what marks remember of them, and the window of a position (rule 9)."""
+"""Stream cuts: their order, and the window of a position (rule 9)."""
 
 import tracemalloc
 from itertools import accumulate
@@ -18,7 +18,6 @@ cuts = offsets.map(StreamCut)
 
 @given(cut=cuts)
 def test_a_cut_reaches_itself(cut: StreamCut) -> None:
-    """Reflexive."""
     assert (cut.reaches(cut), cut.crosses(cut)) == (True, False)
 
 
@@ -26,7 +25,6 @@ def test_a_cut_reaches_itself(cut: StreamCut) -> None:
 def test_cuts_that_reach_each_other_are_equal_but_for_segments_named_at_0(
     one: StreamCut, other: StreamCut
 ) -> None:
-    """Antisymmetric."""
     bare = [{s: o for s, o in cut.offsets.items() if o} for cut in (one, other)]
 
     assert (one.reaches(other) and other.reaches(one)) == (bare[0] == bare[1])
@@ -34,7 +32,6 @@ def test_cuts_that_reach_each_other_are_equal_but_for_segments_named_at_0(
 
 @given(low=cuts, middle=cuts, high=cuts)
 def test_reaching_is_transitive(low: StreamCut, middle: StreamCut, high: StreamCut) -> None:
-    """Through any cut between, made comparable by joining."""
     middle = middle.join(low)
     high = high.join(middle)
 
@@ -53,7 +50,6 @@ def test_two_cuts_reach_or_cross_and_never_both(one: StreamCut, other: StreamCut
 def test_the_join_is_the_least_cut_that_reaches_both(
     one: StreamCut, other: StreamCut, bound: StreamCut
 ) -> None:
-    """Whatever reaches both reaches the join."""
     joined = one.join(other)
     both = bound.reaches(one) and bound.reaches(other)
 
@@ -62,7 +58,6 @@ def test_the_join_is_the_least_cut_that_reaches_both(
 
 @given(one=cuts, other=cuts, third=cuts)
 def test_joining_has_no_order(one: StreamCut, other: StreamCut, third: StreamCut) -> None:
-    """Commutative, associative and idempotent."""
     ways = [
         one.join(other).join(third),
         third.join(one.join(other)),
@@ -74,7 +69,6 @@ def test_joining_has_no_order(one: StreamCut, other: StreamCut, third: StreamCut
 
 @given(cut=cuts)
 def test_equal_cuts_are_one_domain(cut: StreamCut) -> None:
-    """However their segments are ordered."""
     backwards = StreamCut(dict(reversed(list(cut.offsets.items()))))
 
     assert len({cut, backwards}) == 1
@@ -82,7 +76,6 @@ def test_equal_cuts_are_one_domain(cut: StreamCut) -> None:
 
 @pytest.mark.parametrize("offset", [0, MAX])
 def test_offsets_are_int64_from_0(offset: int) -> None:
-    """Both ends are offsets."""
     assert StreamCut({MAX: offset}).offsets == {MAX: offset}
 
 
@@ -98,7 +91,6 @@ def test_offsets_are_int64_from_0(offset: int) -> None:
 def test_an_invalid_offset_or_segment_is_rejected_by_name(
     offsets: dict[int, int], named: str
 ) -> None:
-    """One beyond each end."""
     with pytest.raises(Rejected, match=named):
         StreamCut(offsets)
 
@@ -116,7 +108,6 @@ positions = st.dictionaries(st.integers(0, 6), st.integers(0, 9), max_size=5)
 
 
 def following(mark: Mark, step: tuple[int, int, dict[int, int]]) -> Mark:
-    """Return a mark that follows `mark` by the steps in lower, upper and offsets."""
     later, higher, gains = step
     offsets = dict(mark.cut.offsets)
     for segment, gain in gains.items():
@@ -178,7 +169,6 @@ def test_marks_may_follow_after_others_were_forgotten(
 
 @given(marks=chains, time=st.integers(0, 40))
 def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], time: int) -> None:
-    """Or reports how far it is."""
     history = MarkHistory(marks)
     found = [mark for mark in marks if mark.lower >= time]
 
@@ -192,7 +182,6 @@ def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], t
 
 @given(marks=chains, seq=st.integers(0, 14), limit=st.integers(0, 14))
 def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, limit: int) -> None:
-    """At most as many as asked for."""
     assert MarkHistory(marks).after(seq, limit) == [m for m in marks if m.seq > seq][:limit]
 
 
@@ -200,14 +189,13 @@ def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, li
 def test_written_before_is_the_last_mark_older_than_the_wall_time(
     marks: list[Mark], wall_ms: int
 ) -> None:
-    """0 if there is none."""
     older = [mark.seq for mark in marks if mark.written_at < wall_ms]
 
     assert MarkHistory(marks).written_before(wall_ms) == max(older, default=0)
 
 
 def test_a_mark_written_after_the_wall_clock_stepped_back_stays_as_long() -> None:
-    """As the longest-lived before it."""
+    """It stays as long as the longest-lived before it."""
     history = MarkHistory(
         Mark(seq, seq, seq, StreamCut({}), written_at) for seq, written_at in ((1, 50), (2, 10))
     )
@@ -217,7 +205,6 @@ def test_a_mark_written_after_the_wall_clock_stepped_back_stays_as_long() -> Non
 
 @pytest.mark.parametrize(("seq", "lower"), [(2, 20), (4, 20), (3, 10), (1, 30)])
 def test_a_mark_that_does_not_follow_is_not_taken(seq: int, lower: int) -> None:
-    """Neither in seq nor in time."""
     history = MarkHistory(Mark(seq, seq * 5, 0, StreamCut({0: seq})) for seq in (1, 2))
 
     with pytest.raises(ValueError, match=f"mark {seq} at {lower} does not follow mark 2"):
@@ -225,7 +212,6 @@ def test_a_mark_that_does_not_follow_is_not_taken(seq: int, lower: int) -> None:
 
 
 def test_a_mark_is_found_by_its_seq() -> None:
-    """One that is not kept is not."""
     marks = [Mark(seq, seq, seq, StreamCut({0: seq})) for seq in (1, 2, 3)]
     history = MarkHistory(marks)
     history.forget_through(1)
@@ -247,7 +233,6 @@ stretches = st.lists(st.tuples(increments, st.integers(1, LONG)), min_size=1, ma
 
 
 def chain_of(steps: list[tuple[tuple[int, int, dict[int, int]], int]]) -> list[Mark]:
-    """Return the marks of a long history."""
     repeated = [step for step, times in steps for _ in range(times)]
     return list(accumulate(repeated, following, initial=BEFORE))[1:]
 
@@ -274,7 +259,7 @@ def test_segments_that_move_often_and_rarely_are_found_alike(
 
 
 def times_of(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
-    """Answer by looking at every mark: of a segment, the lower of the last one not beyond."""
+    """Answer by looking at every mark: the lower of the last one not beyond, by segment."""
     named = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
     return {
         segment: next(
@@ -290,7 +275,7 @@ def times_of(marks: list[Mark], position: dict[int, int]) -> dict[int, int | Non
 
 
 def test_a_segment_that_rests_costs_later_marks_nothing() -> None:
-    """Five hundred segments named once, and two thousand marks that each move one of them."""
+    """Five hundred segments are named once, and two thousand marks each move one."""
     named = dict.fromkeys(range(500), 1)
     tracemalloc.start()
     history = MarkHistory()
@@ -304,7 +289,7 @@ def test_a_segment_that_rests_costs_later_marks_nothing() -> None:
 
 
 def test_a_segment_that_moves_now_and_then_takes_room_for_its_moves_alone() -> None:
-    """Each mark moves another of two hundred segments; each has ten moves in the end."""
+    """Each mark moves another of two hundred segments."""
     cut: dict[int, int] = {}
     tracemalloc.start()
     history = MarkHistory()

@@ -1,4 +1,4 @@
-"""What a follower of marks may rely on holds of every chain, and each check of it can fail."""
+"""Every chain has the properties that followers rely on, and each check can fail."""
 
 from itertools import pairwise
 from typing import Any
@@ -15,7 +15,7 @@ from tests.support.streams import sealed
 
 @given(settings=streams, history=histories("waits", "scales", "restarts", "late"))
 def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: list[Act]) -> None:
-    """Whatever happened, up to the seal, and from any mark on; nor does an upper ever fall."""
+    """Also after the seal, from any mark on; an upper never falls."""
     world = lived(settings, history)
     made = {domain: [m.mark for m in world.made if m.domain == domain] for domain in DOMAINS}
     sealed(world.stream)
@@ -32,7 +32,6 @@ def test_a_follower_may_rely_on_every_chain(settings: StreamSettings, history: l
 
 
 def mark(seq: int, lower: int, end: int, *, final: bool = False) -> dict[str, Any]:
-    """Return a mark as the API has it."""
     return {"seq": seq, "lower": lower, "cut": {"0": end}, "final": final}
 
 
@@ -54,11 +53,9 @@ PLANTED = {
 
 @pytest.mark.parametrize(("sentence", "answers"), PLANTED.values(), ids=PLANTED)
 def test_what_contradicts_a_sentence_is_found(sentence: str, answers: list[Answer]) -> None:
-    """By its own check, and by no other."""
     assert {each.split(":")[0] for each in broken(answers)} == {sentence}
 
 
 def test_what_is_well_is_counted() -> None:
-    """For each sentence, as often as it might have been contradicted."""
     assert (broken(WELL), list(checked(WELL).values())) == ([], [3, 7, 4, 4, 3, 3])
     assert {sentence for sentence, _ in PLANTED.values()} == set(CHECKS)

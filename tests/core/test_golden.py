@@ -1,4 +1,4 @@
-"""The cases that other engines' tests agree on, see tests/golden/README.md."""
+"""The cases on which other engines' tests agree (tests/golden/README.md)."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def domains_of(case: dict[str, Any]) -> tuple[str, ...]:
 
 
 def taken(stream: Aggregator, step: dict[str, Any]) -> list[list[int]]:
-    """Take one step; returns [key, lower] of every mark that follows."""
+    """Take one step, and return [key, lower] of every new mark."""
     domains = stream.settings.domains
     domain = str(step.get("key", domains[0]))
     writer = f"input-{step['input']}"
@@ -41,7 +41,6 @@ def test_the_file_of_cases_is_whole() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_marks_come_when_other_engines_emit_watermarks(case: dict[str, Any]) -> None:
-    """After every step the marks are those of the case, no more and no fewer."""
     stream = stream_of(*(f"input-{i}" for i in range(case["inputs"])), domains=domains_of(case))
 
     assert [taken(stream, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]

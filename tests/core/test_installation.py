@@ -1,5 +1,3 @@
-"""The command that a message names for what is missing."""
-
 import os
 import re
 import subprocess
@@ -18,17 +16,14 @@ BARE = re.compile(r"pip install[^`#|,\n]*?(?<![\w./-])noted-time\b(?!\S* @)")
 
 
 def origin(path: Path, **more: object) -> dict[str, Any]:
-    """Return what pip records of an installation from a file or a directory."""
     return {"url": path.as_uri(), **more}
 
 
 def test_an_editable_install_is_repeated_from_its_clone() -> None:
-    """Here it is one, and the command says so."""
     assert install_command("spark,delta") == f'pip install -e "{ROOT}[spark,delta]"'
 
 
 def test_a_wheel_and_a_clone_are_named_by_their_path(tmp_path: Path) -> None:
-    """Also where the URL writes its characters in another way."""
     clone = tmp_path / "a clone of ours"
     clone.mkdir()
 
@@ -43,7 +38,6 @@ def test_the_user_names_a_place_where_none_is_known(recorded: dict[str, Any]) ->
 
 
 def test_an_archive_of_a_server_is_named_by_its_url() -> None:
-    """Pip fetches it again."""
     url = "https://files.example/noted_time-1.0.0-py3-none-any.whl"
 
     assert build_command({"url": url, "archive_info": {}}, "cli") == (

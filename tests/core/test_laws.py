@@ -1,4 +1,4 @@
-"""What stays the same in any order, with any repetition, and whatever is forgotten."""
+"""What stays the same in any order, with repetitions, and whatever is forgotten."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -19,7 +19,6 @@ resting: st.SearchStrategy[State] = st.sampled_from(("idle", "finished"))
 
 
 def live_notes(steps: list[tuple[str, int, dict[int, int]]]) -> list[Note]:
-    """Return notes whose times and positions only rise, from steps per writer."""
     at: dict[str, tuple[int, dict[int, int]]] = {}
     notes = []
     for writer, later, gains in steps:
@@ -42,7 +41,6 @@ def end_of(marks: list[Mark]) -> list[tuple[int, StreamCut]]:
 def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
     steps: list[tuple[str, int, dict[int, int]]], leaves: list[tuple[str, State]]
 ) -> None:
-    """The last mark is the same, whichever marks came on the way."""
     ends = []
     for order in permutations(leaves):
         stream = stream_of(*WRITERS)
@@ -60,7 +58,6 @@ def test_the_order_in_which_members_go_idle_or_leave_does_not_matter(
 def test_advancing_seldom_ends_where_advancing_often_does(
     steps: list[tuple[str, int, dict[int, int]]], when: set[int]
 ) -> None:
-    """Time may advance at every note or at a few: the last mark is the same."""
     often, seldom = stream_of(*WRITERS), stream_of(*WRITERS)
     many, few = [], []
     for number, note in enumerate(live_notes(steps)):
@@ -89,8 +86,8 @@ def test_replaying_any_prefix_changes_nothing(
 ) -> None:
     """Repeating live members' live notes moves neither time nor anything durable.
 
-    A replayed change of state would be a change of state, and a replay brings an excluded writer
-    back; so those are not replayed here. Without their numbers, as old ones would be refused.
+    Changes of state are not replayed, and neither are the numbers of requests, as old ones would be
+    refused.
     """
     world = lived(settings, history)
     live = {n for n, author in world.authors.items() if author.state == "live"}
@@ -106,7 +103,7 @@ def test_replaying_any_prefix_changes_nothing(
 
 @given(steps=strides, kept=st.integers(1, 4))
 def test_thinning_only_loosens(steps: list[tuple[str, int, dict[int, int]]], kept: int) -> None:
-    """Of the same notes come the same times, and cuts between the tight ones and the latest."""
+    """The times are the same, and cuts between the tight ones and the latest."""
     notes = live_notes(steps)
     tight = stream_of(*WRITERS)
     latest = StreamCut({})
@@ -150,7 +147,6 @@ def test_a_restart_only_loosens(
 
 @given(settings=streams, history=histories("waits", "scales", "restarts"))
 def test_a_record_survives_a_restart_as_it_is(settings: StreamSettings, history: list[Act]) -> None:
-    """Restoring and recording again gives the same records."""
     stream = lived(settings, history).stream
 
     again = restarted(stream)

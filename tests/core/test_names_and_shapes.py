@@ -47,14 +47,12 @@ def test_a_position_survives_the_wire(position: dict[int, int]) -> None:
 
 @given(mark=marks)
 def test_a_mark_survives_the_wire(mark: Mark) -> None:
-    """Cut, times and names."""
     assert mark_from_wire(as_json(mark)) == mark
     assert as_json(mark) == json.loads(json.dumps(mark_to_wire(mark)))
 
 
 @given(mark=marks, missing=st.sampled_from(sorted(as_json(Mark(1, 1, 1, StreamCut({}))))))
 def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) -> None:
-    """Every field is needed."""
     wire = as_json(mark)
     del wire[missing]
 
@@ -64,21 +62,19 @@ def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) ->
 
 @pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])
 def test_a_segment_that_is_not_a_decimal_integer_is_rejected_by_name(segment: str) -> None:
-    """One spelling each, so that no two domains are one segment."""
+    """Each segment has one spelling."""
     with pytest.raises(Rejected, match="is not a decimal integer"):
         position_from_wire({segment: 1})
 
 
 @pytest.mark.parametrize("offset", ["1", 1.0, True, None, [1]])
 def test_an_offset_that_is_not_an_integer_is_rejected_by_segment(offset: object) -> None:
-    """Not even what compares equal to one."""
     with pytest.raises(Rejected, match="offset of segment 7 is not an integer"):
         position_from_wire({"7": offset})
 
 
 @pytest.mark.parametrize(("segment", "offset"), [("0", -1), ("0", 2**63), (str(2**63), 0)])
 def test_what_is_beyond_int64_is_rejected(segment: str, offset: int) -> None:
-    """Or below 0."""
     with pytest.raises(Rejected, match=r"is not .*from 0 to"):
         position_from_wire({segment: offset})
 
@@ -107,7 +103,6 @@ def test_a_note_travels_without_empty_fields() -> None:
 
 
 def test_a_window_travels_with_its_nulls() -> None:
-    """A missing bound is sent as `null`."""
     assert as_json(TimeWindow(10, None, 1)._asdict()) == {
         "lower": 10,
         "upper": None,
@@ -119,13 +114,11 @@ def test_a_window_travels_with_its_nulls() -> None:
 
 @given(name=names)
 def test_a_legal_name_is_kept(name: str) -> None:
-    """1 to 249 of the legal characters."""
     assert validate_name("stream", name) == name
 
 
 @pytest.mark.parametrize("name", ["", "a" * 250, "a b", "a/b", "a\n", "ä", "٣", ".", ".."])
 def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
-    """And the kind of name it should have been."""
     with pytest.raises(InvalidName) as raised:
         validate_name("stream", name)
 
@@ -133,13 +126,11 @@ def test_an_illegal_name_is_named_in_the_error(name: str) -> None:
 
 
 def test_the_defaults_are_those_of_the_design() -> None:
-    """Section 3."""
     assert StreamSettings() == StreamSettings(60_000, 200, "hold", ("default",), 7 * 86_400_000)
 
 
 @pytest.mark.parametrize("domains", [(), ("a", "a"), ("a", ""), ("a b",)])
 def test_keys_are_one_or_more_different_names(domains: tuple[str, ...]) -> None:
-    """Anything else is rejected."""
     with pytest.raises(Rejected):
         StreamSettings(domains=domains)
 
@@ -150,7 +141,6 @@ def test_keys_are_one_or_more_different_names(domains: tuple[str, ...]) -> None:
 def test_an_unnamed_domain_is_the_only_one_or_the_default(
     domains: tuple[str, ...], meant: str
 ) -> None:
-    """A named one is itself."""
     settings = StreamSettings(domains=domains)
 
     assert (settings.domain_or_default(None), settings.domain_or_default("x")) == (meant, "x")
@@ -158,19 +148,17 @@ def test_an_unnamed_domain_is_the_only_one_or_the_default(
 
 @given(stream=names, segment=offsets, start=offsets)
 def test_the_start_of_a_file_is_in_its_name(stream: str, segment: int, start: int) -> None:
-    """For every legal stream name, also one that looks like a suffix."""
+    """For every stream name, also one that looks like a suffix."""
     assert start_of(file_name(stream, segment, start), stream, segment) == start
 
 
 @given(stream=names, segment=offsets)
 def test_the_segment_of_a_directory_is_in_its_name(stream: str, segment: int) -> None:
-    """In the spelling of the archives' sinks."""
     assert segment_of(segment_directory(Path(), stream, segment).name) == segment
 
 
 @given(starts=st.lists(st.integers(0, 10**10 - 1), max_size=5))
 def test_file_names_sort_as_their_offsets_do(starts: list[int]) -> None:
-    """Up to ten digits, as in the archives."""
     in_order = [file_name("flights", 3, start) for start in sorted(starts)]
 
     assert sorted(in_order) == in_order
@@ -195,7 +183,6 @@ def test_file_names_sort_as_their_offsets_do(starts: list[int]) -> None:
     ],
 )
 def test_a_foreign_file_has_no_start(name: str) -> None:
-    """Another stream, another segment, or no file of ours at all."""
     assert start_of(name, "flights", 3) is None
 
 
@@ -212,7 +199,6 @@ def test_a_foreign_file_has_no_start(name: str) -> None:
     ],
 )
 def test_a_foreign_directory_is_not_a_segment(name: str) -> None:
-    """Temporary ones among them."""
     assert segment_of(name) is None
 
 
@@ -236,7 +222,6 @@ def test_values_are_what_they_say() -> None:
 
 @given(mark=marks, missing=st.sampled_from(["stream", "stream_id", "domain", "topic_id", "lower"]))
 def test_a_record_of_the_noted_topic_is_whole_or_refused(mark: Mark, missing: str) -> None:
-    """Whatever others write there is named."""
     record = NotedRecord("flights", "9f", "default", None, mark)
     wire = json.loads(record.value)
     del wire[missing]

@@ -1,4 +1,4 @@
-"""Rules of notes, time, exclusion and silence that are no scenarios, and their laws."""
+"""Rules of notes, time, exclusion and silence that are no scenarios."""
 
 from dataclasses import replace
 from typing import Any
@@ -50,7 +50,6 @@ def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note) -> 
 
 
 def test_the_callers_position_may_change_after_the_note() -> None:
-    """The noted values are kept, not the mapping they came in."""
     stream = stream_of()
     position = {0: 5}
     deliver(stream, Note("UA", 10, position))
@@ -79,7 +78,6 @@ def test_rows_below_the_lower_are_summed_by_writer_and_domain() -> None:
 
 
 def test_the_report_equals_the_record_under_hold_after_the_return() -> None:
-    """And it is kept over a restart, until the writer has noted a time above the lower."""
     stream = stream_of("UA", "DL")
     stream.domains.unix_ahead = 7000
     marks_after(stream, Note("UA", 10), Note("DL", 5))
@@ -99,7 +97,7 @@ def test_the_report_equals_the_record_under_hold_after_the_return() -> None:
 
 
 def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for() -> None:
-    """It had come back late there, and narrowed before a mark said so."""
+    """It had returned late there, and narrowed before the next mark."""
     stream = stream_of("A", domains=("order", "ship"), returning="exclude")
     deliver(stream, Note("A", 10, domain="order"), Note("A", 10, domain="ship"))
     for domain in ("order", "ship"):
@@ -116,7 +114,6 @@ def test_a_removed_writer_is_not_named_in_a_domain_that_it_no_longer_vouched_for
 
 
 def test_the_service_clock_counts_serving_only() -> None:
-    """Each step is capped, and it never goes back."""
     clock = ServiceClock(now=100, step_cap_ms=10)
 
     assert [clock.serve(ms) for ms in (10, 11, 0, -1)] == [110, 120, 120, 120]
@@ -156,7 +153,7 @@ def test_members_silent_from_one_moment_on_are_passed_by_the_largest_of_their_ti
 def test_a_forecast_is_what_then_happens_if_nobody_notes(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """The watermark moves at that moment and not before, to that lower, past those writers."""
+    """The watermark moves at that moment, to that lower, past those writers."""
     twins = Twins(replace(settings, domains=("order",)))
     for step in history:
         if not (isinstance(step, Reconfigures) or getattr(step, "domain", "") == "ship"):
@@ -181,7 +178,7 @@ def test_a_forecast_is_what_then_happens_if_nobody_notes(
 def test_the_next_timeout_is_never_promised_too_late(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """Whoever is excluded at some moment, the promise before it was no later moment."""
+    """No exclusion comes before the promised moment."""
     twins = Twins(settings)
     for step in history:
         twins.now += 1
@@ -215,11 +212,7 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
             assert sooner <= track.times_out_at(running) <= latest, timeout_ms
 
 
-# Rules 3, 4 and 5: when time advances, how tight the cut is and what the upper means
-
-
 def cuts(marks: list[Mark]) -> list[StreamCut]:
-    """Return the cut of each mark."""
     return [mark.cut for mark in marks]
 
 
@@ -248,14 +241,11 @@ def test_a_decision_names_the_longest_holders_and_counts_all() -> None:
     assert (named, decision.holders) == ([f"w{n:04}" for n in range(1000)], 1001)
 
 
-# Which writers a domain waits for: cheap to ask, and the same as its decision says
-
-
 @given(settings=starts, history=steps)
 def test_whom_a_domain_waits_for_are_those_its_decision_names(
     settings: StreamSettings, history: list[Step]
 ) -> None:
-    """None if it may advance or is quiet, whoever is late; and in the order they began."""
+    """None if it may advance or is quiet; and in the order they began."""
     twins = Twins(settings)
     for step in history:
         twins.take(step)

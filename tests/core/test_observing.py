@@ -1,4 +1,4 @@
-"""What may be noted of a log by looking at it: its ends, clocks, stamps and resolved records."""
+"""What an observer may note of a log: by its ends, clocks, stamps and resolved records."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -37,10 +37,7 @@ happenings = st.lists(
 
 @dataclass
 class Log:
-    """A log that grows while it is observed.
-
-    What happens up to the next `look` comes before the next reading.
-    """
+    """A log that grows while it is observed: what happens before `look` comes first."""
 
     happenings: Iterator[Happening]
     time: int = 0
@@ -49,12 +46,10 @@ class Log:
     over: bool = False
 
     def clock(self) -> int:
-        """Apply what comes before, and read the clock."""
         self._happen()
         return self.time
 
     def read_ends(self) -> dict[int, int]:
-        """Apply what comes before, and read the ends."""
         self._happen()
         return dict(self.ends)
 
@@ -78,20 +73,18 @@ class Log:
 
 
 def take_swapped(look: Look, log: Log) -> Note | None:
-    """Look the wrong way round: first the ends, then the clock."""
+    """Read the ends first, then the clock."""
     ends = log.read_ends()
     return look.due(log.clock(), ends)
 
 
 def take(look: Look, log: Log) -> Note | None:
-    """Look as the noter does."""
     return look.take(log.clock, log.read_ends)
 
 
 def keeps_its_claims(
     taking: Callable[[Look, Log], Note | None], course: list[Happening], skew_ms: int = 0
 ) -> bool:
-    """Whether each note covers all that was visible before its time."""
     log, look = Log(iter(course)), Look(10, 20, skew_ms)
     while not log.over:
         note = taking(look, log)
@@ -109,7 +102,7 @@ def test_whatever_was_visible_before_the_time_lies_below_the_ends(
 
 
 def test_a_noter_that_reads_the_ends_first_breaks_its_claims() -> None:
-    """So the test above would notice the swap; what shows it is an append between the readings."""
+    """So the test above would notice the swap."""
     broken = find(happenings, lambda course: not keeps_its_claims(take_swapped, course))
 
     assert [what for what, _ in broken] == ["look", "append", "pass"]
@@ -140,7 +133,7 @@ def test_a_look_is_noted_if_ends_change_or_the_last_time_is_old() -> None:
 
 
 def test_an_empty_log_is_noted_too() -> None:
-    """Nothing was visible; a segment that ends at 0 counts as missing."""
+    """A segment that ends at 0 counts as missing."""
     look = Look(10, 30)
     note = look.due(7, {0: 0})
 
@@ -149,7 +142,6 @@ def test_an_empty_log_is_noted_too() -> None:
 
 
 def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> None:
-    """What was appended meanwhile is in the first note after."""
     look = Look(10, 30)
     looks = [(100, 1), (40, 2), (99, 3), (100, 3)]
 
@@ -165,7 +157,6 @@ def test_nothing_is_noted_until_a_clock_that_stepped_back_has_caught_up() -> Non
 
 @pytest.mark.parametrize("after", [{0: 5, 7: 2}, {0: 5}])
 def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(after: dict[int, int]) -> None:
-    """Also if it is gone, or the clock was behind when it was seen."""
     look = Look(10, 30)
     look.due(100, {0: 5, 7: 1})
     look.due(50, {0: 5, 7: 3})
@@ -186,13 +177,11 @@ def test_an_end_that_goes_back_is_refused_by_the_name_of_its_segment(after: dict
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], sentence: str) -> None:
-    """The sentence names the option and its bound."""
     with pytest.raises(Rejected, match=sentence):
         Look(**options)
 
 
 def test_the_skew_is_taken_off() -> None:
-    """A clock that may be 50 ms ahead vouches for what was visible 50 ms ago."""
     note = Look(10, 30, skew_ms=50).due(100, {0: 1})
 
     assert note is not None
@@ -251,7 +240,6 @@ def idle_checks(case: dict[str, Any]) -> list[bool]:
 
 
 def expected_checks(case: dict[str, Any]) -> list[bool]:
-    """Return what they find in Flink."""
     return [step["expect"]["idle"] for step in case["steps"] if step["op"] == "check"]
 
 
@@ -262,7 +250,6 @@ def test_the_files_of_cases_are_whole() -> None:
 
 @pytest.mark.parametrize("case", JET, ids=lambda case: case["name"])
 def test_time_comes_when_jet_emits_watermarks(case: dict[str, Any]) -> None:
-    """After every step the times and the word idle are those of the case."""
     clocks = SegmentClocks(case["idle_timeout"], case["lag"])
 
     assert [taken(clocks, step) for step in case["steps"]] == [s["expect"] for s in case["steps"]]
@@ -284,7 +271,6 @@ def test_silence_is_counted_from_the_last_event_and_not_from_the_next_look() -> 
 
 @pytest.mark.parametrize(("idle_timeout_ms", "delay_ms"), [(-1, 0), (0, -1)])
 def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -> None:
-    """The sentence names it."""
     with pytest.raises(Rejected, match=r"_ms must be 0 or more, not -1"):
         SegmentClocks(idle_timeout_ms, delay_ms)
 
@@ -293,7 +279,6 @@ def test_a_duration_below_zero_is_refused(idle_timeout_ms: int, delay_ms: int) -
 def test_time_is_the_slowest_segments_newest_less_the_delay(
     events: list[tuple[int, int, int]], delay_ms: int
 ) -> None:
-    """If no segment is ever idle, taking every step together: by brute force."""
     clocks, now = SegmentClocks(0, delay_ms), 0
     newest: dict[int, int] = {}
     for segment in range(3):
@@ -325,16 +310,13 @@ def test_times_only_rise_and_idle_comes_last(
 
 
 def test_events_that_are_all_handed_on_make_one_step() -> None:
-    """The minimum over all of them, and no event in hand caps it."""
+    """No event in hand limits the minimum."""
     clocks = SegmentClocks(0, 5)
     clocks.event(0, 100, now=0)
 
     assert clocks.events({0: 90, 1: 80}, now=1) == []
     assert clocks.events({1: 120}, now=2) == []
     assert clocks.time == 95
-
-
-# What the newest timestamps promise, with transactions that overlap
 
 
 DELAY = 5
@@ -344,23 +326,21 @@ LATER = 10_000
 
 @dataclass
 class Partition:
-    """One to which three producers write in transactions, or without: the fourth."""
+    """A partition with three producers in transactions, and one without."""
 
     times: list[int] = field(default_factory=lambda: [LATER // 2])
     open: dict[int, int] = field(default_factory=dict)
 
     def write(self, producer: int, step: int) -> None:
-        """Append a record that is older than the newest by the delay at most."""
+        """Append a record that is at most the delay older than the newest."""
         if producer < 3:
             self.open.setdefault(producer, len(self.times))
         self.times.append(max(self.times) - DELAY + step)
 
     def end(self) -> int:
-        """Return where the visible records end."""
         return min(self.open.values(), default=len(self.times))
 
     def newest(self) -> Stamp:
-        """Return the record with the largest timestamp."""
         return Stamp(max(self.times), self.times.index(max(self.times)))
 
 
@@ -406,9 +386,6 @@ def test_a_record_from_the_future_counts_as_one_of_the_present() -> None:
     looks = [newest.take(ahead, {0: end}, now=now) for now, end in ((100, 1), (200, 1), (300, 2))]
     assert looks == [{0: 100}, {}, {0: 300}]
     assert newest.take({0: Stamp(950, 2)}, {0: 3}, now=1000) == {0: 950}
-
-
-# Which records of a changefeed resolve a time
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What observers of a topic may note while records are in open transactions."""
+"""What observers may note while records are in open transactions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,14 +26,13 @@ class Partition:
     aborted: set[int] = field(default_factory=set)
 
     def write(self, producer: int, step: int) -> None:
-        """Append a record that is older than the newest by the delay at most."""
+        """Append a record that is at most the delay older than the newest."""
         if producer:
             self.open.setdefault(producer, len(self.times))
         self.times.append(max(self.times, default=1000) - DELAY + step)
         self.producers.append(producer)
 
     def finish(self, producer: int, *, commits: bool) -> None:
-        """End the producer's transaction, if it has one, with a marker."""
         if producer in self.open:
             begin = self.open.pop(producer)
             mine = {n for n in range(begin, len(self.times)) if self.producers[n] == producer}
@@ -43,12 +42,10 @@ class Partition:
 
     @property
     def high(self) -> int:
-        """The high watermark."""
         return len(self.times)
 
     @property
     def end(self) -> int:
-        """The end of read_committed readers."""
         return min(self.open.values(), default=len(self.times))
 
     def rows(self, begin: int, end: int) -> list[int]:
@@ -59,7 +56,7 @@ class Partition:
 
 @dataclass
 class ByField:
-    """Reads records, not always all that it could."""
+    """An observer that reads records, not always all."""
 
     position: list[int] = field(default_factory=lambda: [0, 0])
     transactions: OpenTransactions = field(default_factory=OpenTransactions)
@@ -67,7 +64,6 @@ class ByField:
     def look(
         self, partitions: list[Partition], high: dict[int, int], lag: int
     ) -> dict[int, int | None]:
-        """Return the newest times, as `KafkaFields` does."""
         newest: dict[int, int | None] = {}
         for n, each in enumerate(partitions):
             until = max(self.position[n], each.end - lag)
@@ -81,7 +77,7 @@ class ByField:
 
 @dataclass
 class ByTimestamp:
-    """Reads none; markers and aborted records count as well."""
+    """An observer that reads none; markers and aborted records count."""
 
     newest: NewestTimes = field(default_factory=NewestTimes)
     transactions: OpenTransactions = field(default_factory=OpenTransactions)
@@ -89,7 +85,6 @@ class ByTimestamp:
     def look(
         self, partitions: list[Partition], high: dict[int, int], _: int
     ) -> dict[int, int | None]:
-        """Return the newest times, as `KafkaTimes` does."""
         ends = {n: each.end for n, each in enumerate(partitions)}
         stamps = {
             n: Stamp(max(each.times), each.times.index(max(each.times)))
@@ -140,7 +135,7 @@ def too_late(turns: Turns, way: Way) -> list[int]:
             clocks.add(n, now=now)
         _write(partitions, amid)
         hidden = [(n, o) for n, each in enumerate(partitions) for o in range(each.end, high[n])]
-        for each in hidden:  # what is below the lower before a look can know of it is late
+        for each in hidden:  # later ones are late
             known.setdefault(each, lower)
         outcomes = clocks.events(observer.look(partitions, high, lag), now=now)
         lower = max([lower, *(each for each in outcomes if each != "idle")])
@@ -162,10 +157,9 @@ def test_no_mark_passes_a_record_that_is_hidden_and_committed_later(way: Way, tu
 
 
 class Careless(OpenTransactions):
-    """Takes a partition for idle however much is hidden in it."""
+    """Takes a partition for idle, whatever is hidden in it."""
 
     def find_active(self, *_: object) -> set[int]:
-        """Return none."""
         return set()
 
 
@@ -173,14 +167,13 @@ class Careless(OpenTransactions):
 def test_an_observer_that_takes_hidden_records_for_none_passes_them(
     way: type[ByField | ByTimestamp],
 ) -> None:
-    """So the law above is one that can be broken."""
+    """So the law above can be broken."""
     example = find(turns, lambda each: bool(too_late(each, lambda: way(transactions=Careless()))))
 
     assert too_late(example, way) == []
 
 
 def test_the_idle_timeout_begins_when_all_that_was_hidden_is_read() -> None:
-    """And not with the last record that became visible."""
     clocks, transactions = SegmentClocks(IDLE_MS, DELAY), OpenTransactions()
     clocks.events({0: 100, 1: 200}, now=0)
 
@@ -192,7 +185,7 @@ def test_the_idle_timeout_begins_when_all_that_was_hidden_is_read() -> None:
 
 
 def test_an_open_transaction_keeps_the_moment_at_which_it_was_first_seen() -> None:
-    """One at another offset is another transaction."""
+    """At another offset it is another transaction."""
     transactions = OpenTransactions()
     looks = [({0: 9, 1: 8}, {0: 4, 1: 8}, 100), ({0: 12, 1: 8}, {0: 4, 1: 7}, 200)]
     looks += [({0: 12, 1: 8}, {0: 6, 1: 7}, 300), ({0: 12, 1: 8}, {0: 12, 1: 8}, 400)]

@@ -72,7 +72,6 @@ READINGS = st.lists(st.dictionaries(st.integers(0, 8), st.integers(0, 12)), max_
 
 
 def chains(world: World) -> dict[str, list[Mark]]:
-    """Return the marks that a world has made, by domain."""
     return {
         domain: [made.mark for made in world.made if made.domain == domain] for domain in DOMAINS
     }
@@ -85,7 +84,6 @@ def places(world: World, readings: list[dict[int, int]]) -> list[dict[int, int]]
 
 
 def scanned(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None]:
-    """Answer by looking at every mark."""
     segments = {segment for mark in marks for segment in mark.cut.offsets} | position.keys()
     times: dict[int, int | None] = {}
     for segment in segments:
@@ -96,7 +94,7 @@ def scanned(marks: list[Mark], position: dict[int, int]) -> dict[int, int | None
 
 
 def least(times: Mapping[int, int | None], otherwise: int | None) -> int | None:
-    """Return the least of the times; `None` lies below all."""
+    """Return the least of the times, `otherwise` without any; `None` is below all."""
     known = [time for time in times.values() if time is not None]
     return None if len(known) < len(times) else min(known, default=otherwise)
 
@@ -122,7 +120,7 @@ def test_the_time_of_each_segment_is_what_a_scan_of_all_marks_finds(
 def test_the_least_time_of_the_segments_is_the_lower_of_the_window(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]], through: int
 ) -> None:
-    """The law of segment times, also with successors and truncated histories."""
+    """Also with successors and truncated histories."""
     world = lived(settings, history)
     kept = [MarkHistory(marks) for marks in chains(world).values()]
     for each in kept:
@@ -138,7 +136,6 @@ def test_the_least_time_of_the_segments_is_the_lower_of_the_window(
 def test_every_vouched_event_of_a_segment_below_its_time_was_read(
     settings: StreamSettings, history: list[Act], readings: list[dict[int, int]]
 ) -> None:
-    """Each segment is sound by itself, wherever the others are."""
     world = lived(settings, history)
     lost = [
         (domain, position, segment, time)
@@ -176,7 +173,7 @@ def test_reading_the_next_segment_reads_all_of_them_predecessors_first(
 def next_unread(
     marks: MarkHistory, succession: Succession, position: dict[int, int], ends: dict[int, int]
 ) -> int | None:
-    """Return the next of the segments that have something below the last cut."""
+    """Return the next segment with rows below the last cut."""
     left = [s for s, end in ends.items() if position.get(s, 0) < end]
     return SegmentTimes(marks, succession, position).next_segment(left)
 
@@ -187,7 +184,6 @@ MARKS = [Mark(n, lower, 99, StreamCut(cut)) for n, (lower, cut) in enumerate(CUT
 
 
 def at(position: dict[int, int], succession: Succession | None = None) -> SegmentTimes:
-    """Return where a position is in the three marks."""
     return SegmentTimes(MarkHistory(MARKS), succession or Succession(), position)
 
 
@@ -218,7 +214,7 @@ def test_a_sealed_segment_that_was_read_is_not_read_any_more() -> None:
 
 
 def test_the_lag_is_against_the_last_mark() -> None:
-    """As a whole it is the largest of the segments; not known before all marks."""
+    """It is the largest lag of the segments, unknown before all marks."""
     assert [at({0: o, 1: 60}).lag() for o in (300, 100, 99)] == [
         Lag(20, {0: 0, 1: 20}),
         Lag(20, {0: 20, 1: 20}),

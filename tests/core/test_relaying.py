@@ -1,4 +1,4 @@
-"""Laws of relays: what they write, however many there are, and whenever they start again."""
+"""Laws of relays, however many there are, and whenever they restart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTS = [*OFTEN, "send", "append", "append", "grow", "kill", "append of those kil
 
 @dataclass
 class Process:
-    """A relay: how far it has read the log of marks, and what it has sent but not yet appended."""
+    """A relay: how far it has read the log of marks, and what it has sent."""
 
     queue: RelayQueue = field(default_factory=RelayQueue)
     read: int = 0
@@ -40,7 +40,6 @@ class World:
     killed: list[Process] = field(default_factory=list)
 
     def act(self, kind: str, which: int) -> None:
-        """Do one thing, to one of the segments, domains or relays."""
         segment, relay = which % len(self.written), self.relays[which % RELAYS]
         if kind == "write":
             self.written[segment] += 1
@@ -65,13 +64,11 @@ class World:
                 self.append(each)
 
     def mark(self, domain: str) -> None:
-        """Add a mark with all that is written."""
         seq = len(self.marks[domain]) + 1
         cut = StreamCut(dict(enumerate(self.written)))
         self.marks[domain].append(Mark(seq, seq * 10, seq * 10, cut))
 
     def send(self, relay: Process, hidden: int = -1) -> None:
-        """Have a relay read the marks that are there, look at the log, and send what is due."""
         if relay.sent:
             return
         self.look(relay)
@@ -83,7 +80,6 @@ class World:
             assert seqs == sorted(seqs)
 
     def look(self, relay: Process) -> None:
-        """Have a relay read what is new in the log of marks, and ask for marks."""
         for domain, mark in self.log[relay.read :]:
             relay.queue.record_written(domain, mark)
         relay.read = len(self.log)
@@ -92,7 +88,7 @@ class World:
             relay.queue.add(domain, self.marks[domain][newest.seq if newest else 0 :])
 
     def append(self, relay: Process) -> None:
-        """Append the first mark that was sent: its rows are readable, and no segment is new."""
+        """Append the first mark that was sent."""
         if relay.sent:
             domain, mark = relay.sent.pop(0)
             for segment, offset in mark.cut.offsets.items():
@@ -101,7 +97,6 @@ class World:
             self.log.append((domain, mark))
 
     def last(self) -> Mapping[str, Mark]:
-        """Return what a compacted log keeps."""
         return dict(self.log)
 
 
@@ -160,7 +155,6 @@ def test_it_continues_after_an_older_record_if_that_is_last() -> None:
 
 
 def test_a_segment_that_a_record_names_without_rows_is_still_new() -> None:
-    """Whoever wrote the record had not to wait for it."""
     queue = RelayQueue()
     queue.record_written("default", Mark(1, 10, 10, StreamCut({0: 7, 1: 0})))
     queue.look({0: 9, 1: 1}, now_ms=0)

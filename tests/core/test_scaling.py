@@ -14,7 +14,6 @@ MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})
 
 
 def scaled(*events: ScaleEvent) -> Succession:
-    """Return the succession of the events over segments 0 and 1."""
     succession = Succession()
     for event in events:
         succession.scale(event, known={0, 1})
@@ -53,7 +52,6 @@ def scaled(*events: ScaleEvent) -> Succession:
 def test_a_wrong_scale_event_names_the_segment_and_changes_nothing(
     event: ScaleEvent, segment: int
 ) -> None:
-    """Correct parts beside it are not accepted either."""
     stream = stream_of("UA")
     deliver(stream, Note("UA", 1, {0: 400, 1: 400}))
     stream.scale(SPLIT)
@@ -74,7 +72,6 @@ positions = st.fixed_dictionaries(
 
 @given(position=positions)
 def test_normalising_twice_is_normalising_once(position: dict[int, int]) -> None:
-    """A normal position names all that it implies."""
     succession = scaled(SPLIT, MERGE)
     once = succession.normalise(position)
 
@@ -91,7 +88,6 @@ def test_a_normal_position_reaches_the_one_it_came_from(position: dict[int, int]
 
 @given(one=positions, other=positions)
 def test_the_join_of_normal_cuts_is_normal(one: dict[int, int], other: dict[int, int]) -> None:
-    """So the aggregator may normalise notes and join, or join and normalise."""
     succession = scaled(SPLIT, MERGE)
     joined = StreamCut(one).join(StreamCut(other))
 
@@ -102,7 +98,6 @@ def test_the_join_of_normal_cuts_is_normal(one: dict[int, int], other: dict[int,
 
 @given(one=positions, other=positions)
 def test_normal_cuts_keep_their_order(one: dict[int, int], other: dict[int, int]) -> None:
-    """One that reaches another, naming all it names, still does."""
     succession = scaled(SPLIT, MERGE)
     above = StreamCut(one).join(StreamCut(other))
 

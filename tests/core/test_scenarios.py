@@ -29,7 +29,7 @@ ACT = re.compile(r"(?:@(?P<now>\d+) )?(?P<act>.*?)(?: +-> (?P<expected>.*))?")
 
 
 def value_of(word: str) -> Any:  # noqa: ANN401 - any field of a note
-    """Return what a word stands for.
+    """Return the value of a word.
 
     >>> value_of("5"), value_of("0:5,1:7"), value_of("order,"), value_of("none"), value_of("idle")
     (5, {0: 5, 1: 7}, ('order',), None, 'idle')
@@ -43,21 +43,19 @@ def value_of(word: str) -> Any:  # noqa: ANN401 - any field of a note
 
 
 def given(words: Iterable[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the plain values among the words, and those with a name."""
+    """Return the plain words, and those with a name."""
     parts = [word.rpartition("=") for word in words]
     named = {name: value_of(value) for name, is_named, value in parts if is_named}
     return [value_of(value) for _, is_named, value in parts if not is_named], named
 
 
 def note_of(text: str) -> Note:
-    """Return the note of an act."""
     (writer, *values), named = given(text.split())
     plain = {"position" if isinstance(value, dict) else "time": value for value in values}
     return Note(writer, **plain, **named)
 
 
 def shown(value: object) -> str:
-    """Return a value as scenarios have it."""
     if isinstance(value, Accepted):
         rest = {name: each for name, each in asdict(value).items() if each is not None}
         rest |= {} if value.exclusion is None else {"exclusion": value.exclusion}
@@ -79,7 +77,6 @@ def shown(value: object) -> str:
 
 
 def rows(found: Iterable[object], fields: list[str]) -> str:
-    """Return these fields of each."""
     each = (" ".join(shown(attrgetter(name)(one)) for name in fields) for one in found)
     return "; ".join(each) or "-"
 
@@ -94,7 +91,6 @@ class Scenario:
     declared_at: dict[str, int] = field(default_factory=dict)
 
     def perform(self, line: str) -> None:
-        """Perform one act, and compare its outcome with the expected one."""
         act = ACT.fullmatch(line)
         assert act
         self.now = int(act["now"] or self.now)
@@ -114,42 +110,34 @@ class Scenario:
         assert found == [act["expected"] or found[0]] * len(found), line
 
     def stream(self, *writers: str, returning: str = "hold", **settings: Any) -> None:  # noqa: ANN401
-        """Begin with a stream that these writers have joined."""
         terms: Any = {"writer_timeout_ms": TIMEOUT_MS, "returning_writer": returning, **settings}
         self.streams, self.appended_at = [Aggregator(StreamSettings(**terms))], {}
         domain = self.streams[0].settings.domains[0]
         deliver(self.streams[0], *(Note(each, domain=domain) for each in writers), now=self.now)
 
     def restart(self) -> None:
-        """Put a restarted stream beside it."""
         self.streams.append(restarted(self.streams[0], self.appended_at, self.declared_at))
 
     def notes(self, stream: Aggregator, text: str) -> str:
-        """Hand over the notes."""
         return "; ".join(shown(stream.note(note_of(each), self.now)) for each in text.split("; "))
 
     def marks(self, stream: Aggregator, *fields: str, **within: str) -> str:
-        """Advance as far as it can."""
         domain = within.get("in", "default")
         if marks := marks_of(stream, domain, now=self.now):
             self.appended_at[domain] = self.now
         return rows(marks, [*fields] or ["lower"])
 
     def waiting(self, stream: Aggregator, *fields: str, **within: str) -> str:
-        """Show who is waited for."""
         found = waiting(stream, within.get("in", "default"), now=self.now)
         return rows(found, [*fields] or ["writer"])
 
     def decision(self, stream: Aggregator) -> str:
-        """Show what is decided."""
         return type(stream.decide("default", now=self.now)).__name__.lower()
 
     def expire(self, stream: Aggregator) -> str:
-        """Exclude who is silent for too long."""
         return shown(stream.expire(self.now))
 
     def next_timeout(self, stream: Aggregator) -> str:
-        """Show when the next is excluded."""
         return shown(stream.next_timeout())
 
     def without(self, stream: Aggregator, *writers: str, **within: str) -> str:
@@ -158,16 +146,13 @@ class Scenario:
         return ", ".join(shown(lower_without(domain, each)) for each in writers)
 
     def members(self, stream: Aggregator) -> str:
-        """Show all writers."""
         return shown(list(stream.writers()))
 
     def record(self, stream: Aggregator, writer: str, *fields: str) -> str:
-        """Show what is stored of a writer."""
         record = stream.record(writer)
         return rows([record], [*fields]) if fields else str(record)
 
     def named(self, stream: Aggregator, *fields: str) -> str:
-        """Show whom the last mark names."""
         return rows(stream.domains["default"].excluded_by_mark, [*fields])
 
     def vouched(self, stream: Aggregator, seq: int, time: int) -> str:
@@ -182,15 +167,12 @@ class Scenario:
         return "; ".join(rows(each, ["writer"]) for each in (domain.joined, domain.not_counted_yet))
 
     def expect(self, stream: Aggregator, writer: str) -> str:
-        """Create a writer before its first note."""
         return shown(stream.expect([writer], now=self.now))
 
     def hold(self, stream: Aggregator, writer: str, until: int) -> None:
-        """Keep a writer from timing out."""
         stream.hold(writer, until)
 
     def remove(self, stream: Aggregator, writer: str, by: str = "") -> None:
-        """Remove a writer as an operator does."""
         stream.remove(writer, now=self.now, by=by)
 
     def forget(self, stream: Aggregator, most: int = 100) -> str:
@@ -198,7 +180,6 @@ class Scenario:
         return shown(stream.forget_departed(self.now, most))
 
     def scale(self, stream: Aggregator, sealed: dict[int, int], **created: tuple[str, ...]) -> None:
-        """Seal segments where they end, and create their successors."""
         after = {int(segment): tuple(map(int, before)) for segment, before in created.items()}
         stream.scale(ScaleEvent(sealed, after))
 
@@ -209,23 +190,20 @@ class Scenario:
     def seal(
         self, stream: Aggregator, cut: dict[int, int] | None = None, **final_times: int
     ) -> str:
-        """Seal the stream."""
         made = sealed(stream, cut, final_times, now=self.now)
         return f"{shown(made.final_cut)} {shown(made.never_noted)}"
 
     def last(self, stream: Aggregator, *fields: str, **within: str) -> str:
-        """Show the last mark."""
         return rows([stream.domains[within.get("in", "default")].last], [*fields])
 
     def settings(self, stream: Aggregator, **changed: Any) -> None:  # noqa: ANN401 - any setting
-        """Change settings of the stream."""
         added = set(changed.get("domains", ())) - set(stream.settings.domains)
         self.declared_at |= dict.fromkeys(added, self.now)
         stream.reconfigure(replace(stream.settings, **changed), now=self.now)
 
 
 def scenarios() -> list[Any]:
-    """Return the acts of each scenario, with its fact for an id."""
+    """Return the acts of each scenario, by its fact."""
     return [
         pytest.param(paragraph.split("\n    ")[1:], id=f"{file.stem}: {paragraph.splitlines()[0]}")
         for file in sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
@@ -235,7 +213,6 @@ def scenarios() -> list[Any]:
 
 @pytest.mark.parametrize("acts", scenarios())
 def test_scenario(acts: list[str]) -> None:
-    """Each act has the outcome that is written behind it."""
     scenario = Scenario()
 
     for act in acts:

@@ -16,7 +16,6 @@ ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 
 
 def test_a_window_at_the_final_cut_is_sealed() -> None:
-    """Any position that reaches it has read all; the last mark is complete to any time."""
     stream = stream_of("UA")
     (mark,) = marks_after(stream, Note("UA", 5, {0: 50}, max_time=8))
     final_cut = sealed(stream, {0: 70}).final_cut
@@ -51,7 +50,6 @@ def declared(world: World, event: Event, domain: str) -> bool:
 def test_every_declared_event_lies_before_the_end(
     settings: StreamSettings, history: list[Act]
 ) -> None:
-    """Its time is below the last lower and its offset below the final cut, whatever happened."""
     world = lived(settings, history)
     lowers = {domain: world.lower(domain) for domain in DOMAINS}
     final_cut = sealed(world.stream).final_cut
@@ -75,7 +73,6 @@ def test_every_declared_event_lies_before_the_end(
 def test_after_any_history_a_seal_ends_the_stream(
     settings: StreamSettings, history: list[Step], *, restarts: bool
 ) -> None:
-    """The final cut reaches everything ever known, the chain continues, and nothing follows."""
     twins = Twins.after(settings, history)
     code, model = twins.code, twins.model
     before = {domain: code.domains[domain].last for domain in model.marks}

@@ -1,4 +1,4 @@
-"""The soundness and tightness laws at the end of DESIGN section 2."""
+"""The soundness and tightness laws of the design."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The laws of times as rows have them, and of the doubt of their unit."""
+"""Times in rows, and doubt about their unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ modern = st.integers(UNIX_MS.start + 10**9, UNIX_MS.stop - 10**9)
 
 @given(modern, units)
 def test_a_number_is_the_time_in_its_unit(ms: int, unit: Unit) -> None:
-    """Rounded down, as a number and as text."""
     number = ms * PER_SECOND[unit] // 1000
     expected = number * 1000 // PER_SECOND[unit]
 
@@ -33,13 +32,11 @@ def test_a_number_is_the_time_in_its_unit(ms: int, unit: Unit) -> None:
 
 @given(modern)
 def test_a_float_of_seconds_keeps_its_milliseconds(ms: int) -> None:
-    """Though no float is exactly most of them."""
     assert TimeForm("s").ms_of(ms / 1000) == ms
 
 
 @given(st.lists(modern, min_size=1), units)
 def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
-    """Only milliseconds are not doubted."""
     numbers = [ms * PER_SECOND[unit] // 1000 for ms in times]
     doubt = find_doubt("ts", numbers)
 
@@ -51,14 +48,12 @@ def test_the_unit_of_times_is_found(times: list[int], unit: Unit) -> None:
 def test_a_unit_is_doubted_if_most_times_are_of_no_year_from_1971_to_2199(
     numbers: list[int],
 ) -> None:
-    """Half of them are not most."""
     outside = sum(not UNIX_MS.start <= number < UNIX_MS.stop for number in numbers)
 
     assert (find_doubt("ts", numbers) is not None) == (2 * outside > len(numbers))
 
 
 def test_the_first_thousand_times_judge() -> None:
-    """Whatever comes later."""
     assert find_doubt("ts", [NOON_MS] * 1000 + [42] * 5000) is None
 
 
@@ -83,7 +78,6 @@ def test_the_first_thousand_times_judge() -> None:
     ],
 )
 def test_noon_may_be_spelled_in_many_ways(spelling: object) -> None:
-    """Those without a zone with one that is given."""
     assert TimeForm(zone=UTC).ms_of(spelling) == NOON_MS
 
 
@@ -100,7 +94,6 @@ def test_noon_may_be_spelled_in_many_ways(spelling: object) -> None:
     ],
 )
 def test_what_is_no_time_is_shown(spelling: object, says: str) -> None:
-    """With what it has to be."""
     with pytest.raises(Rejected) as refused:
         TimeForm().ms_of(spelling)
 
@@ -109,7 +102,6 @@ def test_what_is_no_time_is_shown(spelling: object, says: str) -> None:
 
 @given(st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1)))  # noqa: DTZ001 - without a zone
 def test_text_without_a_zone_is_of_the_zone_that_is_given(at: datetime) -> None:
-    """And text with one is not."""
     zone = ZoneInfo("Europe/Berlin")
     local = at.replace(tzinfo=zone)
     assume(local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) == at)
@@ -120,7 +112,6 @@ def test_text_without_a_zone_is_of_the_zone_that_is_given(at: datetime) -> None:
 
 
 def test_only_numbers_have_a_unit() -> None:
-    """Text with a date tells its time itself."""
     values = ["1960-01-01T12:00:00Z", NOON, None, True, float("inf"), NOON_MS]
 
     assert find_doubt("ts", values) is None

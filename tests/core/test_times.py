@@ -1,4 +1,4 @@
-"""Times may be integers or aware datetimes; people read them in ISO 8601."""
+"""Times may be integers or aware datetimes; people read ISO 8601."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ NOON_MS = 1357041600000
 
 @given(st.integers(-(10**14), 10**14))
 def test_a_whole_millisecond_is_exact(ms: int) -> None:
-    """Also if a float of seconds would not be, and before 1970."""
     time = EPOCH + timedelta(milliseconds=ms // 2)
 
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (ms // 2, ms // 2)
@@ -50,7 +49,6 @@ def test_a_whole_millisecond_is_exact(ms: int) -> None:
     ],
 )
 def test_an_instant_is_the_same_however_it_is_spelled(time: Any) -> None:  # noqa: ANN401
-    """Zones, pandas and numpy make no difference."""
     assert unix_ms_of(time) == NOON_MS
 
 
@@ -62,7 +60,7 @@ def test_what_is_finer_than_a_millisecond_is_rounded_as_asked() -> None:
 
 
 class Period(timedelta):
-    """What some libraries return for a difference: it cannot be divided."""
+    """A difference of some libraries, which cannot be divided."""
 
     def __floordiv__(self, other: object) -> int:  # type: ignore[override]
         raise AttributeError(other)
@@ -72,7 +70,7 @@ class Period(timedelta):
 
 
 class Moment(datetime):
-    """A time of such a library, as Airflow's templates have it."""
+    """A time of such a library, as in Airflow's templates."""
 
     def __sub__(self, other: object) -> Period:  # type: ignore[override]
         assert isinstance(other, datetime)
@@ -81,7 +79,6 @@ class Moment(datetime):
 
 
 def test_the_times_of_other_libraries_are_times() -> None:
-    """Whatever their differences can do."""
     time = Moment(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
 
     assert (unix_ms_of(time), unix_ms_of(time, up=True)) == (NOON_MS, NOON_MS + 1)
@@ -89,7 +86,6 @@ def test_the_times_of_other_libraries_are_times() -> None:
 
 @pytest.mark.parametrize("time", [NOON.replace(tzinfo=None), pd.NaT, pd.Timestamp(2013, 1, 1)])
 def test_a_time_without_a_zone_is_refused(time: Any) -> None:  # noqa: ANN401
-    """The remedy is in the message."""
     with pytest.raises(Rejected, match="has no time zone: create it with tzinfo=datetime"):
         unix_ms_of(time)
 
@@ -106,20 +102,15 @@ def test_an_invalid_time_is_refused(time: Any) -> None:  # noqa: ANN401
     ["", "90", "d", "-1d", "1.5h", "1w", "1000000d", "1d ", "٣d", "01h", "1h30m", "1H", "9" * 99],
 )
 def test_a_duration_of_another_form_is_refused(text: str) -> None:
-    """The sentence lists the accepted forms."""
     with pytest.raises(Rejected, match="90d, 12h, 30m, 45s or 500ms"):
         parse_duration(text)
 
 
 def test_the_longest_duration_can_be_given_in_each_unit() -> None:
-    """It is as far as dates go."""
     assert (parse_duration("999999d"), parse_duration(f"{LONGEST_MS}ms")) == (
         LONGEST_MS,
         LONGEST_MS,
     )
-
-
-# People read times in ISO 8601; times of another clock stay integers
 
 
 TEN = 1_357_034_400_000
@@ -147,7 +138,6 @@ def test_a_time_in_a_message_is_spelled(message: Rejected, says: str) -> None:
 
 
 def test_a_range_names_its_bounds_as_times() -> None:
-    """As the call may have had them as `datetime`s."""
     with pytest.raises(Rejected, match="start_at 2013-01-01T10:00:00Z is not below end_at 2013-"):
         ReadRange(TEN, TEN)
 
@@ -167,14 +157,12 @@ MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 def test_a_multiple_that_the_clock_skips_begins_with_summer_time(
     zone: str, time: str, step_ms: int, floor: str
 ) -> None:
-    """Above it lies what is not complete yet."""
     given = unix_ms_of(datetime.fromisoformat(time))
 
     assert format_in_zone(floor_time(given, step_ms, ZoneInfo(zone)), ZoneInfo(zone)) == floor
 
 
 def turn_after(day: datetime, zone: ZoneInfo) -> int:
-    """Return the first time in the next 400 days at which the zone's offset is another one."""
     days = [day + timedelta(days=number) for number in range(400)]
     offsets = [each.astimezone(zone).utcoffset() for each in days]
     turn = next((at for at, each in enumerate(offsets) if each != offsets[0]), 0)
@@ -195,7 +183,6 @@ def turn_after(day: datetime, zone: ZoneInfo) -> int:
 def test_a_floor_is_never_above_its_time(
     zone: ZoneInfo, day: datetime, beside: int, step_ms: int
 ) -> None:
-    """In every zone, beside the turns of its clock; and the floor of a floor is itself."""
     time = turn_after(day, zone) + beside
 
     floor = floor_time(time, step_ms, zone)

@@ -1,4 +1,4 @@
-"""How a watermark moved, thinned: held against a look at every mark."""
+"""How a watermark moved, against a look at every mark."""
 
 from itertools import pairwise
 
@@ -22,7 +22,6 @@ starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
 
 
 def chain(start: int, taken: list[tuple[int, int, tuple[str, ...], bool]]) -> list[Mark]:
-    """Return the marks of these steps; wall time may step back."""
     marks, lower, wall = [], start, start + 100
     for seq, (later, passes, excluded, bound) in enumerate(taken, start=1):
         lower, wall = lower + later, wall + passes
@@ -32,14 +31,12 @@ def chain(start: int, taken: list[tuple[int, int, tuple[str, ...], bool]]) -> li
 
 
 def kept(marks: list[Mark], forgotten: int) -> MarkHistory:
-    """Return the history of the marks without the first ones."""
     history = MarkHistory(marks)
     history.forget_through(forgotten)
     return history
 
 
 def scanned(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
-    """Thin by a look at each mark."""
     before = {after.seq: mark.lower for mark, after in pairwise(marks)}
     slots: dict[int, list[Mark]] = {}
     for mark in marks:
@@ -50,7 +47,6 @@ def scanned(marks: list[Mark], start: int, end: int, most: int) -> list[Point]:
 
 
 def point(marks: list[Mark], before: dict[int, int]) -> Point:
-    """Return the point of these marks, based on the lower before each."""
     last = marks[-1]
     known = [mark for mark in marks if before.get(mark.seq, 0) in UNIX_MS]
     excluding = [mark for mark in marks if mark.excluded]
@@ -85,7 +81,6 @@ def test_points_are_what_a_look_at_every_mark_gives(  # noqa: PLR0913, PLR0917 -
     ends: int,
     most: int,
 ) -> None:
-    """Also if wall time stepped back, and if early marks are forgotten."""
     marks = chain(start, taken)
     history, left = kept(marks, forgotten), [m for m in marks if m.seq > forgotten] or marks[-1:]
     period = start + begins, start + begins + ends
@@ -97,7 +92,6 @@ def test_points_are_what_a_look_at_every_mark_gives(  # noqa: PLR0913, PLR0917 -
 def test_every_mark_is_in_exactly_one_slot(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], most: int
 ) -> None:
-    """And every mark that advanced without a writer counts; no more points come than asked for."""
     marks = chain(start, taken)
     times = [mark.written_at for mark in marks] or [0]
     points = MarkHistory(marks).trend().points(min(times), max(times), most)
@@ -112,7 +106,7 @@ def test_every_mark_is_in_exactly_one_slot(
 def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], forgotten: int, begins: int
 ) -> None:
-    """`None` if none was; the lag at a moment counts a mark of exactly that moment."""
+    """A mark of exactly the moment counts for its lag."""
     marks = chain(start, taken)
     left = [m for m in marks if m.seq > forgotten] or marks[-1:]
     trend, moment = kept(marks, forgotten).trend(), start + begins
@@ -127,7 +121,6 @@ def test_the_lower_before_a_moment_is_that_of_the_last_mark_written_earlier(
 def test_a_trend_stays_what_it_was(
     start: int, taken: list[tuple[int, int, tuple[str, ...], bool]], at: int, forgotten: int
 ) -> None:
-    """Whatever marks follow or are forgotten while another thread reads it."""
     marks = chain(start, taken)
     history = MarkHistory(marks[:at])
     trend = history.trend()
@@ -145,7 +138,6 @@ def test_a_trend_stays_what_it_was(
 def test_the_latest_marks_have_the_trend_of_their_own(
     taken: list[tuple[int, int, tuple[str, ...], bool]], last: int, forgotten: int
 ) -> None:
-    """As if they had been appended to nothing."""
     marks = chain(AT, taken)
     latest = MarkHistory(marks).latest(last)
     latest.forget_through(forgotten)

@@ -1,4 +1,4 @@
-"""Which writers vouch for what a mark has, and which marks have what is required."""
+"""Which writers vouch for a mark's rows, and which marks meet requirements."""
 
 import pytest
 from hypothesis import event, given
@@ -34,7 +34,6 @@ TROUBLE = histories("waits", "restarts", "late", "removals", "forgets", "narrows
 
 
 def tallied(stream: Aggregator, domain: str, seq: int, time: int) -> VouchedBy:
-    """Return who vouches for a time at a mark."""
     number = stream.domains.numbers[domain]
     tally = VouchingTally([(seq, time)])
     for name in stream.writers():
@@ -52,13 +51,13 @@ def known(stream: Aggregator, name: str, number: int) -> tuple[Periods, WriterSt
 
 
 def lost_by(world: World, domain: str, mark: Mark, time: int) -> list[str]:
-    """Return the writers that vouch for a time at a mark whose cut lacks a row of theirs."""
+    """Return the writers that vouch at a mark whose cut lacks a row of theirs."""
     vouching = tallied(world.stream, domain, mark.seq, time).names
     return [each for each in rows_beyond(world, domain, mark, time) if each in vouching]
 
 
 def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
-    """Return the writers of rows below a time beyond a mark's cut, but of those that lied."""
+    """Return the writers of rows beyond a mark's cut and below a time, except those that lied."""
     cut = world.stream.succession.normalise(mark.cut.offsets)
     return [
         each.writer
@@ -71,9 +70,9 @@ def rows_beyond(world: World, domain: str, mark: Mark, time: int) -> list[str]:
 
 @given(settings=streams, history=TROUBLE)
 def test_a_mark_has_all_rows_of_who_vouches(settings: StreamSettings, history: list[Act]) -> None:
-    """Law: at any mark and for any time up to its lower, whatever its writers did before and after.
+    """Law: at any mark, for any time up to its lower.
 
-    For honest writers, that idle, leave, come back, are removed, forgotten and restored.
+    Honest writers idle, leave, come back, are removed, forgotten and restored.
     """
     world = lived(settings, history)
     asked = [
@@ -111,7 +110,7 @@ def test_no_row_of_who_is_required_lies_beyond_the_cut_that_is_answered(
 
 @given(settings=streams, history=histories("waits", "late", "removals", "forgets", "narrows"))
 def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history: list[Act]) -> None:
-    """Law: which marks count a writer is durable, and so is who joined since the last mark."""
+    """Law: which marks count a writer is durable."""
     world = lived(settings, history)
     again = restarted(world.stream, world.appended_at)
 
@@ -133,7 +132,6 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
 def test_a_tally_of_many_marks_is_that_of_each(
     periods: list[tuple[int, int]], steps: list[int]
 ) -> None:
-    """Law: counts and names by ranges are those of a look at each mark by itself."""
     marks = [(seq, seq * 4 + step) for seq, step in enumerate(sorted(steps), 1)]
     own = tuple(VouchingPeriod(*each) for each in sorted(periods))
     tally = VouchingTally(marks, ("UA", "DL"))
@@ -156,7 +154,7 @@ def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
 
 
 def test_what_none_vouches_for_is_named_and_may_come() -> None:
-    """One that joined since the last mark is counted by the next; nobody waits for an idle one."""
+    """A writer that joined since the last mark is counted by the next."""
     new, idle = (VouchingPeriod(6, MAX_INT64),), (VouchingPeriod(1, 9),)
     seq, unmet = find_required_seq(2, 5, 20, {"lima": (new, "live"), "delhi": (idle, "idle")}, None)
 
@@ -164,9 +162,6 @@ def test_what_none_vouches_for_is_named_and_may_come() -> None:
         2,
         [("lima", True, None), ("delhi", False, 9)],
     )
-
-
-# Writers that note below the watermark and declare no event times
 
 
 def unreported(stream: Aggregator, *notes: Note) -> list[tuple[str, int | None, int, bool]]:
@@ -180,7 +175,6 @@ def unreported(stream: Aggregator, *notes: Note) -> list[tuple[str, int | None, 
 
 
 def behind(*notes: Note) -> Aggregator:
-    """Return a stream at 100, after which these are noted; lima idles at 10."""
     stream = Aggregator(StreamSettings(domains=("default", "ship")))
     for note in (Note("lima", 10, {0: 1}), Note("lima", 10, {}, "ship"), Note("berlin")):
         stream.note(note, now=0)
@@ -214,7 +208,7 @@ def behind(*notes: Note) -> Aggregator:
 def test_a_note_below_the_lower_is_a_report_of_late_rows(
     note: Note, found: list[tuple[str, int | None, int, bool]]
 ) -> None:
-    """If it advances the time or the position, and declares no event times; in each domain."""
+    """If it advances time or position, and declares no event times; in each domain."""
     assert unreported(behind(), note) == found
 
 
@@ -235,7 +229,6 @@ def test_an_expected_writer_is_judged_by_the_marks_that_counted_it() -> None:
 
 
 def test_late_rows_of_any_time_are_named_once() -> None:
-    """In the window that was complete last, and by a cut without a beginning."""
     reports = LateReports([LateReport("till", 0, None, 99, 60, 60, unknown=True)])
 
     windows = [each.count for each in reports.find_in_windows([70, 80, 90, 100], 10)]
@@ -247,7 +240,7 @@ def test_late_rows_of_any_time_are_named_once() -> None:
 
 
 class Witness(World):
-    """A world that keeps, by domain, what a controller keeps of missing writers and late rows."""
+    """A world that keeps missing writers and late rows, as a controller does."""
 
     def __init__(self, settings: StreamSettings) -> None:
         super().__init__(settings, WRITERS, segments=3)
@@ -255,13 +248,11 @@ class Witness(World):
         self.late = {domain: LateReports() for domain in self.domains}
 
     def hear(self, author: Author, note: Note) -> None:
-        """Hand over a note that declares nothing, and keep what it may leave unreported."""
         super().hear(author, note)
         for domain, report in self.stream.report_late(note, at=0):
             self.late[domain].add(report)
 
     def advance(self, domain: str) -> Made | None:
-        """Let time advance, and keep what the ledger would."""
         made = super().advance(domain)
         if made is not None:
             running = self.stream.domains[domain]
@@ -292,9 +283,9 @@ IDLE_AT_FIRST: list[Act] = [
 def test_a_writer_whose_rows_a_mark_lacks_is_named(
     settings: StreamSettings, history: list[Act]
 ) -> None:
-    """Law: a noted row below a lower that lies beyond the cut is of a writer missing or late.
+    """Law: a row below a lower and beyond its cut belongs to a missing or late writer.
 
-    For writers that declare no event times, however they came back; so somebody is told.
+    For writers that declare no event times.
     """
     world = Witness(settings)
     for name, parts in IDLE_AT_FIRST + history:

@@ -1,4 +1,4 @@
-"""From which time on a reader has all rows, against the rows that were deleted themselves."""
+"""From which time on a reader has all rows, against the deleted rows themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ _steps = st.lists(st.tuples(_offsets, st.integers(0, 22)), max_size=4)
 
 
 def times_below(rows: Rows, offsets: dict[int, int]) -> list[int]:
-    """Return the times of the rows below some offsets."""
     return [time for s, times in rows.items() for time in times[: offsets.get(s, 0)]]
 
 
@@ -35,7 +34,6 @@ def marks_over(rows: Rows, steps: list[tuple[dict[int, int], int]]) -> list[Mark
 def test_no_row_at_or_above_the_time_was_deleted(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
 ) -> None:
-    """Whatever the marks are, as long as bounds are bounds."""
     found = WholeFrom(begins).resolve(MarkHistory(marks_over(rows, steps)))
 
     deleted = times_below(rows, begins)
@@ -46,7 +44,7 @@ def test_no_row_at_or_above_the_time_was_deleted(
 def test_the_first_mark_that_reaches_the_begins_decides(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int]
 ) -> None:
-    """By a look at each; before it all is pending, and without a bound it is unknown."""
+    """Before it all is pending, and without a bound unknown."""
     marks = marks_over(rows, steps)
     found = WholeFrom(begins).resolve(MarkHistory(marks))
 
@@ -66,7 +64,6 @@ def test_the_first_mark_that_reaches_the_begins_decides(
 def test_what_is_known_stays(
     rows: Rows, steps: list[tuple[dict[int, int], int]], begins: dict[int, int], known: int
 ) -> None:
-    """Marks that come later, or that are looked at after a restart, change nothing."""
     marks = marks_over(rows, steps)
     early = WholeFrom(begins).resolve(MarkHistory(marks[:known]))
     later = early.resolve(MarkHistory(marks[known:]))
@@ -75,7 +72,6 @@ def test_what_is_known_stays(
 
 
 def test_an_upper_of_other_times_bounds_nothing() -> None:
-    """As that of a mark of ingestion, for event times."""
     marks = MarkHistory([Mark(1, 10, 14, StreamCut({0: 20}), upper_is_bound=True)])
 
     assert WholeFrom({0: 15}).resolve(marks, bounded=False).sentence == (

@@ -46,14 +46,14 @@ _flow = st.lists(
 
 
 def troubled(*kinds: Kind) -> st.SearchStrategy[list[Act]]:
-    """Return histories with that trouble, after one in which the watermark went far."""
+    """Return histories with this trouble, after the watermark went far."""
     return st.builds(
         lambda *parts: [act for part in parts for act in part], _flow, histories(*kinds)
     )
 
 
 def scanned(marks: list[Mark], start: int, end: int) -> CompleteWindow:
-    """Return a window by looking at every mark, in the words of its definition."""
+    """Compute a window by looking at every mark."""
     to = next(mark for mark in marks if mark.lower >= end)
     before = [m for m in marks if m.seq <= to.seq and m.upper_is_bound and m.upper < start][-1:]
     over = [mark for mark in marks if mark.lower > start and mark.seq <= to.seq]
@@ -90,7 +90,6 @@ def test_windows_are_what_a_scan_of_all_marks_finds(
 
 
 def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
-    """Return where the complete windows begin, by trying every time."""
     if not marks:
         return []
     ends = [t + tiling.size_ms for t in range(-80, 80) if (t - tiling.origin) % tiling.size_ms == 0]
@@ -102,14 +101,13 @@ def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> lis
 
 
 class Place(NamedTuple):
-    """An event that lies outside of the cuts of its window."""
+    """An event outside the cuts of its window."""
 
     event: Event
     window: CompleteWindow
 
 
 def outside(world: World, domain: str, tiling: Tiling) -> list[Place]:
-    """Return the vouched events of complete windows that lie outside of their two cuts."""
     history = MarkHistory(made.mark for made in world.made if made.domain == domain)
     windows = list(find_complete_windows(history, tiling, after=-20, limit=1000))
     event(
@@ -178,7 +176,6 @@ def test_pages_of_windows_give_each_time_once(
 def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
     lower: int, ends: list[int]
 ) -> None:
-    """No row of it follows; no windows come after it."""
     history = MarkHistory(
         [
             Mark(1, lower=20, upper=20, cut=StreamCut({0: 5})),
@@ -193,7 +190,6 @@ def test_a_sealed_stream_completes_the_window_that_its_last_lower_lies_in(
 
 
 def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_window() -> None:
-    """Rows beyond that mark may have any time."""
     history = MarkHistory([Mark(1, lower=21, upper=21, cut=StreamCut({0: 5}))])
     history.seal({0: 8})
 
@@ -204,14 +200,12 @@ def test_a_stream_that_is_sealed_beyond_its_last_mark_completes_no_further_windo
 
 @pytest.mark.parametrize("size_ms", [0, -1, 2**63])
 def test_a_window_has_a_size(size_ms: int) -> None:
-    """From one ms to the largest int64."""
     with pytest.raises(Rejected, match="a window lasts from 1"):
         Tiling(size_ms)
 
 
 @given(marks=chains, tiling=tilings)
 def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling: Tiling) -> None:
-    """Every field, and a missing one is named."""
     found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
     answers = [as_json(CompleteWindowAnswer.of(each, each.vouched)) for each in found]
@@ -230,12 +224,8 @@ def test_a_field_that_a_newer_controller_adds_is_passed_over() -> None:
 
 
 def test_a_window_without_a_field_is_refused() -> None:
-    """By the name of the field."""
     with pytest.raises(Rejected, match="a window without 'start'"):
         complete_window_from_wire({})
-
-
-# Late rows that writers report: which windows name them, and that no report is lost
 
 
 quarters = st.integers(-8, 40)
@@ -258,12 +248,10 @@ reports = st.builds(
 
 
 def rows_of(late: Late) -> dict[str, int]:
-    """Return the rows by writer."""
     return {each.writer: each.rows for each in late.writers}
 
 
 def summed(of: list[LateReport]) -> dict[str, int]:
-    """Return the rows of reports by writer."""
     counts = Counter[str]()
     for each in of:
         counts[each.writer] += each.rows
@@ -271,7 +259,6 @@ def summed(of: list[LateReport]) -> dict[str, int]:
 
 
 def meeting(of: list[LateReport], start: int, end: int) -> list[LateReport]:
-    """Return the reports whose times may be in a window."""
     return [each for each in of if each.first < end and each.most >= start]
 
 
@@ -298,7 +285,6 @@ def test_a_window_names_the_reports_that_meet_it(
 def test_however_many_reports_there_are_none_is_lost_unsaid(
     given: list[LateReport], most: int, start: int
 ) -> None:
-    """They merge over longer times, and where one is forgotten, that is known."""
     late = LateReports()
     known: dict[object, LateReport] = {}
     for each in given:
@@ -323,7 +309,6 @@ def test_however_many_reports_there_are_none_is_lost_unsaid(
 def test_windows_are_named_one_by_one_as_in_a_row(
     given: list[LateReport], start: int, count: int
 ) -> None:
-    """And as after a restart, which reads them in another order."""
     late = LateReports()
     for each in given:
         late.add(each)
@@ -335,7 +320,6 @@ def test_windows_are_named_one_by_one_as_in_a_row(
 
 
 def test_at_most_says_that_the_times_leave_the_window() -> None:
-    """On either side."""
     late = LateReports([LateReport("pos", 3, 10, 19, 0, 0)])
     windows = ((10, 20), (11, 20), (10, 19), (5, 30))
 
@@ -357,7 +341,7 @@ def test_late_rows_older_than_what_is_kept_are_not_known() -> None:
 
 
 def test_many_writers_with_one_report_each_push_out_the_oldest() -> None:
-    """Nothing can merge: the oldest are forgotten, and windows say so."""
+    """Nothing can merge: the oldest are forgotten."""
     late = LateReports()
     for at in range(9):
         late.add(LateReport(f"w{at}", 1, at, at, at, at), most=8)
@@ -369,7 +353,7 @@ def test_many_writers_with_one_report_each_push_out_the_oldest() -> None:
 
 
 def test_the_number_of_rows_does_not_pass_an_int64() -> None:
-    """Whatever a writer reports: the sum would not be stored otherwise."""
+    """The sum must be stored."""
     most = LateRows(MAX_INT64, 5, 5)
     report = LateReport("w", MAX_INT64, 5, 5, 0, 0)
 
@@ -377,7 +361,7 @@ def test_the_number_of_rows_does_not_pass_an_int64() -> None:
 
 
 def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() -> None:
-    """Who is missing from it is not known, though the ledger reaches back so far."""
+    """It is not known who is missing."""
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
 
     found = [

@@ -32,7 +32,7 @@ SEGMENTS = 9
 
 @dataclass(frozen=True)
 class Says:
-    """A note relative to what went before: times, offsets and the order are steps, not values."""
+    """A note, relative to the last one: times, offsets and order are steps."""
 
     writer: str
     domain: str
@@ -191,7 +191,6 @@ class Twins:
         return twins
 
     def take(self, step: Step) -> None:
-        """Take one step on both sides and compare all that can be asked."""
         match step:
             case Says():
                 self.says(step)
@@ -210,7 +209,6 @@ class Twins:
         self.compare()
 
     def says(self, step: Says) -> None:
-        """Hand the note to both."""
         note = self.note(step)
         answer = self.code.note(note, self.now)
         expected = self.model.note(note, self.now)
@@ -225,7 +223,7 @@ class Twins:
         assert got == expected, note
 
     def note(self, step: Says) -> Note:
-        """Make the step absolute: from the writer's last time, or from the last lower."""
+        """Make the step absolute: from the writer's last time, or the last lower."""
         writer = self.model.writers.get(step.writer)
         known = step.domain in self.model.marks
         base = writer.time(step.domain) if writer else NEVER
@@ -247,7 +245,6 @@ class Twins:
         )
 
     def removes(self, step: Removes) -> None:
-        """Remove or hold the writer on both sides, if it exists."""
         writer = self.model.writers.get(step.writer)
         if writer is None:
             with pytest.raises(UnknownWriter):
@@ -272,7 +269,6 @@ class Twins:
         assert set(self.code.expire(self.now)) == out
 
     def advances(self, domain: str) -> Mark | None:
-        """Let one domain's time advance by a mark."""
         before = self.code.domains[domain].last
         mark = self.code.advance(domain, now=self.now, written_at=0)
         if mark is not None:
@@ -289,7 +285,6 @@ class Twins:
         return mark
 
     def scales(self, step: Scales) -> None:
-        """Hand a scale event, right or wrong, to both."""
         stored = [self.model.complete(w.position) for w in self.model.writers.values()]
         top = {s: max((p.get(s, 0) for p in stored), default=0) for s in step.sealed}
         sealed = {s: max(0, top[s] + more) for s, more in step.sealed.items()}
@@ -302,7 +297,6 @@ class Twins:
         assert taken == self.model.scale(event), event
 
     def reconfigures(self, step: Reconfigures) -> None:
-        """Change the settings of both."""
         domains = self.code.settings.domains
         if step.later_domain and LATER_DOMAIN not in domains:
             domains = (*domains, LATER_DOMAIN)
@@ -334,7 +328,7 @@ class Twins:
             assert since == began
 
     def without(self, writer: str) -> dict[str, int | None]:
-        """Return each domain's lower once the model has really left the writer out."""
+        """Return each domain's lower after the model has excluded the writer."""
         later = deepcopy(self.model)
         member = later.writers.get(writer)
         if member is not None and not member.excluded:

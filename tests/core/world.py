@@ -1,7 +1,6 @@
-"""Writers that keep their word over a real log, and an `Aggregator` that only hears their notes.
+"""Honest writers over a real log, and an `Aggregator` that only hears their notes.
 
-Which events were vouched for is worked out here from the notes alone, by the words of the
-soundness law, so that a mark can be judged against everything that was ever written.
+Vouched events follow from the notes alone, so a mark can be judged against everything written.
 """
 
 from collections import Counter
@@ -22,7 +21,7 @@ Declares = Literal["nothing", "own", "all"]
 class Author(HonestWriter):
     """A writer that vouches for its `domains`, and `noted` how far it wrote.
 
-    `requests` is how many it made so far; `answered` the last of them that was accepted.
+    `requests` counts its requests; `answered` is the last accepted one.
     """
 
     domains: tuple[str, ...]
@@ -41,12 +40,11 @@ class Author(HonestWriter):
 
 @dataclass(frozen=True)
 class Made:
-    """A mark, and what is true of it when it is made.
+    """A mark, and what is true when it is made.
 
-    `before` is the mark before it and `latest` the join of the positions noted. `lost` are the
-    events that were vouched for, lie below the lower and not below the cut; `needless` the
-    segments in which a smaller cut would have been sound; `unbound` the events below the cut with
-    a time above the upper.
+    `before` is the mark before, and `latest` the join of the noted positions. `lost` are vouched
+    events below the lower and not below the cut, `needless` the segments where a smaller cut would
+    be sound, `unbound` the events below the cut with a time above the upper.
     """
 
     domain: str
@@ -79,8 +77,6 @@ class World(Log):
         self.sent: list[Note] = []
         self.appended_at: dict[str, int] = {}
 
-    # What writers do
-
     def write(self, writer: str, segment: int, later: dict[str, int]) -> None:
         """Append an event at or above what its writer noted, in every domain."""
         author = self.authors[writer]
@@ -104,7 +100,7 @@ class World(Log):
         state: State,
         declares: Declares,
     ) -> None:
-        """Note as high as `step` asks and honesty allows; `whole` gives how far it wrote by now."""
+        """Note as high as `step` asks and honesty allows; `whole` gives all that it wrote."""
         author = self.authors[writer]
         if domain not in author.domains or (state != "live" and writer not in self.stream):
             return  # it is not vouched for, or no domain waits for it
@@ -130,9 +126,9 @@ class World(Log):
         self.hear(author, self.sent[-1])
 
     def deliver(self, writer: str, back: int) -> None:
-        """Have one of a writer's last requests delivered, at last or again; it does not know of it.
+        """Deliver one of a writer's last requests late or again; the writer does not know.
 
-        Except for the last that was answered: that one is current, and counts as a sign of life.
+        The last answered one is excluded: it is current, and counts as a sign of life.
         """
         author = self.authors[writer]
         sent = [note for note in self.sent if note.writer == writer]
@@ -154,7 +150,7 @@ class World(Log):
         return min([author.promised[domain] + step, *beyond])
 
     def hear(self, author: Author, note: Note) -> None:
-        """Hand over the note; an honest writer's note is always accepted."""
+        """Hand over a note, which must be accepted."""
         answer = self.stream.note(note, self.now)
         assert isinstance(answer, Accepted), (note, answer)
         self.notes.append(note)
@@ -176,10 +172,8 @@ class World(Log):
         """Whether what the writer noted is not above the last lower."""
         return self.stream.record(author.name).times.get(domain, NEVER) <= self.lower(domain)
 
-    # What happens to them
-
     def wait(self, ms: int) -> None:
-        """Let the service clock advance and exclude the silent; what they had in hand is late."""
+        """Let the service clock advance and exclude the silent; unwritten events are late then."""
         self.now += ms
         for name in self.stream.expire(self.now):
             self._leave_out(name)
@@ -192,17 +186,15 @@ class World(Log):
                 event.vouched.clear()
 
     def forget(self) -> None:
-        """Forget writers that are gone for longer than the stream remembers them."""
         self.stream.forget_departed(self.now, len(self.authors))
 
     def remove(self, writer: str) -> None:
-        """Remove a writer as an operator does."""
         if writer in self.stream:
             self.stream.remove(writer, self.now)
             self._leave_out(writer)
 
     def scale(self, sealed: set[int], created: int) -> None:
-        """Seal open segments where they end and create others; the stream does not learn it yet."""
+        """Seal open segments where they end and create others, unknown to the stream."""
         closing = {self.open[s % len(self.open)] for s in sealed}
         first = len(self.ends)
         new = range(first, first + created)
@@ -228,7 +220,6 @@ class World(Log):
         self.stream = restarted(self.stream, self.appended_at)
 
     def advance(self, domain: str) -> Made | None:
-        """Let one domain's time advance by a mark."""
         before = self.stream.domains[domain].last
         mark = self.stream.advance(domain, now=self.now, written_at=0)
         if mark is None:
@@ -247,15 +238,11 @@ class World(Log):
         self.made.append(made)
         return made
 
-    # What is true
-
     def lower(self, domain: str) -> int:
-        """Return the last mark's lower."""
         last = self.stream.domains[domain].last
         return last.lower if last else NEVER
 
     def latest(self) -> dict[int, int]:
-        """Return the join of all positions noted so far."""
         latest: dict[int, int] = {}
         for author in self.authors.values():
             for segment, offset in author.noted.items():
@@ -279,9 +266,9 @@ class World(Log):
     def needless(self, domain: str, mark: Mark, before: Mark | None) -> set[int]:
         """Return the segments in which a smaller cut would have been sound, given the notes.
 
-        The last offset of a segment that a cut covers is needed when the cut before covered it,
-        or when some writer may have written an event below the lower there: no note of its that
-        leaves the offset out has a time at or above the lower.
+        The last offset below a cut is needed if the cut before covered it, or if some writer may
+        have written an event below the lower there: no note that leaves it out has a time at or
+        above the lower.
         """
         floor = self.stream.succession.normalise(before.cut.offsets if before else {})
         rising = {s: o for s, o in mark.cut.offsets.items() if o > floor.get(s, 0)}
