@@ -1,4 +1,4 @@
-"""What the controller answers, records and shows of two processes that note under one name."""
+"""Two processes that note under one name: answers, records and views."""
 
 from itertools import pairwise
 
@@ -22,26 +22,25 @@ WALL = 1_700_000_000_000
 
 
 def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a") -> Note:
-    """Return a note of a process that is labelled by its session."""
     label = f"on-{session}" if takes_over else ""
     return Note(writer, time, session=session, takes_over=takes_over, label=label)
 
 
 def taken_over(controller: Controller) -> list[str]:
-    """Return what explain says of names that are taken over again and again."""
+    """Return the sentences about names that are taken over repeatedly."""
     found = explain(controller.stream("s"), None, controller.now)
     assert {f"{each.writer} {each.detail}" for each in found.hints} <= set(found.sentences)
     return [f"{each.writer} {each.detail}" for each in found.hints if each.hint == "taken_over"]
 
 
 async def restart(controller: Controller, first: int, after: int) -> None:
-    """Have one process after another take the name over, with these numbers."""
+    """Let processes with these numbers take over the name in turn."""
     for number in range(first, after):
         await deliver(controller, note(f"s{number}", 1))
 
 
 async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None:
-    """Have each process take the name over, and the one before it note once more, in 3 s each."""
+    """Let each process take over the name, and the former note once more, in 3 s each."""
     for before, after in pairwise(sessions):
         await deliver(controller, note(after, 2), note(before, 3, takes_over=False))
         time.passes(3000)
@@ -50,7 +49,7 @@ async def fight(controller: Controller, time: GivenTime, *sessions: str) -> None
 async def test_two_processes_that_restart_in_turn_are_said_to_share_the_name(
     memory: Watched, time: GivenTime
 ) -> None:
-    """Each takeover looks like a deployment; so many in a minute are none."""
+    """One takeover looks like a deployment, many in a minute do not."""
     async with serving(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, *(f"s{number}" for number in range(14)))
@@ -65,7 +64,7 @@ async def test_two_processes_that_restart_in_turn_are_said_to_share_the_name(
 async def test_a_deployment_that_restarts_once_says_nothing_of_it(
     memory: Watched, time: GivenTime
 ) -> None:
-    """It takes the name over twice; a third time is too often, the minute before counts not."""
+    """It takes the name over twice."""
     async with serving(memory, time) as controller:
         await deliver(controller, note("s0", 1))
         await fight(controller, time, "s0", "s1", "s2")
@@ -81,7 +80,7 @@ async def test_a_deployment_that_restarts_once_says_nothing_of_it(
 async def test_one_process_that_crashes_again_and_again_is_not_called_two(
     memory: Watched, time: GivenTime
 ) -> None:
-    """No note of a process before it came, which would prove that there are two."""
+    """No note of an earlier process proves that there are two."""
     async with serving(memory, time) as controller:
         await deliver(controller, *(note(f"s{number}", 1) for number in range(2)))
         await restart(controller, 2, 5)
@@ -97,7 +96,6 @@ async def test_one_process_that_crashes_again_and_again_is_not_called_two(
 async def test_a_bounded_number_of_takeovers_is_remembered(
     memory: Watched, time: GivenTime
 ) -> None:
-    """The latest of a stream, of whatever writers."""
     async with serving(memory, time) as controller:
         await restart(controller, 0, TAKEOVERS_WATCHED + 2)
 
@@ -106,7 +104,7 @@ async def test_a_bounded_number_of_takeovers_is_remembered(
 
 
 async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time: GivenTime) -> None:
-    """One that was idle gave its name up."""
+    """An idle one gave its name up."""
     async with serving(memory, time) as controller:
         await deliver(controller, note("first", 1), Note("a", state="idle", session="first"))
         await deliver(controller, note("second", 2))
@@ -127,7 +125,6 @@ async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time:
 async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
     memory: Watched, time: GivenTime
 ) -> None:
-    """A process that starts again and again does not fill the database."""
     async with serving(memory, time) as controller:
         await restart(controller, 0, MOST_RECORDED + 3)
         time.passes(SHOWN_MS)
@@ -139,7 +136,6 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
 
 
 async def test_fenced_notes_are_counted(memory: Watched) -> None:
-    """For each stream."""
     async with serving(memory) as controller:
         await deliver(controller, note("old", 1), note("new", 2), *[note("old", 3)] * 3)
 
@@ -147,7 +143,6 @@ async def test_fenced_notes_are_counted(memory: Watched) -> None:
 
 
 def test_a_bounded_number_of_fenced_notes_is_shown() -> None:
-    """The last ones."""
     fences = Fences()
     held = Session("y", "host-b", 1)
     for number in range(FENCED_SHOWN + 30):
@@ -155,9 +150,6 @@ def test_a_bounded_number_of_fenced_notes_is_shown() -> None:
 
     found = fences.list_recent(3)
     assert (len(found), found[0].writer, found[-1].writer) == (FENCED_SHOWN, "w129", "w30")
-
-
-# Two processes under one writer name, over HTTP
 
 
 S = "/v1/streams/s"
@@ -172,7 +164,7 @@ HELD = {"session": "new", "label": "<b>host-b:2</b>", "since": WALL}
 async def test_a_writer_is_shown_with_its_session_and_explain_names_both(
     call: Caller, time: GivenTime
 ) -> None:
-    """By the labels they gave, for an hour; pages that show them escape them."""
+    """By their labels, for an hour."""
     await call.note(OLD, NEW, OLD | {"takes_over": False, "label": ""})
     row = (await call.get(f"{S}/writers/a")).json()
     explained = (await call.get(f"{S}/explain")).json()

@@ -1,4 +1,4 @@
-"""Many notes in one transaction, what its draft writes, and what is left if the store fails."""
+"""Group commits: one transaction for many notes, its draft, and failures of the store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,6 @@ from tests.support.stored import stream
 
 
 async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> None:
-    """Fifty callers that come while one transaction runs are written by a second one."""
     async with serving(store) as controller:
         store.watch.open.clear()
         first = asyncio.create_task(deliver(controller, Note("first")))
@@ -48,7 +47,6 @@ async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> N
 
 
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
-    """Notes and the mark they allow are durable together or not at all."""
     async with serving(store, mark_interval_ms=200) as controller:
         await deliver(controller, Note("a", 5, {0: 7}))
 
@@ -57,7 +55,6 @@ async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: 
 
 
 async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) -> None:
-    """A cancelled request neither disturbs its batch nor undoes what it asked for."""
     async with serving(memory) as controller:
         memory.watch.open.clear()
         gone = asyncio.create_task(deliver(controller, Note("gone", 5)))
@@ -71,7 +68,7 @@ async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) 
 
 
 async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(store: Watched) -> None:
-    """Work that breaks halfway takes its batch with it, and the next one starts clean."""
+    """Its batch fails, and the next starts clean."""
 
     def breaks(_streams: OwnedStreams, _draft: Draft) -> None:
         raise ZeroDivisionError
@@ -87,7 +84,6 @@ async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(store:
 
 
 async def test_what_waits_when_the_controller_closes_is_committed(store: Watched) -> None:
-    """Closing answers the requests that were taken, each after its commit."""
     async with serving(store) as controller:
         pending = [asyncio.create_task(deliver(controller, Note(f"w{i}", 5))) for i in range(20)]
         await asyncio.sleep(0)
@@ -99,7 +95,6 @@ async def test_what_waits_when_the_controller_closes_is_committed(store: Watched
 
 
 async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
-    """After the end nothing is queued that would never be committed."""
     async with serving(memory) as controller:
         pass
 
@@ -107,33 +102,29 @@ async def test_a_closed_controller_refuses_work(memory: WatchedMemory) -> None:
         await deliver(controller, Note("a"))
 
 
-# What a draft is going to write, whatever is changed more than once in it
+# A draft with several changes of one record
 
 
 WRITERS = [f"w{n}" for n in range(5)]
 
 
 def drafted() -> tuple[Draft, StreamState]:
-    """Return a draft of one request of five writers, and their stream."""
     state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
     state.take_notes([Note(writer) for writer in WRITERS], draft, 10_000)
     return draft, state
 
 
 def finished(draft: Draft) -> Transaction:
-    """Return what the draft writes."""
     for _ in draft.finish():
         pass
     return draft.batch
 
 
 def written(draft: Draft) -> list[str]:
-    """Return whose records are written."""
     return sorted(record.writer for _, record in finished(draft).members)
 
 
 def test_who_notes_more_than_once_is_written_once() -> None:
-    """As its last note left it."""
     draft, state = drafted()
     state.take_notes([Note("w0", 3), Note("w0", 4)], draft, 10_000)
 
@@ -142,7 +133,6 @@ def test_who_notes_more_than_once_is_written_once() -> None:
 
 
 def test_a_draft_is_finished_in_slices() -> None:
-    """At most so many records are made at a time."""
     state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
     state.take_notes([Note(f"w{n}") for n in range(SLICE_SIZE + 1)], draft, 10_000)
 
@@ -151,7 +141,7 @@ def test_a_draft_is_finished_in_slices() -> None:
 
 
 def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
-    """It is written on another thread meanwhile."""
+    """Another thread writes it."""
     state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
     state.take_notes([Note("a", 1, {0: 1})], draft, 10)
     batch = finished(draft)
@@ -161,7 +151,6 @@ def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
 
 
 def test_who_is_forgotten_is_written_no_more() -> None:
-    """Though it noted in the same commit."""
     draft, state = drafted()
     draft.forget(state, ["w3", "w1"])
 
@@ -170,7 +159,6 @@ def test_who_is_forgotten_is_written_no_more() -> None:
 
 
 def test_a_dropped_stream_is_written_no_more() -> None:
-    """Nothing but that it goes."""
     draft, state = drafted()
     draft.batch.streams.append(state.record)
     draft.drop(state)
@@ -184,7 +172,6 @@ def test_a_dropped_stream_is_written_no_more() -> None:
 
 
 def test_notes_are_something_to_write() -> None:
-    """Though no record is created before the draft is finished."""
     assert (drafted()[0].is_empty, Draft.at(Moment(0, 0, 0)).is_empty) == (False, True)
 
 
@@ -194,7 +181,6 @@ DISK_FULL = StoreUnavailable("the disk is full")
 
 
 async def refused(answer: Awaitable[Any]) -> type[Exception] | None:
-    """Return what kind of error the answer is."""
     try:
         await answer
     except Exception as error:  # noqa: BLE001 - any kind is an answer
@@ -203,7 +189,6 @@ async def refused(answer: Awaitable[Any]) -> type[Exception] | None:
 
 
 async def ready(controller: Controller) -> None:
-    """Wait until the streams were read again."""
     await until(lambda: controller._committer.ready)
 
 
@@ -211,7 +196,7 @@ async def ready(controller: Controller) -> None:
 async def test_a_later_note_is_judged_by_what_is_durable(
     store: Watched, failure: Exception
 ) -> None:
-    """All whose work was in the batch get the error; a note below theirs is accepted then."""
+    """All callers of the batch get the error, and a lower note is accepted."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
@@ -226,7 +211,6 @@ async def test_a_later_note_is_judged_by_what_is_durable(
 
 
 async def test_callers_behind_a_failed_batch_get_the_error_at_once(store: Watched) -> None:
-    """Work that was queued while the commit failed is refused with it, and does not hang."""
     async with serving(store) as controller:
         store.watch.failures = [DISK_FULL]
         store.watch.open.clear()
@@ -253,7 +237,7 @@ CHANGES: dict[str, Callable[[Controller], Awaitable[Any]]] = {
 
 
 def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to be compared
-    """Return all that a change could have changed."""
+    """Return all that a change can change."""
     stream = controller.stream("s")
     groups = {
         name: (stream.groups[name].position, sorted(stream.groups[name].readers))
@@ -266,7 +250,6 @@ def shown(controller: Controller) -> Any:  # noqa: ANN401 - whatever is there to
 async def test_a_change_that_was_not_written_is_undone(
     store: Watched, change: Callable[[Controller], Awaitable[Any]]
 ) -> None:
-    """Whatever failed to be committed leaves no trace in memory."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", 1, {0: 5}))
         await controller.report("s", "g", "first", {0: 3})
@@ -279,7 +262,6 @@ async def test_a_change_that_was_not_written_is_undone(
 
 
 async def test_a_database_that_stays_away_is_asked_less_and_less(memory: WatchedMemory) -> None:
-    """A mark that is due but cannot be written does not keep the controller spinning."""
     async with serving(memory, mark_interval_ms=50) as controller:
         await deliver(controller, Note("a", 1))
         memory.watch.failures = [DISK_FULL] * 1000
@@ -295,7 +277,6 @@ async def test_a_database_that_stays_away_is_asked_less_and_less(memory: Watched
 async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
     memory: WatchedMemory,
 ) -> None:
-    """No caller hangs on a database that is away, and it is found again without help."""
     async with serving(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 3
@@ -309,7 +290,6 @@ async def test_while_the_streams_are_reloaded_requests_are_refused_at_once(
 
 
 async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMemory) -> None:
-    """A shutdown does not wait for a database that does not come back."""
     async with serving(memory) as controller:
         memory.watch.failures = [DISK_FULL]
         memory.watch.loads = [StoreUnavailable("locked")] * 1000
@@ -322,7 +302,7 @@ async def test_a_controller_closes_while_its_database_is_away(memory: WatchedMem
 async def test_writers_are_not_timed_out_by_a_database_that_is_away(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """The service clock stands while no note is accepted, as no writer could have been heard."""
+    """No note is accepted meanwhile."""
     async with serving(memory, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("a", 1), Note("b"))
         before = controller._clocks.read().service
@@ -339,7 +319,6 @@ async def test_writers_are_not_timed_out_by_a_database_that_is_away(
 
 
 async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: GivenTime) -> None:
-    """A timeout that could not be written is written by a later tick."""
     async with serving(memory, time, writer_timeout_ms=500) as controller:
         await deliver(controller, Note("b"), Note("a", 5))
         memory.watch.failures = [MarkConflict("s", "default", 1)]
@@ -355,7 +334,6 @@ async def test_the_ticker_outlives_a_conflict(memory: WatchedMemory, time: Given
 async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
     memory: WatchedMemory,
 ) -> None:
-    """If the commit failed after all was written, readers see it without another mark."""
     async with serving(memory) as controller:
         poll = asyncio.create_task(controller.polls.marks("s", None, after=0, wait_ms=30_000))
         await until(lambda: len(controller._notifier) == 1)
@@ -370,7 +348,7 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
 async def test_lost_marks_are_reported_once_their_stream_is_loaded(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A load that fails forgets nothing of what was held, also of a domain that is lost itself."""
+    """A failed load forgets nothing, also of a lost domain."""
     failures, clocks = [StoreUnavailable("no")], memory.clocks
 
     def fail_once() -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Complete windows, and the late rows that they and cuts name."""
+"""Complete windows, and their late rows."""
 
 import pytest
 
@@ -17,7 +17,6 @@ WALL = 1_700_000_000_000
 async def windows(
     controller: Controller, size_ms: int = 10, domain: str | None = None
 ) -> list[Late]:
-    """Return the late rows in the complete windows from 0 on."""
     found = await controller.polls.windows(
         "s", domain, Tiling(size_ms), after=0, limit=100, wait_ms=0
     )
@@ -25,20 +24,18 @@ async def windows(
 
 
 def cut(controller: Controller, complete_to: int, since: int | None = None) -> Late:
-    """Return the late rows that the answer of `cut` names."""
     mark = controller.stream("s").history(None).complete_to(complete_to)
     return controller.stream("s").coverage(None).assess_mark(mark, since, complete_to).late
 
 
 def rows(found: Late) -> list[tuple[str, int, bool]]:
-    """Return writer, rows and `at_most` of each."""
     return [(each.writer, each.rows, each.at_most) for each in found.writers]
 
 
 async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
     store: Watched, time: GivenTime
 ) -> None:
-    """At once, by the windows and cuts that its rows belong to, through a restart."""
+    """At once, in its windows and cuts, over a restart."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("pos", 10), Note("pos", 40))
         time.wall += 5
@@ -57,7 +54,6 @@ async def test_a_live_writer_with_rows_in_a_complete_hour_is_named(
 async def test_reports_of_an_hour_merge_and_are_listed_once(
     store: Watched, time: GivenTime
 ) -> None:
-    """The ledger has no line for each mark of a writer that keeps writing late rows."""
     async with serving(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("pos", HOUR_MS))
         for second in range(20):
@@ -75,7 +71,7 @@ async def test_reports_of_an_hour_merge_and_are_listed_once(
 async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     store: Watched, time: GivenTime
 ) -> None:
-    """All notes of its first delivery count, and none of another, over a restart too."""
+    """All notes of the first delivery count."""
     at = 2 * HOUR_MS
     request = (
         Note("pos", at, sequence=7, late=LateRows(3, 12, 12)),
@@ -104,10 +100,7 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
 async def test_late_rows_are_of_the_domain_of_their_note(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """Rows may be late in one and in time in the other, also in one that is added later.
-
-    A refused note reports nothing: its rows come again with the next one.
-    """
+    """Rows may be late in one domain only; a refused note reports nothing."""
     async with serving(memory, time) as controller:
         await controller.put_stream("s", {"domains": ["default", "ship"]})
         await deliver(controller, Note("a", 30), Note("a", 30, domain="ship"))
@@ -123,7 +116,7 @@ async def test_late_rows_are_of_the_domain_of_their_note(
 
 
 async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
-    """Windows of their times then say that not all are known, over a restart too."""
+    """Windows then say that not all are known."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 40), Note("a", 40, late=LateRows(3, 12, 12)))
         time.wall += retention.RECORDS_KEPT_MS
@@ -148,7 +141,7 @@ async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: Giv
 async def test_a_hostile_writer_fills_no_memory(
     store: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its reports merge, those of others stay as they are, and a restart finds the same."""
+    """Its reports merge, others stay."""
     monkeypatch.setattr(stream, "MOST_REPORTS", 40)
     async with serving(store, time, max_time_ahead_ms=None) as controller:
         await deliver(controller, Note("a", 10**9, late=LateRows(3, 12, 12)))
@@ -171,7 +164,6 @@ async def test_a_hostile_writer_fills_no_memory(
 async def test_explain_names_a_writer_with_late_rows(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """How many lately, how late, and what may be wrong; ten minutes after the last no more."""
     at = WALL - HOUR_MS
     async with serving(memory, time) as controller:
         await deliver(controller, Note("pos", at))
@@ -189,9 +181,6 @@ async def test_explain_names_a_writer_with_late_rows(
     assert (sentence in said, [each for each in then if "pos wrote" in each]) == (True, [])
 
 
-# Complete windows over HTTP
-
-
 S = "/v1/streams/s"
 
 ALL_THERE = {
@@ -207,14 +196,14 @@ ALL_THERE = {
 
 
 async def note(call: Caller, time: int, end: int) -> None:
-    """Note a time at the end of segment 0, with the largest time of an event just below it."""
+    """Note a time at the end of segment 0, with an event just below it."""
     await call.note({"writer": "a", "time": time, "position": {"0": end}, "max_time": time - 1})
 
 
 async def changed(
     controller: Controller, since: int, after: int | None = None
 ) -> list[tuple[int, list[tuple[str, int, bool]]]]:
-    """Return the starts of the windows that changed, and their late rows."""
+    """Return the starts of changed windows, and their late rows."""
     state = controller.stream("s")
     found = find_changed_windows(
         state.history(None), Tiling(10), state.coverage(None), since, after=after
@@ -225,7 +214,6 @@ async def changed(
 async def test_windows_that_changed_are_those_reported_since(
     store: Watched, time: GivenTime
 ) -> None:
-    """In order and once each, with the reports since alone; an open window has not changed."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("pos", 30), Note("pos", 45))
         await deliver(controller, Note("pos", 46, late=LateRows(7, 2, 3)))
@@ -241,7 +229,6 @@ async def test_windows_that_changed_are_those_reported_since(
 
 
 async def test_a_first_question_about_changes_has_them_all(call: Caller, time: GivenTime) -> None:
-    """While no report was forgotten, whatever the moment."""
     await note(call, 10, 5)
     known = [
         (await call.get(f"{S}/windows", size_ms=10, **asked)).json()["changes_are_known"]
@@ -252,7 +239,6 @@ async def test_a_first_question_about_changes_has_them_all(call: Caller, time: G
 
 
 def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
-    """By a moment from before those that are kept."""
     late = LateReports(
         [LateReport("pos", 1, 5, 5, 100, 100), LateReport("till", 1, 9, 9, 300, 300)]
     )
@@ -264,7 +250,6 @@ def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
 
 
 def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:
-    """Only a moment before the oldest that is left does not matter; few are never too many."""
     reports = [LateReport(f"w{n}", 1, 5, 5, n, n) for n in range(300)]
     late = LateReports()
     for each in reports:
@@ -277,7 +262,6 @@ def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:
 
 
 async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None:
-    """Those that end after a time; `next` leads on."""
     for time, end in ((10, 5), (20, 8), (35, 9)):
         await note(call, time, end)
     answer = (await call.get(f"{S}/windows", size_ms=10, after=10, limit=2)).json()
@@ -295,7 +279,6 @@ async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None
 
 
 async def test_windows_and_cuts_name_the_writers_of_late_rows(call: Caller) -> None:
-    """One row for each, with the rows of the range asked for; `since` is below the time."""
     await note(call, 10, 5)
     await note(call, 40, 8)
     late = {"late": [{"rows": 112, "least": 12, "most": 18}]}

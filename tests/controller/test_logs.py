@@ -1,4 +1,4 @@
-"""Which log a stream's positions are of: the first that a note names, and no other (S21)."""
+"""The log of a stream's positions: the first that a note names (S21)."""
 
 from typing import Any
 
@@ -15,12 +15,10 @@ REFUSED = {"status": "another_log", "last": None, "known": BERLIN, "given": LIMA
 
 
 def noting(writer: str, time: int, log: str | None) -> dict[str, Any]:
-    """Return a note."""
     return {"writer": writer, "time": time, "position": {"0": time}, "log": log}
 
 
 async def test_another_log_than_the_first_is_refused_and_changes_nothing(call: Caller) -> None:
-    """Not even within one request: no member, no sign of life, and no name is taken over."""
     first, other, without = await call.note(
         {**noting("a", 5, BERLIN), "session": "one", "takes_over": True},
         {**noting("a", 9, LIMA), "session": "two", "takes_over": True},
@@ -40,7 +38,6 @@ async def test_another_log_than_the_first_is_refused_and_changes_nothing(call: C
 
 
 async def test_a_log_is_kept_over_a_restart(store: Watched) -> None:
-    """Only with a note that was accepted."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", -(2**63) + 1, {0: 2**62 + 1}, log=LIMA))
         await deliver(controller, Note("a", 5, {0: 5}, log=BERLIN))
@@ -51,7 +48,7 @@ async def test_a_log_is_kept_over_a_restart(store: Watched) -> None:
 
 
 async def test_a_log_with_the_same_offsets_is_taken_beside_the_former_one(call: Caller) -> None:
-    """An operator says so, and that is recorded; a dry run shows it."""
+    """An operator does this, and it is recorded."""
     await call.note(noting("a", 5, BERLIN))
     same = {"log": LIMA, "same_offsets": True}
     bare = await call.put(S, {"log": LIMA})
@@ -72,7 +69,7 @@ async def test_a_log_with_the_same_offsets_is_taken_beside_the_former_one(call: 
 
 
 async def test_answers_that_carry_marks_name_the_logs(call: Caller) -> None:
-    """By which a reader compares the log that it reads."""
+    """A reader compares them with its log."""
     await call.note(noting("a", 5_000, BERLIN))
     asked = ("", "/marks", "/cut?complete_to=5000", "/windows?size_ms=1000&after=1000")
     answers = [(await call.client.get(S + each)).json() for each in asked]
@@ -82,7 +79,7 @@ async def test_answers_that_carry_marks_name_the_logs(call: Caller) -> None:
 
 @pytest.mark.parametrize("log", ["", "a b", "l+Nn1Hl/QmqdyIVaRTaVpA", "x" * 65, 5])
 async def test_what_is_no_id_is_refused(call: Caller, log: object) -> None:
-    """Also what clients in C and Python spell: the same log must not have two ids."""
+    """Clients in C and Python spell ids differently."""
     notes = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "log": log}]})
     settings = await call.put(S, {"log": log, "same_offsets": True})
 

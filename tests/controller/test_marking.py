@@ -1,4 +1,4 @@
-"""When a stream is marked, and how long polls learn it."""
+"""When a stream is marked, and how long polls get the marks."""
 
 import asyncio
 from time import perf_counter
@@ -34,7 +34,6 @@ INTERVAL_MS = 60
 
 
 async def test_a_batch_of_writers_is_marked_as_if_noted_one_by_one(memory: Watched) -> None:
-    """At interval zero no advance is skipped because others came in the same request."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a"), Note("b"), Note("c"))
         await deliver(
@@ -82,7 +81,6 @@ def last_writers(controller: Controller) -> list[str | None]:
 
 
 async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: GivenTime) -> None:
-    """The first mark of a new process is not closer than the interval to the last before it."""
     async with serving(store, time, mark_interval_ms=1000) as controller:
         await deliver(controller, Note("a", 1))
         await deliver(controller, Note("a", 2))
@@ -101,7 +99,6 @@ async def test_marks_keep_the_interval_over_a_restart(store: Watched, time: Give
 async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """After a restart an hour in the past, time advances within the interval."""
     async with serving(memory, time, mark_interval_ms=INTERVAL_MS) as controller:
         await deliver(controller, Note("a", 1))
     time.wall -= 3_600_000
@@ -114,7 +111,6 @@ async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
 
 
 async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: GivenTime) -> None:
-    """Setting the interval to zero marks what had been waiting."""
     async with serving(memory, time, mark_interval_ms=60_000) as controller:
         await deliver(controller, Note("a", 1))
         await deliver(controller, Note("a", 2))
@@ -124,7 +120,6 @@ async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: Gi
 
 
 async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
-    """Marks older than the retention go, from memory and from the store, but never the last."""
     async with serving(store, time, mark_retention_ms=90_000) as controller:
         for noted in (1, 2, 3):
             await deliver(controller, Note("a", noted))
@@ -137,7 +132,7 @@ async def test_old_marks_are_forgotten(store: Watched, time: GivenTime) -> None:
 
 
 def streams(*names: str) -> OwnedStreams:
-    """Return streams that were marked at 0 on the steady clock, whose time may advance since."""
+    """Return streams that were marked at 0 on the steady clock and may advance."""
     owned = OwnedStreams()
     owned.clocks = {0: 0}
     for name in names:
@@ -151,12 +146,10 @@ def streams(*names: str) -> OwnedStreams:
 
 
 def at(steady: int) -> Moment:
-    """Return a moment."""
     return Moment(service=steady, wall=steady, steady=steady)
 
 
 async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
-    """A busy controller asks hundreds of times within an interval."""
     woken: list[int] = []
     intervals, owned = Intervals(lambda: woken.append(1)), streams("s", "t")
     intervals.begin(owned)
@@ -169,7 +162,6 @@ async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
 
 
 async def test_marks_are_due_when_the_interval_is_over() -> None:
-    """Then each stream is marked, and none waits."""
     intervals, owned = Intervals(lambda: None), streams("s", "t")
     intervals.begin(owned)
     intervals.advance(Draft.at(at(0)), owned)
@@ -182,7 +174,6 @@ async def test_marks_are_due_when_the_interval_is_over() -> None:
 
 
 async def test_a_stream_that_went_is_not_marked() -> None:
-    """Another controller has it now, or it was removed."""
     intervals, owned = Intervals(lambda: None), streams("s")
     intervals.begin(owned)
     owned.remove(owned.stream("s"))
@@ -193,7 +184,6 @@ async def test_a_stream_that_went_is_not_marked() -> None:
 
 
 async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMarks]:
-    """Return a poll of the stream `s` that has begun to wait."""
     before = len(controller._notifier)
     poll = asyncio.create_task(controller.polls.marks("s", None, after=after, wait_ms=30_000))
     await until(lambda: len(controller._notifier) > before)
@@ -203,7 +193,7 @@ async def polling(controller: Controller, after: int = 0) -> asyncio.Task[NewMar
 async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
     memory: WatchedMemory,
 ) -> None:
-    """The marks that its reader knows were lost, so waiting would hide that from it."""
+    """Its marks were lost, and a wait would hide that."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5))
         async with asyncio.timeout(20):
@@ -213,7 +203,6 @@ async def test_a_poll_that_is_ahead_of_the_stream_is_answered_at_once(
 
 
 async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
-    """After the requested wait the answer has no marks, and is not an error."""
     async with serving(memory) as controller:
         begun = perf_counter()
         found = await controller.polls.marks("s", None, after=0, wait_ms=50)
@@ -222,7 +211,6 @@ async def test_a_poll_times_out_empty(memory: WatchedMemory) -> None:
 
 
 async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> None:
-    """The reader learns that there will be no more marks."""
     async with serving(memory) as controller:
         poll = await polling(controller)
         await controller.drop_stream("s")
@@ -232,7 +220,6 @@ async def test_a_poll_ends_when_its_stream_is_removed(memory: WatchedMemory) -> 
 
 
 async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
-    """A stopping controller answers its readers at once and lets none wait for later."""
     async with serving(memory) as controller:
         poll = await polling(controller)
         controller.prepare_to_stop()
@@ -243,7 +230,6 @@ async def test_a_poll_ends_at_the_shutdown(memory: WatchedMemory) -> None:
 
 
 async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> None:
-    """Readers that disconnect leave nothing behind."""
     async with serving(memory) as controller:
         poll = await polling(controller)
         poll.cancel()
@@ -256,7 +242,7 @@ S, LATER = AwaitedMark("s", "default", "seq", 1), 9
 
 
 async def test_no_ring_is_lost() -> None:
-    """Ten thousand rings at random moments: a reader that looks, then waits, misses none."""
+    """Ten thousand rings at random moments."""
     notifier, rung, seen = LongPollNotifier(), 0, 0
 
     async def read() -> None:
@@ -289,8 +275,6 @@ waits_for = st.builds(
 def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
     waits: list[AwaitedMark], seq: int, lower: int
 ) -> None:
-    """By the field that each waits for, in that domain of that stream."""
-
     async def wake() -> list[bool]:
         notifier = LongPollNotifier()
         tasks = [asyncio.create_task(notifier.wait(each, 5.0)) for each in waits]
@@ -310,7 +294,7 @@ def test_a_mark_wakes_the_polls_that_it_answers_and_no_other(
 
 
 async def test_polls_are_woken_a_few_at_a_time() -> None:
-    """So a mark that many wait for does not keep notes waiting: other tasks have turns between."""
+    """Other tasks run in between."""
     notifier, turns = LongPollNotifier(), 0
     done: list[int] = []
 

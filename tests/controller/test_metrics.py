@@ -1,4 +1,4 @@
-"""What a scrape shows: of the controller, its streams and their reader groups."""
+"""The metrics of a controller, its streams and their reader groups."""
 
 import pytest
 
@@ -24,7 +24,7 @@ KEY = ("default", "s")
 
 
 async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -> None:
-    """In seconds of the wall clock, of a stream in Unix ms: it is computed at each scrape."""
+    """It is computed at each scrape."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("a", time.wall - 4500))
         await deliver(controller, Note("a", state="idle"))
@@ -34,7 +34,6 @@ async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -
 
 
 async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
-    """Every number would be wrong."""
     async with serving(memory) as controller:
         names = ("lower", "watermark_lag_seconds", "mark_age_seconds", "marks_total")
         shown = [scraped(controller, f"noted_time_{name}") for name in names]
@@ -43,7 +42,6 @@ async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched
 
 
 async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
-    """The count is the last seq, so it never goes back."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", 1), Note("a", 2))
     async with running(store.reopened()) as controller:
@@ -53,7 +51,6 @@ async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
 
 
 async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory) -> None:
-    """Nor the members it would have made."""
     async with serving(memory) as controller:
         memory.watch.failures.append(StoreUnavailable("gone"))
         with pytest.raises(StoreUnavailable):
@@ -66,7 +63,6 @@ async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory
 
 
 async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: GivenTime) -> None:
-    """Once as an event, and as a member in that state until it returns."""
     async with serving(memory, time, writer_timeout_ms=1000) as controller:
         await deliver(controller, Note("a", 1), Note("b"))
         serve_for(controller, time, 1000)
@@ -78,7 +74,7 @@ async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: Giv
 
 
 async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -> None:
-    """The last ten of a stream, with for how long, also after a restart; not one that is back."""
+    """The last ten, also after a restart."""
     many = [f"w{n}" for n in range(12)]
     async with serving(store, time, writer_timeout_ms=1000) as controller:
         await deliver(controller, Note("a", 10), *(Note(each, 5) for each in many))
@@ -102,7 +98,7 @@ async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -
 
 
 async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
-    """For each domain, from the start: a first sample is not an increase."""
+    """From the start: a first sample is no increase."""
     async with serving(memory, domains=("order", "ship")) as controller:
         before = scraped(controller, "noted_time_broken_promises_total")
         await deliver(controller, Note("a", 5, domain="ship", late=LateRows(3, 1)))
@@ -115,7 +111,6 @@ async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
 
 
 async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime) -> None:
-    """On the service clock, for each domain."""
     async with serving(memory, time, domains=("order", "ship")) as controller:
         await deliver(controller, Note("slow", domain="order"))
         serve_for(controller, time, 7000)
@@ -128,7 +123,7 @@ async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime
 
 
 async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTime) -> None:
-    """Until it is excluded; a note gives it its whole timeout again, although it still holds."""
+    """A note restores its whole timeout."""
     async with serving(memory, time, writer_timeout_ms=20_000) as controller:
         await deliver(controller, Note("silent"), Note("heard"))
         serve_for(controller, time, 6000)
@@ -141,7 +136,7 @@ async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTim
 
 
 async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenTime) -> None:
-    """It is counted: a name at every mark would make series without end."""
+    """Names at every mark would make endless series."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("a"))
         serve_for(controller, time, metrics.NAMED_AFTER_MS - 1)
@@ -152,7 +147,6 @@ async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenT
 
 
 async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time: GivenTime) -> None:
-    """The longest, and how many are not."""
     async with serving(memory, time) as controller:
         for number in range(8):
             await deliver(controller, Note(f"w{number}"))
@@ -170,7 +164,6 @@ async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time:
 async def test_holders_named_in_all_streams_are_bounded(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that hold longest are named, on any stream."""
     monkeypatch.setattr(metrics, "NAMES_SHOWN", 2)
     async with running(memory, time) as controller:
         for stream in ("s1", "s2", "s3"):
@@ -185,7 +178,6 @@ async def test_holders_named_in_all_streams_are_bounded(
 
 
 async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are counted."""
     monkeypatch.setattr(metrics, "STREAMS_SHOWN", 2)
     async with running(memory) as controller:
         for stream in ("s1", "s2", "s3"):
@@ -197,7 +189,6 @@ async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.Mo
 
 
 async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
-    """None of its series stays behind."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 1))
         await controller.drop_stream("s")
@@ -207,7 +198,7 @@ async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
 
 
 async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
-    """Free ones, and those locked by a session that does not give its name."""
+    """Also those locked by an unknown session."""
     metrics = Metrics()
     metrics.show_state(Leases(8, frozenset({0, 1, 2}), {3: "http://b", 4: "", 5: ""}), ready=True)
 
@@ -222,7 +213,6 @@ async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
 async def test_a_scrape_looks_at_few_holders(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first to begin; the others are counted without a look."""
     monkeypatch.setattr(inspection, "HOLDERS_EXAMINED", 3)
     async with serving(memory, time) as controller:
         for number in range(6):
@@ -236,11 +226,8 @@ async def test_a_scrape_looks_at_few_holders(
         )
 
 
-# How far reader groups are behind, as a scrape shows it
-
-
 async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Watched) -> None:
-    """A group before all marks is not shown, as every number would be wrong."""
+    """A group before all marks is not shown."""
     async with serving(memory) as controller:
         for time in (10, 15, 40):
             await deliver(controller, Note("a", time, {0: time}))
@@ -257,7 +244,6 @@ async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Wat
 async def test_a_scrape_looks_at_a_bounded_number_of_groups_and_segments(
     memory: Watched, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
-    """The others are counted."""
     monkeypatch.setattr(reader_lags, bound, most)
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 10, {0: 1}))

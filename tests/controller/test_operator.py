@@ -1,4 +1,4 @@
-"""What operators do, and what is written down of it."""
+"""Changes by operators, and their records."""
 
 import asyncio
 from typing import Any
@@ -29,12 +29,10 @@ OPS = Order("ops", "it is slow")
 
 
 async def changes(controller: Controller) -> list[tuple[int, Change]]:
-    """Return all changes of the stream `s`, the newest first."""
     return await controller.views.changes("s", before=None, limit=1000)
 
 
 async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> None:
-    """Neither settings as they are, nor what was removed, released or truncated before."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "a")
@@ -49,13 +47,13 @@ async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> No
 
 
 async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
-    """But for the last one, after which the next is numbered."""
+    """Except the last one, which numbers the next."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 1))
         time.wall += 90 * DAY_MS
         await controller.change("s", operations.hold, ANONYMOUS_ORDER, "a", 1000)
         time.wall += 1
-        await asyncio.sleep(0)  # a controller just started begins to count from its first turn
+        await asyncio.sleep(0)  # a controller counts from its first turn
         serve_for(controller, time, maintenance.FORGET_RECORDS_EVERY_MS)
         await until(lambda: store.changes(controller.stream("s").id, before=2, limit=9) == [])
 
@@ -65,7 +63,7 @@ async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> 
 async def test_a_note_that_came_first_is_seen_by_the_removal(
     store: Watched, time: GivenTime
 ) -> None:
-    """It is checked when the removal is done, not when it is requested."""
+    """It is checked when the removal is done."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 1))
         seen = member(controller, "a").noted_at
@@ -96,7 +94,6 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
 async def test_a_truncation_does_what_its_dry_run_shows(
     memory: WatchedMemory, cut: dict[int, int], does: Truncation
 ) -> None:
-    """How many marks of each domain go, and whether a domain's last mark is behind the cut."""
     async with serving(memory, domains=("x", "y")) as controller:
         notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
         await deliver(
@@ -112,15 +109,11 @@ async def test_a_truncation_does_what_its_dry_run_shows(
 
 
 async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
-    """But for the one before all."""
     async with serving(memory) as controller:
         stream = controller.stream("s")
         found = [preview_truncation(stream, cut).beyond for cut in ({}, {0: 0}, {0: 1})]
 
     assert found == [False, False, True]
-
-
-# The operator's hand over HTTP: remove a writer, hold one, ask what if, read the ledger
 
 
 S = "/v1/streams/s"
@@ -139,7 +132,6 @@ WALL = 1_700_000_000_000
     ],
 )
 async def test_a_mistyped_writer_is_reported(call: Caller, method: str, path: str) -> None:
-    """Nothing is changed, and the answer says where the names are."""
     await call.note({"writer": "slow", "time": 5})
     body = {"json": {"for_ms": 1}} if method == "POST" else {}
     answer = await call.client.request(method, f"{S}{path}", **body)  # type: ignore[arg-type]
@@ -151,7 +143,6 @@ async def test_a_mistyped_writer_is_reported(call: Caller, method: str, path: st
 
 @pytest.mark.parametrize("state", ["idle", "finished", "excluded"])
 async def test_a_writer_that_nothing_waits_for_cannot_be_held(call: Caller, state: str) -> None:
-    """The answer says how it stands; releasing it is no fault, and a hold ends after 90 days."""
     await call.note({"writer": "a"}, {"writer": "b"})
     if state == "excluded":
         await call.client.delete(f"{S}/writers/a")
@@ -171,7 +162,7 @@ async def test_a_writer_that_nothing_waits_for_cannot_be_held(call: Caller, stat
 
 
 async def test_many_joins_have_no_large_answer(call: Caller) -> None:
-    """Positions are listed up to what one request may have; the others still join."""
+    """Positions are limited to the size of one request."""
     wide = {str(segment): 1 for segment in range(1500)}
     await call.note({"writer": "a", "time": 5, "position": wide}, {"writer": "b", "time": 5})
     results = await call.note(*[{"writer": "a"}, {"writer": "b"}] * 5)
@@ -182,7 +173,6 @@ async def test_many_joins_have_no_large_answer(call: Caller) -> None:
 
 
 async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
-    """Its timeout, its domains, and the late rows that it reported."""
     await call.put(S, {"domains": ["default", "ship_time"]})
     note: dict[str, Any] = {"writer": "a", "time": 5, "timeout_ms": 90, "domains": ["default"]}
     await call.note(note | {"late": {"rows": 3, "least": 2}})
@@ -203,7 +193,6 @@ async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
 async def test_the_ledger_comes_a_page_at_a_time(
     call: Caller, order: str, pages: list[list[int]], after: int
 ) -> None:
-    """By the seq of the marks, per domain, from either end; an unknown domain is reported."""
     await call.note({"writer": "a", "time": 1})
     for time in (2, 3, 4):
         await call.note({"writer": f"gone{time}"})
@@ -218,16 +207,11 @@ async def test_the_ledger_comes_a_page_at_a_time(
     assert problem(unknown)[:2] == (404, "unknown_domain")
 
 
-# What is recorded of it, over HTTP
-
-
 async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Return the page of changes."""
     return (await call.get(f"{S}/changes", **query)).json()
 
 
 async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
-    """It is kept with the caller, the old value and the new one."""
     await call.note({"writer": "w", "time": 5, "position": {"0": 3}}, {"writer": "w", "time": 9})
     why = {"params": {"comment": "the gate is <closed> & “late”"}}
     calls: list[tuple[str, str, Any]] = [
@@ -276,7 +260,6 @@ async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
 
 
 async def test_changes_come_a_page_at_a_time(call: Caller) -> None:
-    """The newest first; `next` leads to older ones."""
     await call.note({"writer": "w"})
     for ms in (1, 2, 3):
         await call.post(f"{S}/writers/w/hold", {"for_ms": ms})
@@ -295,7 +278,6 @@ async def test_changes_come_a_page_at_a_time(call: Caller) -> None:
     ],
 )
 async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
-    """Of 1 to 500 characters; else nothing is changed."""
     answer = await call.client.put(S, params={"comment": comment}, json={"writer_timeout_ms": 7})
     page = await listed(call)
 
@@ -311,7 +293,6 @@ async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
 async def test_a_writer_that_noted_meanwhile_is_named_with_the_moment(
     call: Caller, time: GivenTime
 ) -> None:
-    """409, and nothing is changed; from that moment on it can be removed."""
     await call.note({"writer": "w", "time": 5})
     serve_for(call.controller, time, 50)
     await call.note({"writer": "w", "time": 6})

@@ -1,4 +1,4 @@
-"""Reader groups: how many there may be, how long they are remembered, and their backlogs."""
+"""Reader groups: limits, retention, and backlogs."""
 
 import asyncio
 from dataclasses import replace
@@ -34,12 +34,11 @@ LIMITS = GroupLimits(groups=2, readers=2, segments=5)
 
 
 def online(controller: Controller, group: str = "g") -> set[str]:
-    """Return the readers of a group that are online."""
     return controller.stream("s").groups[group].readers
 
 
 def stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]]:
-    """Return the readers in the store: group, reader, whether it is online."""
+    """Return the stored readers: group, reader, whether it is online."""
     readers = store.readers(controller.stream("s").id)
     return [(each.group, each.reader, each.online) for each in readers]
 
@@ -47,10 +46,7 @@ def stored(controller: Controller, store: Watched) -> list[tuple[str, str, bool]
 async def test_the_silence_of_a_reader_continues_over_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    """Its last report is as durable as its position; time without a controller does not count.
-
-    It goes offline where it was, not a moment before its timeout; one that reports stays online.
-    """
+    """Time without a controller does not count."""
     async with serving(store, time, reader_timeout_ms=1000) as controller:
         serve_for(controller, time, 1)
         await controller.report("s", "g", "died", {0: 7})
@@ -76,7 +72,7 @@ async def test_the_silence_of_a_reader_continues_over_a_restart(
 async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look(
     store: Watched, time: GivenTime
 ) -> None:
-    """Those before the column was there; the date is stored, or each restart would move it."""
+    """The date is stored, or each restart would move it."""
     async with serving(store, time, reader_timeout_ms=1000) as controller:
         serve_for(controller, time, 5000)
         await controller.report("s", "g", "old", {0: 7})
@@ -98,7 +94,7 @@ async def test_a_reader_whose_last_report_has_no_date_counts_from_the_first_look
 async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of_marks(
     store: Watched, time: GivenTime
 ) -> None:
-    """With its position, in memory and in the store; a group with a reader online stays."""
+    """A group with an online reader stays."""
     async with serving(store, time, mark_retention_ms=100_000) as controller:
         await controller.report("s", "gone", "r", {0: 7})
         await controller.offline("s", "gone", "r", {0: 6})
@@ -114,7 +110,6 @@ async def test_a_group_is_forgotten_when_no_reader_reported_for_the_retention_of
 
 
 def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> ReaderGroups:
-    """Return groups that took the reports."""
     groups = ReaderGroups("id")
     for group, reader, position in reports:
         groups.check_room(group, reader, position, limits)
@@ -133,7 +128,7 @@ def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> Read
 def test_what_is_beyond_a_limit_is_refused(
     report: tuple[str, str, dict[int, int]], what: str, limit: int
 ) -> None:
-    """The limit is named, with the remedy; existing groups may keep reporting."""
+    """Existing groups may keep reporting."""
     there = ("a", "r", {0: 1, 1: 1}), ("a", "s", {2: 1}), ("b", "r", {0: 1})
 
     with pytest.raises(LimitReached, match=r"remove a group with DELETE") as refused:
@@ -144,7 +139,7 @@ def test_what_is_beyond_a_limit_is_refused(
 
 
 async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None:
-    """They are committed some at a time, as many as take as long as a batch of notes."""
+    """They are committed in parts."""
     whole = dict.fromkeys(range(SEGMENTS_PER_POSITION), 1)
     async with serving(memory) as controller:
         before = memory.watch.attempts
@@ -155,7 +150,6 @@ async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None
 
 
 async def test_a_group_can_be_removed(call: Caller) -> None:
-    """It is unknown then; a reader that reports on begins a new one."""
     await call.put("/v1/streams/s")
     await call.put(f"{GROUPS}/g/readers/r", {"position": {"0": 5}})
     removed = await call.client.delete(f"{GROUPS}/g")
@@ -167,7 +161,6 @@ async def test_a_group_can_be_removed(call: Caller) -> None:
 
 
 def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
-    """And one that reports after it was removed is."""
     record = ReaderRecord("id", "g", "r", online=True, position={}, reported_at=1)
     key = ("id", "g", "r")
     removed, back = Draft.at(Moment(0, 0, 0)), Draft.at(Moment(0, 0, 0))
@@ -183,9 +176,6 @@ def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
     ]
 
 
-# Their backlogs: what is found, since when, and what outlasts a restart
-
-
 WALL = 1_700_000_000_000
 
 BEHIND = BacklogPolicy(behind_ms=1000)
@@ -194,13 +184,13 @@ Found = tuple[bool, tuple[Cause, ...], int | None]
 
 
 async def found(controller: Controller, group: str = "g") -> Found:
-    """Return whether the group has a backlog, why, and since when from the first moment on."""
+    """Return the backlog of a group, its reasons, and since when."""
     now = await controller.backlog("s", group)
     return now.backlog, now.because, None if now.since is None else now.since - WALL
 
 
 async def noted(controller: Controller, *times: int) -> None:
-    """Note these times, each at ten times its number among them."""
+    """Note these times, at offsets of ten times their index."""
     for number, time in enumerate(times, 1):
         await deliver(controller, Note("a", time, {0: 10 * number}))
 
@@ -208,7 +198,6 @@ async def noted(controller: Controller, *times: int) -> None:
 async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_record(
     memory: WatchedMemory,
 ) -> None:
-    """However far behind it is."""
     async with serving(memory) as controller:
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10})
@@ -218,7 +207,6 @@ async def test_a_group_that_was_never_asked_for_has_no_backlog_and_leaves_no_rec
 
 
 async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: GivenTime) -> None:
-    """Since when is what it was; a group without a reader is there again, too."""
     async with serving(store, time) as controller:
         await noted(controller, 1000, 9000)
         await controller.report("s", "g", "r", {0: 10}, own=OwnBacklog(True))  # noqa: FBT003
@@ -239,7 +227,7 @@ async def test_policy_flag_and_reports_outlast_a_restart(store: Watched, time: G
 async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
     store: Watched, time: GivenTime
 ) -> None:
-    """Over a restart too: it is stored before it is reported. Another policy starts again."""
+    """It is stored before it is reported; another policy starts again."""
     async with serving(store, time) as controller:
         await noted(controller, 1000)
         await controller.change(
@@ -264,7 +252,6 @@ async def test_a_group_that_caught_up_by_the_sticky_rule_has_for_good(
 async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
     store: Watched, time: GivenTime
 ) -> None:
-    """Others go when they are unused; a removed one leaves no record."""
     async with serving(store, time, mark_retention_ms=0) as controller:
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "kept", BEHIND)
         for group in ("kept", "unused"):
@@ -282,7 +269,6 @@ async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
 
 
 async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -> None:
-    """Once: the same again changes nothing."""
     order = Order("ops", "replay")
     async with serving(store) as controller:
         for policy in (BEHIND, BEHIND, None):
@@ -298,7 +284,6 @@ async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -
 
 
 async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTime) -> None:
-    """As it is at that moment, of the groups that a caller asked it of."""
     async with serving(memory, time) as controller:
         await noted(controller, 1000, 9000)
         for group in "ghi":
@@ -320,7 +305,7 @@ async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTi
 async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
     memory: WatchedMemory,
 ) -> None:
-    """Readers ask twice a second, and must not write each time."""
+    """Readers ask twice a second."""
     async with serving(memory) as controller:
         await noted(controller, 1000, 9000)
         await controller.change("s", operations.set_backlog_policy, ANONYMOUS_ORDER, "g", BEHIND)
@@ -331,22 +316,17 @@ async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
         assert memory.watch.attempts == attempts
 
 
-# The backlog of a reader group over HTTP: set, shown, reported by readers, and refused
-
-
 GROUP = f"{GROUPS}/g"
 
 READER = f"{GROUP}/readers/r"
 
 
 def shown(body: dict[str, Any]) -> tuple[bool, list[tuple[Any, ...]], int | None]:
-    """Return the backlog in an answer."""
     because = [tuple(cause.values()) for cause in body["because"]]
     return body["backlog"], because, body["since"]
 
 
 async def test_a_policy_is_set_and_shown_with_what_it_finds(call: Caller, time: GivenTime) -> None:
-    """At once, for a group without any report; omitted fields have their defaults."""
     await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
     answers = [await call.put(GROUP, {"backlog": {"behind_ms": 10}})]
     time.passes(5)
@@ -363,7 +343,6 @@ async def test_a_policy_is_set_and_shown_with_what_it_finds(call: Caller, time: 
 
 
 async def test_a_reader_reports_a_backlog_itself_until_it_withdraws_it(call: Caller) -> None:
-    """A report that does not name it changes nothing; the answers show the group's flag."""
     bodies: list[dict[str, Any]] = [{"backlog": True}, {}, {"backlog": None}, {"backlog": True}]
     answers = [(await call.put(READER, body)).json() for body in bodies]
     answers.append((await call.post(f"{READER}/offline", {"position": {}})).json())
@@ -395,7 +374,6 @@ async def test_a_reader_reports_a_backlog_itself_until_it_withdraws_it(call: Cal
 async def test_a_wrong_policy_is_refused_and_nothing_is_made(
     call: Caller, body: dict[str, Any]
 ) -> None:
-    """With the fault it names."""
     answer = await call.put(GROUP, body)
 
     assert problem(answer)[:2] == (422, "invalid_request")

@@ -1,4 +1,4 @@
-"""The end of a stream in one controller, and over HTTP."""
+"""Seals in one controller, and over HTTP."""
 
 import asyncio
 from itertools import pairwise
@@ -34,13 +34,11 @@ WALL = 1_700_000_000_000
 
 
 async def sealed(controller: Controller) -> None:
-    """Seal the stream `s` after one note."""
     await deliver(controller, Note("a", 5, {0: 9}, max_time=6))
     await controller.seal("s", OPS, NOTHING)
 
 
 async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store: Watched) -> None:
-    """All are in one transaction, in the order in which they came."""
     async with serving(store, mark_interval_ms=60_000) as controller:
         store.watch.open.clear()
         first = asyncio.create_task(deliver(controller, Note("b", 1, {1: 1})))
@@ -59,7 +57,6 @@ async def test_a_note_counts_before_the_seal_of_its_commit_and_never_after(store
 
 
 async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None:
-    """Marks, windows, decision and the request are those of before."""
     async with serving(store) as controller:
         await sealed(controller)
         stream = controller.stream("s")
@@ -81,7 +78,6 @@ async def test_a_sealed_stream_is_sealed_after_a_restart(store: Watched) -> None
 
 
 async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) -> None:
-    """While its commit is under way readers see an open stream, and after a failed one too."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}))
         memory.watch.open.clear()
@@ -99,7 +95,7 @@ async def test_a_seal_that_is_not_durable_is_not_shown(memory: WatchedMemory) ->
 
 
 async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -> None:
-    """At most a slice of the writers between two of their turns; the end is shown in one."""
+    """At most a slice of the writers is sealed between their turns."""
     many = 2 * SLICE_SIZE + 1
     async with serving(memory) as controller:
         await deliver(controller, *(Note(f"w{n}", n, {0: n}) for n in range(many)))
@@ -119,7 +115,6 @@ async def test_others_run_while_many_writers_are_sealed(memory: WatchedMemory) -
 
 
 async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
-    """Waiting calls are woken, also if no mark is made; later ones do not wait."""
     async with serving(memory) as controller:
         await deliver(controller, Note("a", 5, {0: 9}, max_time=3))
         polls = controller.polls
@@ -136,7 +131,6 @@ async def test_long_polls_end_with_the_stream(memory: WatchedMemory) -> None:
 
 
 async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> None:
-    """Neither retention nor truncation drops it, and every mark before it goes."""
     async with serving(memory, time, mark_retention_ms=1000) as controller:
         await sealed(controller)
         await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {0: 99})
@@ -150,7 +144,6 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
 async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
     memory: WatchedMemory,
 ) -> None:
-    """Neither can be set, as it would have no effect."""
     async with serving(memory) as controller:
         await sealed(controller)
         await controller.put_stream("s", {"mark_retention_ms": 5})
@@ -161,9 +154,6 @@ async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
         record = controller.stream("s").record
         assert (record.settings.mark_retention_ms, record.settings.domains) == (5, ("default",))
         assert record.seal is not None
-
-
-# The end of a stream over HTTP
 
 
 S = "/v1/streams/s"
@@ -181,7 +171,7 @@ MARK: dict[str, Any] = {
 
 
 async def seal(call: Caller, **body: Any) -> Any:  # noqa: ANN401 - JSON
-    """Seal the stream after one note of a writer, beside one that only joined; returns the JSON."""
+    """Seal the stream with a writer that noted and one that only joined; return the JSON."""
     await call.note({"writer": "a", "time": 5, "position": {"0": 9}, "max_time": 6})
     await call.note({"writer": "idle"}, {"writer": "idle", "state": "idle"})
     answer = await call.post(f"{S}/seal", body)
@@ -190,7 +180,6 @@ async def seal(call: Caller, **body: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
-    """In the answer, the stream, with the marks, and in the window of a reader of everything."""
     answer = await seal(call, cut={"1": 4})
     stream = (await call.get(S)).json()
     marks = (await call.get(f"{S}/marks", after=1, wait_ms=30_000)).json()
@@ -218,7 +207,6 @@ async def test_a_sealed_stream_shows_its_end(call: Caller) -> None:
 
 
 async def test_a_sealed_stream_takes_nothing_more(call: Caller) -> None:
-    """Notes have a status of their own, scale events and another seal are refused."""
     await seal(call)
     notes = await call.note({"writer": "a", "time": 9}, {"writer": "b"})
     scale = await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"2": [0]}})
@@ -232,7 +220,6 @@ async def test_a_sealed_stream_takes_nothing_more(call: Caller) -> None:
 
 
 async def test_views_show_that_a_stream_is_sealed(call: Caller) -> None:
-    """The decision, a dry run, the overview, the segments, the writers and the record of it."""
     await call.note({"writer": "b", "time": 3, "position": {"3": 0}})
     await seal(call, cut={"1": 4})
     explained = (await call.get(f"{S}/explain", writer_timeout_ms=1)).json()

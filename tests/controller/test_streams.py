@@ -1,4 +1,4 @@
-"""Streams as they are made, changed and removed, and pages of their writers."""
+"""Streams are made, changed and removed; pages of their writers."""
 
 import asyncio
 
@@ -19,7 +19,6 @@ SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 
 
 async def test_a_stream_made_again_is_another(store: Watched) -> None:
-    """It has a new id and none of the old one's members, marks, readers and scale events."""
     async with serving(store) as controller:
         await deliver(controller, Note("a", 5, {0: 5}))
         await controller.report("s", "g", "r", {0: 5})
@@ -37,7 +36,7 @@ async def test_a_stream_made_again_is_another(store: Watched) -> None:
 
 
 async def test_changed_settings_write_the_writers_that_they_concern(memory: Watched) -> None:
-    """With 50,000 writers it would take seconds to write all of them."""
+    """Writing all of 50,000 would take seconds."""
     written = []
     async with serving(memory) as controller:
         await deliver(controller, Note("late", 5, {0: 1}), Note("prompt", 9, {0: 2}))
@@ -51,7 +50,7 @@ async def test_changed_settings_write_the_writers_that_they_concern(memory: Watc
 
 
 async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) -> None:
-    """Both calls, and notes before and after, may arrive while one commit is under way."""
+    """All within one commit."""
     async with serving(store) as controller:
         old = controller.stream("s").id
         before, _, _, after = await asyncio.gather(
@@ -68,7 +67,6 @@ async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) 
 
 
 async def test_a_removed_stream_is_gone(store: Watched) -> None:
-    """Notes to it are refused, and a restart does not bring it back."""
     async with serving(store) as controller:
         await controller.drop_stream("s")
     async with running(store.reopened()) as controller:
@@ -79,7 +77,6 @@ async def test_a_removed_stream_is_gone(store: Watched) -> None:
 
 
 async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) -> None:
-    """Positions, readers' segments, and offline readers; a repeated event changes nothing."""
     async with serving(store) as controller:
         await deliver(controller, Note("w", 1, {0: 5}))
         await controller.report("s", "g", "a", {0: 10})
@@ -97,9 +94,6 @@ async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) 
         assert stream.scale_events == [SPLIT]
 
 
-# What a page of writers costs, and in which order they come
-
-
 FEW, MANY = 100, 10_000
 
 DOMAINS = ("default", "other")
@@ -108,7 +102,6 @@ NOW = Moment(0, 0, 0)
 
 
 def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
-    """Return a stream of that many writers, which all hold it or are all idle."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=domains)))
     draft = Draft.at(Moment(0, 0, 0))
     joined = [Note(f"{number:05}") for number in range(members)]
@@ -118,12 +111,11 @@ def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = Tru
 
 
 def page(stream: StreamState, start: int, limit: int) -> list[str]:
-    """Return the names on a page."""
     return [row.writer for row in writers(stream, WriterQuery(start, limit), NOW).writers]
 
 
 def cost(members: int, *, holds: bool) -> int:
-    """Return the bytecodes that the last page of ten writers takes."""
+    """Return the bytecodes of the last page of ten writers."""
     stream = crowd(members, holds=holds)
     with counted() as counting:
         assert len(page(stream, members - 10, 10)) == 10
@@ -132,12 +124,10 @@ def cost(members: int, *, holds: bool) -> int:
 
 @pytest.mark.parametrize("holds", [True, False], ids=["holders", "idle"])
 def test_a_page_of_writers_costs_the_same_among_many(holds: bool) -> None:  # noqa: FBT001
-    """The loop is not stopped for all those before it, nor to sort them."""
     assert cost(MANY, holds=holds) == cost(FEW, holds=holds)
 
 
 def test_every_writer_comes_once_over_all_pages() -> None:
-    """Holders of several domains too, and those that hold none."""
     stream, draft = crowd(9), Draft.at(Moment(0, 0, 0))
     stream.take_notes([Note("00004", 5), Note("00004", 5, domain="other")], draft, 99)
     stream.take_notes([Note("00007", 5), Note("00002", state="finished")], draft, 99)
@@ -148,7 +138,6 @@ def test_every_writer_comes_once_over_all_pages() -> None:
 
 
 def test_the_domain_held_longest_comes_first() -> None:
-    """Then the next; a writer that holds none is last."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
     first, second = Draft.at(Moment(100, 0, 0)), Draft.at(Moment(200, 0, 0))
     stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
@@ -159,7 +148,7 @@ def test_the_domain_held_longest_comes_first() -> None:
 
 
 def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
-    """A writer that learns twice since when it is excluded sees that it is one exclusion."""
+    """So a client sees that it is one exclusion."""
     stream = StreamState(StreamRecord("id", "s", StreamSettings()))
     readings = [Moment(1000, 5000, 0), Moment(1010, 5011, 0), Moment(1020, 5019, 0)]
     after_downtime = Moment(1030, 605_000, 0)
@@ -172,7 +161,7 @@ def test_a_moment_is_reported_alike_however_the_clocks_are_rounded() -> None:
 async def test_a_controller_starts_though_its_database_does_not_say_how_it_is_set(
     memory: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The streams were loaded, so only the warning of a risk is missing."""
+    """Only the warning of a risk is missing."""
 
     def away() -> None:
         raise StoreUnavailable("away")

@@ -1,4 +1,4 @@
-"""Writers that are silent are excluded on the service clock, and windows name them as missing."""
+"""Silent writers are excluded on the service clock, and windows name them as missing."""
 
 import asyncio
 from collections import Counter
@@ -36,7 +36,6 @@ SOON = 5 * maintenance.TICK_S
 
 
 def excluded(controller: Controller) -> list[str]:
-    """Return the writers that are excluded."""
     rows = inspection.writers(controller.stream("s"), WriterQuery(0, 100), controller.now).writers
     return [row.writer for row in rows if row.state == "excluded"]
 
@@ -44,7 +43,6 @@ def excluded(controller: Controller) -> list[str]:
 async def test_why_a_writer_does_not_note_outlasts_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    """It is stored with the member."""
     async with serving(store, time) as controller:
         await deliver(controller, Note("a", 5, {0: 1}), Note("a", held="1 event was lost"))
     async with running(store.reopened(), time) as controller:
@@ -54,7 +52,6 @@ async def test_why_a_writer_does_not_note_outlasts_a_restart(
 
 
 async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenTime) -> None:
-    """What was left of it passes while the next controller serves; the day without one does not."""
     async with serving(store, time, writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("silent"), Note("a", 5))
         serve_for(controller, time, 4000)
@@ -74,7 +71,7 @@ async def test_a_timeout_continues_after_a_downtime(store: Watched, time: GivenT
 async def test_the_service_clock_is_kept_while_somebody_holds(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """Without any note the clock is written every few seconds, so a crash repeats no wait."""
+    """It is written every few seconds, so a crash repeats no wait."""
     async with serving(memory, time) as controller:
         await deliver(controller, Note("silent"))
         before = memory.clocks()[0]
@@ -87,7 +84,7 @@ async def test_the_service_clock_is_kept_while_somebody_holds(
 async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
     memory: Watched, time: GivenTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever may note can make up names; the log must not fill the disk with them."""
+    """A caller can make up names, which must not fill the disk."""
     logger = CapturingLogger()
     monkeypatch.setattr(maintenance, "log", logger)
     async with serving(memory, time, writer_timeout_ms=1000) as controller:
@@ -102,7 +99,6 @@ async def test_of_many_writers_excluded_at_once_a_hundred_have_a_line(
 async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
-    """No writer is excluded from a domain declared just before the controller came back."""
     async with serving(store, time, domains=("a",), writer_timeout_ms=5000) as controller:
         await deliver(controller, Note("old", 5, domain="a"), Note("new", 6, domain="a"))
         serve_for(controller, time, 4900)
@@ -119,7 +115,6 @@ async def test_a_new_domain_waits_out_the_timeout_after_a_restart(
 async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
     store: Watched, time: GivenTime
 ) -> None:
-    """What `hold` makes of an excluded writer is as durable as the setting."""
     async with serving(store, time, returning_writer="exclude", writer_timeout_ms=5000) as before:
         await deliver(before, Note("a", 50), Note("late", 5))
         serve_for(before, time, 4000)
@@ -133,7 +128,6 @@ async def test_a_writer_taken_back_by_a_setting_holds_from_then_on(
 async def test_a_downtime_moves_no_moment_of_a_writer(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """When it noted and since when it is excluded, in the API and in the writer's own answer."""
     async with serving(memory, time, writer_timeout_ms=100) as controller:
         await deliver(controller, Note("slow", 5), Note("a", 9))
         serve_for(controller, time, 100)
@@ -155,7 +149,7 @@ async def test_a_downtime_moves_no_moment_of_a_writer(
         assert (returned.state, member(controller, "slow").state) == ("excluded", "excluded")
 
 
-# Which writers complete windows and cuts name as missing, from their last time to their return
+# Missing writers of windows and cuts, from their last time to their return
 
 
 WALL = 1_700_000_000_000
@@ -164,7 +158,7 @@ TIMEOUT_MS = 1000
 
 
 def names(found: Iterable[Missing]) -> list[str]:
-    """Return the missing writers, each window's in one string, without those that joined later."""
+    """Return the missing writers of each window, without those that joined later."""
     return [
         " ".join(sorted(each.writer for each in missing.writers if not each.joined_later))
         for missing in found
@@ -178,7 +172,6 @@ async def windows(controller: Controller, after: int = 0) -> list[Missing]:
 
 
 def cuts(controller: Controller) -> list[Missing]:
-    """Return the missing writers at the cut of each mark."""
     stream = controller.stream("s")
     marks = stream.history(None).after(0, 100)
     coverage = stream.coverage(None)
@@ -186,7 +179,7 @@ def cuts(controller: Controller) -> list[Missing]:
 
 
 async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
-    """Have `writers` time out, which hold the stream at their last note."""
+    """Let `writers` time out at their last note."""
     serve_for(controller, time, TIMEOUT_MS)
 
     def are_out() -> bool:
@@ -197,7 +190,6 @@ async def lose(controller: Controller, time: GivenTime, *writers: str) -> None:
 
 
 async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: GivenTime) -> None:
-    """Those that are still away, those that came back, and those that finished meanwhile."""
     async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         writers = ("away", "back", "done")
         await deliver(controller, Note("a", 10), *(Note(each, 10) for each in writers))
@@ -218,7 +210,6 @@ async def test_who_is_missing_is_known_after_a_restart(store: Watched, time: Giv
 async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """Until it comes back, over a restart too."""
     settings = {"writer_timeout_ms": TIMEOUT_MS, "writer_retention_ms": 5000}
     async with serving(memory, time, **settings) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
@@ -241,7 +232,6 @@ async def test_a_writer_that_is_forgotten_is_missing_all_the_same(
 async def test_windows_show_that_the_ledger_does_not_reach_back(
     store: Watched, time: GivenTime
 ) -> None:
-    """Of those that began before the end of an interval that is forgotten, over a restart too."""
     async with serving(store, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")
@@ -259,7 +249,7 @@ async def test_windows_show_that_the_ledger_does_not_reach_back(
 async def test_a_forgotten_writer_is_missing_no_longer_once_it_joined_and_was_removed(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
-    """So an operator can be done with a writer that never comes back."""
+    """So an operator can be done with a lost writer."""
     async with serving(memory, time, writer_timeout_ms=TIMEOUT_MS) as controller:
         await deliver(controller, Note("a", 10), Note("slow", 10))
         await lose(controller, time, "a", "slow")

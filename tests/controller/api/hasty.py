@@ -1,4 +1,4 @@
-"""`python -m controller` that waits a second for a request, not half a minute."""
+"""`python -m controller` that waits a second, not half a minute, for a request."""
 
 from controller.api.sockets import server
 from noted_time_cli.__main__ import main

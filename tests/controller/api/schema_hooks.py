@@ -1,4 +1,4 @@
-"""What schemathesis has to know and an OpenAPI document cannot state."""
+"""What schemathesis cannot find in an OpenAPI document."""
 
 from typing import Any
 
@@ -9,8 +9,7 @@ import schemathesis
 def filter_body(_context: schemathesis.HookContext, body: Any) -> bool:  # noqa: ANN401 - any JSON
     """Leave out 1.0 and the like: integers to a JSON schema, refused here.
 
-    A number that a client holds in floating point is not exact beyond 2^53, so offsets and times
-    that were such numbers are better refused while they are small.
+    A float is not exact beyond 2^53, so offsets and times in floats are refused.
     """
     return not _has_whole_float(body)
 

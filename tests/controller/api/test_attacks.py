@@ -1,4 +1,4 @@
-"""What strangers may do to a controller that serves: it stays small, and answers others."""
+"""Strangers cannot exhaust a controller: it stays small, and answers others."""
 
 import resource
 import sys
@@ -35,7 +35,7 @@ FILLER = b"x" * 65536
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
-    """A controller in a process of its own, with a stream `s`; it waits 1 s for a request."""
+    """A controller process with a stream `s`, which waits 1 s for a request."""
     directory = tmp_path_factory.mktemp("attacks")
     with ServeProcess(directory, module="tests.controller.api.hasty").ready() as process:
         with Wire(process.port) as wire:
@@ -48,7 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServeProcess]:
 
 @contextmanager
 def others(served: ServeProcess) -> Iterator[list[float]]:
-    """Note on a connection of its own meanwhile; yields how many seconds each answer took."""
+    """Note on another connection meanwhile; yield the seconds of each answer."""
     took: list[float] = []
     done = threading.Event()
 
@@ -83,7 +83,7 @@ FLOODS = {
 
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_head_without_end_is_refused_early(served: ServeProcess, flood: str) -> None:
-    """300 MB of one field, 100 MB of others, cost neither memory nor the time of others."""
+    """300 MB of one field, or 100 MB of others, cost neither memory nor others' time."""
     begin, part, times = FLOODS[flood]
     usage = Usage(served.process.pid)
     with others(served) as took, Wire(served.port) as wire:
@@ -117,7 +117,6 @@ def test_requests_sent_far_ahead_wait_outside(served: ServeProcess, request_: by
 
 
 def test_answers_that_are_not_read_stop_the_reading(served: ServeProcess) -> None:
-    """What is sent ahead after them stays in the network."""
     usage = Usage(served.process.pid)
     with others(served) as took, Wire(served.port, timeout_s=2) as wire:
         wire.flood(GET * 1000, 300)
@@ -140,7 +139,6 @@ def test_a_body_may_come_in_chunks_of_one_byte(tmp_path: Path) -> None:
 
 
 def test_a_head_that_comes_byte_by_byte_has_no_more_time(served: ServeProcess) -> None:
-    """Each byte that comes would be a sign of life to the server."""
     with Wire(served.port) as wire:
         wire.send(GET[:9])
         dripping = threading.Event()
@@ -154,7 +152,6 @@ def test_a_head_that_comes_byte_by_byte_has_no_more_time(served: ServeProcess) -
 
 
 def _drip(wire: Wire, ended: threading.Event) -> None:
-    """Send a byte each tenth of a second."""
     while not ended.wait(0.1):
         wire.flood(b"x", 1)
 
@@ -163,7 +160,7 @@ def _drip(wire: Wire, ended: threading.Event) -> None:
 def test_a_hundred_unfinished_bodies_keep_no_other_waiting(
     served: ServeProcess, path: str, kept: int
 ) -> None:
-    """Each but a byte of a mebibyte, they are kept until their time is over, on no open path."""
+    """Each lacks a byte of a mebibyte."""
     usage = Usage(served.process.pid)
     with ExitStack() as stack, others(served) as took:
         wires = []
@@ -177,7 +174,7 @@ def test_a_hundred_unfinished_bodies_keep_no_other_waiting(
 
 
 def test_without_file_handles_a_controller_serves_its_open_connections(tmp_path: Path) -> None:
-    """It logs that once a minute, and accepts connections again when file handles are free."""
+    """It logs that once a minute."""
     with ExitStack() as stack:
         served = stack.enter_context(ServeProcess(tmp_path)).ready()
         wire = stack.enter_context(Wire(served.port))
@@ -197,12 +194,10 @@ def test_without_file_handles_a_controller_serves_its_open_connections(tmp_path:
 
 
 def events(served: ServeProcess) -> list[str]:
-    """Return the events that it logged."""
     return [line["event"] for line in served.log()]
 
 
 def takes_notes(served: ServeProcess) -> bool:
-    """Whether a new connection is served."""
     with Wire(served.port) as wire:
         wire.flood(post(NOTE), 1)
         return b" 200 " in wire.line()

@@ -1,4 +1,4 @@
-"""Input that does not fit, and times in a unit that is not the stream's."""
+"""Requests with faults, and times in another unit than the stream's."""
 
 import asyncio
 from math import inf
@@ -88,7 +88,6 @@ REFUSED = [
 async def test_the_answer_to_a_bad_request_names_the_fault(
     call: Caller, method: str, path: str, body: bytes, where: str
 ) -> None:
-    """By the places that do not fit, in words of ours."""
     answer = await call.send(method, path, body)
 
     assert (*problem(answer)[:2], places(answer)) == (422, "invalid_request", where.split())
@@ -122,7 +121,6 @@ async def test_the_answer_to_a_bad_request_names_the_fault(
 async def test_field_value_and_remedy_are_named(
     call: Caller, method: str, path: str, body: bytes, what: str
 ) -> None:
-    """In the words of the field, not in those of a library."""
     assert what in problem(await call.send(method, path, body))[2]
 
 
@@ -130,7 +128,6 @@ async def test_field_value_and_remedy_are_named(
 async def test_a_request_that_cannot_be_done_is_refused(  # noqa: PLR0913, PLR0917 - a row of the table
     call: Caller, method: str, path: str, body: bytes, status: int, code: str
 ) -> None:
-    """Each with its status and its code."""
     answer = await call.send(method, path, body)
 
     assert (*problem(answer)[:2], places(answer)) == (status, code, [])
@@ -141,7 +138,7 @@ async def test_a_request_that_cannot_be_done_is_refused(  # noqa: PLR0913, PLR09
     [(S, b'{"mark_interval": 5}', "mark_interval_ms"), (f"{S}?coment=x", b"{}", "comment")],
 )
 async def test_what_was_meant_is_asked(call: Caller, path: str, body: bytes, meant: str) -> None:
-    """By the name that is most alike."""
+    """By the most similar name."""
     answer = await call.send(PUT, path, body)
 
     assert f"did you mean '{meant}'?" in problem(answer)[2]
@@ -163,7 +160,7 @@ async def test_what_was_meant_is_asked(call: Caller, path: str, body: bytes, mea
     ],
 )
 async def test_an_unknown_stream_is_a_404_everywhere(call: Caller, method: str, path: str) -> None:
-    """With the way to make it."""
+    """With the remedy."""
     answer = await call.send(method, f"/v1/streams/nope{path}", b"{}")
 
     says = "there is no stream 'nope': create it with `noted-time stream create nope`"
@@ -171,14 +168,13 @@ async def test_an_unknown_stream_is_a_404_everywhere(call: Caller, method: str, 
 
 
 async def test_a_405_names_every_method_of_the_path(call: Caller) -> None:
-    """Also those of other handlers of the same path."""
     answer = await call.send("PATCH", S, b"")
 
     assert answer.headers["allow"] == "DELETE, GET, PUT"
 
 
 async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMemory) -> None:
-    """With a time after which to try again, on both kinds of routes."""
+    """With a delay, on both kinds of routes."""
     memory.watch.failures = [StoreUnavailable("the database did not answer: disk I/O error")]
     memory.watch.loads = [StoreUnavailable("away")] * 1000
     first = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
@@ -194,7 +190,7 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
 async def test_an_internal_fault_asks_for_a_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Waiting callers are answered, and liveness fails, so that a supervisor restarts it."""
+    """Waiting callers are answered, and liveness fails."""
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -213,7 +209,6 @@ async def test_an_internal_fault_asks_for_a_restart(
 async def test_a_database_that_is_away_is_not_ready(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Readiness fails while liveness holds, some seconds after the last commit at the latest."""
     monkeypatch.setattr(committer, "PROOF_LASTS_S", 0.0)
     memory.close()
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
@@ -225,7 +220,7 @@ async def test_a_database_that_is_away_is_not_ready(
 async def test_probes_do_not_ask_the_database_each(
     call: Caller, memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many at once ask one question, whose answer counts for a while, as a commit does."""
+    """An answer counts for a while, like a commit."""
     pings: list[None] = []
     monkeypatch.setattr(memory, "ping", lambda: pings.append(None))
     after_a_commit = await call.get("/readyz")
@@ -238,7 +233,6 @@ async def test_probes_do_not_ask_the_database_each(
 
 
 async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory) -> None:
-    """Nothing was accepted, and the same request may be repeated."""
     memory.watch.failures = [MarkConflict("s", "default", 1)]
     refused = await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 5}]})
 
@@ -246,7 +240,7 @@ async def test_another_owner_s_mark_is_a_409(call: Caller, memory: WatchedMemory
     assert problem(refused) == (409, "conflict", says)
 
 
-# Times in seconds in a stream of milliseconds: refused, whichever call they come by
+# Times in seconds in a stream of milliseconds are refused by every call
 
 
 SECONDS = 1_700_000_000
@@ -258,7 +252,7 @@ reads = pytest.mark.parametrize("path", ASKS)
 
 @reads
 async def test_a_time_in_seconds_is_refused(call: Caller, path: str) -> None:
-    """As milliseconds it lies in January 1970, so it would be complete at once and for ever."""
+    """As milliseconds they are in January 1970, and so complete for ever."""
     await call.note({"writer": "a", "time": NOW})
     answer = await call.get(f"{S}/{path}", **ASKS[path])
 
@@ -275,7 +269,7 @@ async def test_a_time_in_seconds_is_refused(call: Caller, path: str) -> None:
 
 @reads
 async def test_a_poll_is_refused_once_the_lower_shows_the_unit(call: Caller, path: str) -> None:
-    """It is judged when it is answered: it began before there was any mark."""
+    """It began before there was any mark."""
     poll = asyncio.create_task(call.get(f"{S}/{path}", **ASKS[path], wait_ms=30_000))
     await until(lambda: len(call.controller._notifier) == 1)
     await call.note({"writer": "a", "time": NOW})
@@ -285,7 +279,7 @@ async def test_a_poll_is_refused_once_the_lower_shows_the_unit(call: Caller, pat
 
 @reads
 async def test_times_of_another_clock_are_taken_as_they_are(call: Caller, path: str) -> None:
-    """A stream whose times are not Unix milliseconds declares it by `max_time_ahead_ms: null`."""
+    """Such a stream declares it by `max_time_ahead_ms: null`."""
     await call.put(S, {"max_time_ahead_ms": None})
     await call.note({"writer": "a", "time": NOW})
     answer = await call.get(f"{S}/{path}", **ASKS[path])
@@ -304,7 +298,7 @@ async def test_the_ends_of_a_page_are_never_refused(call: Caller) -> None:
 
 
 async def test_who_notes_seconds_is_named(call: Caller) -> None:
-    """Its notes are accepted, and its time holds; so explain asks whether it is meant."""
+    """Its notes are accepted, and its time holds."""
     await call.note({"writer": "berlin", "time": SECONDS, "position": {"0": 1}})
     await call.note({"writer": "lima", "time": NOW, "position": {"1": 1}, "max_time": NOW})
     found = (await call.get(f"{S}/explain")).json()["hints"]
@@ -316,7 +310,7 @@ async def test_who_notes_seconds_is_named(call: Caller) -> None:
 
 
 async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None:
-    """If others name positions: time alone is right for what has no offsets, such as a table."""
+    """Only if others name positions: a table has none."""
     rounds: list[dict[str, Any]] = [
         {"writer": "berlin", "time": NOW},
         {"writer": "lima", "position": {"1": 0}},
@@ -332,7 +326,7 @@ async def test_who_notes_times_without_a_position_is_named(call: Caller) -> None
 
 
 async def test_a_cut_shows_whether_it_has_a_position(call: Caller) -> None:
-    """An empty cut is complete at once, and a reader up to it has read nothing."""
+    """An empty cut is complete at once."""
     await call.note({"writer": "a", "time": NOW})
     without = (await call.get(f"{S}/cut", complete_to=NOW)).json()
     await call.note({"writer": "a", "time": NOW + 1, "position": {"0": 1}})
@@ -348,7 +342,6 @@ async def test_a_cut_shows_whether_it_has_a_position(call: Caller) -> None:
 
 
 async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> None:
-    """With the largest time allowed, which time is beyond it, and by how much."""
     await call.put("/v1/streams/s", {"max_time_ahead_ms": 1000})
 
     results = await call.note({"writer": "a", "time": NOW + 5000}, {"writer": "b", "time": 5})
@@ -367,7 +360,6 @@ async def test_the_bound_is_reported_as_a_status_of_the_note(call: Caller) -> No
 
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
 async def test_a_refusal_asks_for_the_unit_that_fits(call: Caller, factor: int, unit: str) -> None:
-    """In the problem's detail, for readers of that alone."""
     answer = await call.post(
         "/v1/streams/s/notes", {"notes": [{"writer": "a", "time": 5, "max_time": NOW * factor}]}
     )

@@ -1,4 +1,4 @@
-"""Notes that do not fit are explained, refused ones counted, and bodies bounded."""
+"""Faults of notes are explained, refused notes counted, and bodies bounded."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -72,7 +72,6 @@ BAD_NOTES = [
 
 @pytest.mark.parametrize(("note", "where"), BAD_NOTES)
 async def test_a_note_that_does_not_fit_is_named(call: Caller, note: str, where: str) -> None:
-    """The error names the note, and the field or segment."""
     body = f'{{"notes": [{{"writer": "fine", "time": 1}}, {note}]}}'
     answer = await call.send("POST", f"{S}/notes", body.encode())
 
@@ -84,7 +83,6 @@ async def test_a_note_that_does_not_fit_is_named(call: Caller, note: str, where:
 
 
 async def test_a_request_with_a_note_that_does_not_fit_changes_nothing(call: Caller) -> None:
-    """None of its notes was accepted, so it can be corrected and sent again."""
     await call.post(f"{S}/notes", {"notes": [{"writer": "a", "time": 9}, {"writer": "b b"}]})
 
     assert await call.note({"writer": "a", "time": 1}) == [{"status": "accepted", "lower": 1}]
@@ -121,7 +119,6 @@ async def test_a_body_of_notes_that_does_not_fit_is_explained(
 
 @pytest.mark.parametrize("body", [b'{"x":' + b"[" * 100_000, b'{"notes":' + b"[" * 100_000])
 async def test_deep_nesting_breaks_nothing(call: Caller, body: bytes) -> None:
-    """It is refused like any other nonsense."""
     answer = await call.send("POST", f"{S}/notes", body)
 
     assert problem(answer)[:2] == (422, "invalid_request")
@@ -131,7 +128,6 @@ async def test_deep_nesting_breaks_nothing(call: Caller, body: bytes) -> None:
     "value", ["1" + "0" * 30, "-" + "9" * 400, "1e400", "NaN", '{"a":[1e999]}', '"\\ud800"']
 )
 async def test_no_number_or_text_breaks_the_answer(call: Caller, value: str) -> None:
-    """An invalid value is repeated in brief, or left out if it cannot be."""
     body = f'{{"notes":[{{"writer":"a","time":{value}}}]}}'
     answer = await call.send("POST", f"{S}/notes", body.encode())
 
@@ -140,7 +136,6 @@ async def test_no_number_or_text_breaks_the_answer(call: Caller, value: str) -> 
 
 
 async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
-    """Enough to correct it, not so many that the answer is as large as the request."""
     answer = await call.post(f"{S}/notes", {"notes": [{"writer": "a b", "time": "x"}] * 20})
 
     assert len(answer.json()["errors"]) == 10
@@ -148,7 +143,6 @@ async def test_ten_faults_of_a_body_are_reported_at_once(call: Caller) -> None:
 
 @pytest.mark.parametrize("path", sorted(OPEN_PATHS))
 async def test_a_path_that_is_open_to_strangers_takes_no_body(call: Caller, path: str) -> None:
-    """What such a client sends there is dropped as it comes."""
     answer = await call.send("GET", path, b"{}")
 
     assert problem(answer) == (413, "too_large", "the body is over 0 bytes")
@@ -167,7 +161,7 @@ async def test_a_chunked_body_over_one_mebibyte_is_refused(call: Caller) -> None
 
 
 async def test_a_client_that_hangs_up_halfway_asked_for_nothing(call: Caller) -> None:
-    """Half of a PUT is not a PUT without a body, which would make a stream."""
+    """Half of a PUT is not a PUT without a body."""
     sent: list[Any] = []
     messages = [{"type": "http.request", "body": b"", "more_body": True}]
 

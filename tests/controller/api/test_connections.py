@@ -1,4 +1,4 @@
-"""The protocol on a connection that a test plays, so that each piece comes as it was cut."""
+"""The protocol on a simulated connection, with given pieces of data."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 class PlayedTransport(asyncio.Transport):
-    """A connection whose other end is a test: what is written is kept."""
+    """A connection whose other end is a test, which keeps what is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,39 +36,32 @@ class PlayedTransport(asyncio.Transport):
         self.is_closed = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - asyncio's
-        """Return the address of the other end."""
         return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
 
     def write(self, data: Any) -> None:  # noqa: ANN401 - asyncio's
-        """Keep it."""
         self.parts.append(bytes(data))
 
     @property
     def written(self) -> bytes:
-        """All that was written so far."""
         return b"".join(self.parts)
 
     def close(self) -> None:
-        """Record that it was closed."""
         self.is_closed = True
 
     def is_closing(self) -> bool:
-        """Whether it was closed."""
         return self.is_closed
 
     def pause_reading(self) -> None:
-        """Let the test send more: the protocol keeps what it sends ahead."""
+        """Let the test send more."""
 
     def resume_reading(self) -> None:
         """Resume."""
 
     def abort(self) -> None:
-        """Record that it was closed."""
         self.is_closed = True
 
     @property
     def statuses(self) -> list[int]:
-        """The statuses of all complete answers so far."""
         found, rest = [], self.written
         while (head := rest.partition(b"\r\n\r\n"))[1]:
             status, length = STATUS.match(head[0]), LENGTH.search(head[0])
@@ -81,7 +74,6 @@ class PlayedTransport(asyncio.Transport):
 
 
 def chunked(body: bytes) -> bytes:
-    """Return the same in chunks."""
     head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     return head + b"".join(b"1\r\n%b\r\n" % bytes([each]) for each in body) + b"0\r\n\r\n"
 
@@ -101,7 +93,7 @@ REQUESTS = {
 
 
 async def served(controller: Controller, request_s: float = 5) -> Connection:
-    """Return one end of a connection to the controller, which has a stream `s`."""
+    """Return one end of a connection to a controller with a stream `s`."""
     await controller.start()
     await controller.put_stream("s", {})
     config = uvicorn.Config(create_app(controller), lifespan="off", log_config=None)
@@ -119,7 +111,7 @@ async def served(controller: Controller, request_s: float = 5) -> Connection:
 
 @asynccontextmanager
 async def connected(request_s: float = 5) -> AsyncIterator[tuple[Connection, PlayedTransport]]:
-    """Yield both ends of a connection to a controller that has a stream `s`."""
+    """Yield both ends of a connection to a controller with a stream `s`."""
     controller = Controller(MemoryStore())
     connection = await served(controller, request_s)
     try:
@@ -130,13 +122,12 @@ async def connected(request_s: float = 5) -> AsyncIterator[tuple[Connection, Pla
 
 
 def cut(data: bytes, places: Sequence[int]) -> list[bytes]:
-    """Return the pieces between the places."""
     at = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[begin:end] for begin, end in pairwise(at)]
 
 
 async def answered(transport: PlayedTransport, count: int) -> list[int]:
-    """Wait until that many requests were answered; return how."""
+    """Wait until that many requests were answered, and return the statuses."""
     await until(lambda: len(transport.statuses) >= count)
     return transport.statuses
 
@@ -150,8 +141,6 @@ async def answered(transport: PlayedTransport, count: int) -> list[int]:
 def test_however_requests_are_cut_each_is_answered_in_its_turn(
     sent: list[bytes], places: list[int], waits: str
 ) -> None:
-    """One after the other or all ahead, whole or in pieces."""
-
     async def play() -> list[int]:
         async with connected() as (connection, transport):
             batches = (
@@ -172,7 +161,6 @@ def test_however_requests_are_cut_each_is_answered_in_its_turn(
     ids=["silent", "half a head", "half a body", "half of the chunks", "half of the second"],
 )
 async def test_a_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
-    """After the time that a request may take, whether anything of it came or not."""
     async with connected(request_s=0.1) as (connection, transport):
         connection.data_received(begun)
         await until(lambda: transport.is_closed)
@@ -181,7 +169,7 @@ async def test_a_connection_without_a_whole_request_is_closed(begun: bytes) -> N
 
 
 async def test_a_connection_in_use_is_not_closed() -> None:
-    """The time counts from the first byte of each request, and not while one is answered."""
+    """The time begins with the first byte of each request, and pauses while one is answered."""
     poll = b"GET /v1/streams/s/marks?wait_ms=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     async with connected(request_s=0.3) as (connection, transport):
         for count in range(1, 4):
@@ -199,7 +187,7 @@ async def test_a_connection_in_use_is_not_closed() -> None:
 
 @pytest.mark.parametrize("is_polling", [False, True], ids=["answered", "gone"])
 async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polling: bool) -> None:
-    """Full collections hardly come, so what is left in circles adds up."""
+    """Full collections are rare."""
     controller = Controller(MemoryStore())
     connection = await served(controller)
     transport: Any = connection._network
@@ -216,7 +204,7 @@ async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polli
             await until(lambda: bool(len(controller.polls)))
         connection.connection_lost(None)
         del connection
-        async with asyncio.timeout(25.0):  # the poll does not wait for its time
+        async with asyncio.timeout(25.0):
             await until(lambda: left[0]() is left[1]() is None)
     finally:
         gc.enable()
@@ -224,7 +212,7 @@ async def test_a_connection_that_ended_is_freed_without_a_collection(*, is_polli
 
 
 async def test_an_answer_is_sent_whole() -> None:
-    """Head and body are one packet; what the caller waits for before its body is not held."""
+    """Head and body are one packet."""
     head, body = post(NOTE)[: -len(NOTE)], NOTE
     async with connected() as (connection, transport):
         connection.data_received(post(NOTE))
@@ -244,7 +232,7 @@ async def test_an_answer_is_sent_whole() -> None:
     ("more", "status"), [(b"", 400), (b"Origin: http://elsewhere.example\r\n", 403)]
 )
 async def test_a_body_that_looks_like_a_request_is_a_body(more: bytes, status: int) -> None:
-    """Also if the request was refused before its body came."""
+    """Also if the request was refused before."""
     async with connected() as (connection, transport):
         connection.data_received(post(NOTE))
         await answered(transport, 1)

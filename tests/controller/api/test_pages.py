@@ -1,4 +1,4 @@
-"""The page for people: files of the package. And when the API is described."""
+"""The files of the dashboard, and when the API is described."""
 
 import gzip
 import re
@@ -34,13 +34,11 @@ LINK = re.compile(r'(?:href|src)="([^"]*)"')
 
 
 def test_every_page_is_one_of_these() -> None:
-    """And the modules beside `dashboard.js`, which are served like it."""
     assert set(TYPES) | MODULES == pages.PAGE_PATHS
 
 
 @pytest.mark.parametrize("path", TYPES)
 async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: str) -> None:
-    """To this origin and its own type; what no version changes need not be asked for again."""
     answer = await call.get(path)
 
     names = ["content-type", "cache-control", "content-security-policy"]
@@ -52,7 +50,6 @@ async def test_a_page_is_served_with_headers_that_bind_it(call: Caller, path: st
 
 @pytest.mark.parametrize("path", TYPES)
 async def test_a_page_is_only_looked_at(call: Caller, path: str) -> None:
-    """By GET and HEAD; its query means nothing."""
     statuses = [
         (await call.client.request(method, path)).status_code
         for method in ("GET", "HEAD", "POST", "PUT", "DELETE")
@@ -63,7 +60,7 @@ async def test_a_page_is_only_looked_at(call: Caller, path: str) -> None:
 
 
 async def test_docs_leads_to_the_reference(call: Caller) -> None:
-    """Below the path of a proxy, too, and for everybody, as the reference is."""
+    """Also below the path of a proxy, and without a token."""
     answer = await call.get("/docs")
 
     assert (answer.status_code, answer.headers["location"]) == (307, "openapi.json")
@@ -71,7 +68,6 @@ async def test_docs_leads_to_the_reference(call: Caller) -> None:
 
 
 async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
-    """The page then says that the controller does not answer."""
     call.controller._committer.ready = False
     answers = [await call.get(path) for path in TYPES]
     refused = await call.get("/v1/streams/s")
@@ -81,7 +77,6 @@ async def test_pages_do_not_wait_for_the_database(call: Caller) -> None:
 
 
 async def test_what_is_beside_the_files_is_not_served(call: Caller) -> None:
-    """Only the names that are listed are."""
     paths = ["/index.html", "/../pages.py", "/dashboard.css", "/assets/dashboard.css"]
     paths += [f"{ASSETS}/{each}" for each in ("index.html", "../pages.py", "dashboard.css/")]
     answers = [await call.get(path) for path in paths]
@@ -90,7 +85,7 @@ async def test_what_is_beside_the_files_is_not_served(call: Caller) -> None:
 
 
 async def test_the_page_names_files_of_its_own_version_alone(call: Caller) -> None:
-    """A browser never mixes modules: another version's path is not found, nor asks for a token."""
+    """A browser never mixes modules of two versions."""
     links = {f"/{each}" for each in LINK.findall((await call.get("/")).text) if "/" in each}
     assets = {each for each in links if each.startswith("/assets/")}
     others = [each.replace(pages.ASSETS_VERSION, "0123456789abcdef") for each in assets]
@@ -102,7 +97,6 @@ async def test_the_page_names_files_of_its_own_version_alone(call: Caller) -> No
 
 
 def test_all_files_of_the_page_are_small() -> None:
-    """Together, each compressed: readable lines and comments cost next to nothing."""
     found = [
         each.read_bytes() for each in files("controller.api.pages").joinpath("dashboard").iterdir()
     ]
@@ -112,7 +106,6 @@ def test_all_files_of_the_page_are_small() -> None:
 
 
 async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
-    """Neither do its style and its program."""
     texts = [(await call.get(path)).text for path in pages.PAGE_PATHS]
 
     addresses = {
@@ -126,7 +119,7 @@ async def test_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
 async def test_the_api_is_described_when_a_controller_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a thread, as that takes half a second in which no note would be answered."""
+    """In a thread, because it takes half a second."""
     threads = []
 
     def described(_: Api) -> dict[str, Any]:
@@ -143,7 +136,7 @@ async def test_the_api_is_described_when_a_controller_starts(
 
 
 def test_threads_that_ask_at_once_wait_for_one_description(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the first call and the thread do when a controller starts."""
+    """The first call and the thread ask at once."""
     both, described = Barrier(2), []
 
     def describe(_: Api) -> dict[str, Any]:
@@ -165,7 +158,7 @@ def test_threads_that_ask_at_once_wait_for_one_description(monkeypatch: pytest.M
 
 
 def test_describing_the_api_leaves_the_log_alone() -> None:
-    """Whatever other threads do to the filters of warnings, which FastAPI relies on."""
+    """Whatever other threads do to the filters of warnings."""
     program = """
 import warnings
 from controller.api.app import create_api

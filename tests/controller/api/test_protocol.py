@@ -1,6 +1,6 @@
-"""HTTP on a connection: where a request ends, how large it may be, and when the connection ends.
+"""Requests of HTTP: where they end, how large they may be, and when connections end.
 
-What two parsers could read as different requests is refused.
+What two parsers could read differently is refused.
 """
 
 import time
@@ -21,7 +21,6 @@ UPGRADES = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settin
 
 
 def head(*lines: str, method: str = "POST", path: str = PATH) -> bytes:
-    """Return the head of a request."""
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
 
 
@@ -57,14 +56,12 @@ UNCLEAR = {
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A controller over a store in memory."""
     with Served() as served:
         yield served
 
 
 @pytest.fixture
 def wire(served: Served) -> Iterator[Wire]:
-    """A connection to a controller whose stream `s` has just been made."""
     with Wire(served.port) as opened:
         for method in ("DELETE", "PUT"):
             opened.send(head(method=method, path="/v1/streams/s"))
@@ -86,7 +83,7 @@ def seen(served: Served) -> tuple[int, bool]:
 def test_a_request_without_a_clear_end_is_refused(
     served: Served, wire: Wire, unclear: bytes, cut: str
 ) -> None:
-    """With 400 and the end of the connection, however it comes; what follows it never runs."""
+    """With 400 and the end of the connection; what follows never runs."""
     if cut == "whole":
         wire.send(unclear, HIDDEN)
     else:
@@ -100,7 +97,7 @@ def test_a_request_without_a_clear_end_is_refused(
 
 
 def cuts(request: bytes) -> dict[str, list[bytes]]:
-    """Return the ways in which a request with a body may come."""
+    """Return the ways to split a request with a body."""
     end = request.index(b"\r\n\r\n") + 4
     name = request.index(b"Upgrade: ") + 4
     return {
@@ -115,7 +112,7 @@ def cuts(request: bytes) -> dict[str, list[bytes]]:
 def test_the_body_of_an_upgrade_never_runs_as_a_request(
     served: Served, wire: Wire, way: str
 ) -> None:
-    """It is a body, which is not JSON here; if the field is cut in two, all of it is refused."""
+    """If the field is cut in two, the request is refused."""
     for piece in cuts(post(HIDDEN, PATH, "1.1", *UPGRADES))[way]:
         wire.send(piece)
         time.sleep(0.05)
@@ -126,7 +123,7 @@ def test_the_body_of_an_upgrade_never_runs_as_a_request(
 
 
 def test_a_client_that_offers_an_upgrade_notes_in_http_1(wire: Wire) -> None:
-    """Again and again on one connection, head and body apart, as Java's default client does."""
+    """Again and again on one connection, like Java's default client."""
     request = post(NOTE, PATH, "1.1", *UPGRADES)
     statuses = []
     for piece in cuts(request)["head and body"] * 3 + [request]:
@@ -147,12 +144,9 @@ def test_an_upgrade_that_was_sent_ahead_ends_the_connection(served: Served, wire
     assert (answers, seen(served)) == ((200, (400, "unknown_protocol"), True), (1, False))
 
 
-# What else a connection may bring
-
-
 @pytest.mark.parametrize("size", [MAX_BODY + 1, 8 * MAX_BODY])
 def test_a_body_over_the_limit_is_refused_when_all_of_it_was_sent(wire: Wire, size: int) -> None:
-    """Its sender, which reads nothing before, gets the answer; then the connection is closed."""
+    """Its sender, which reads nothing before, gets the answer."""
     wire.send(post(b" " * size))
 
     assert (wire.code(), wire.ended()) == ((413, "too_large"), True)
@@ -160,14 +154,13 @@ def test_a_body_over_the_limit_is_refused_when_all_of_it_was_sent(wire: Wire, si
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: localhost\r\nHost: localhost\r\n"])
 def test_a_request_without_one_host_is_refused(wire: Wire, hosts: bytes) -> None:
-    """HTTP/1.1 asks for it, as proxies and the server may each take another of two."""
+    """HTTP/1.1 requires it, as two parsers may take different hosts."""
     wire.send(b"GET /v1/streams/s HTTP/1.1\r\n", hosts, b"\r\n")
 
     assert (wire.code(), wire.ended()) == ((400, "invalid_host"), True)
 
 
 def test_a_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
-    """No browser sends one."""
     wire.send(b"GET /v1/streams/s HTTP/1.0\r\n\r\n")
 
     assert wire.answer()[0] == 200
@@ -179,7 +172,6 @@ def test_a_request_of_http_1_0_needs_no_host(wire: Wire) -> None:
 def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
     wire: Wire, unusual: bytes
 ) -> None:
-    """The client declared that it sends no more."""
     wire.send(unusual)
 
     assert (wire.answer(), wire.ended()) == (ACCEPTED, True)
@@ -197,7 +189,7 @@ def test_a_connection_that_is_not_to_stay_is_closed_after_the_answer(
     ],
 )
 def test_no_browser_guesses_the_type_of_an_answer(served: Served, method: str, path: str) -> None:
-    """Whatever answers, once: the middleware, the framework, or a page."""
+    """From the middleware, the framework, or a page."""
     served.create("sniffed")
     body = {"notes": [{"writer": "a"}]} if method == "POST" else None
     answer = httpx.request(method, f"{served.url}{path}", json=body)

@@ -27,7 +27,6 @@ NOTE = {"writer": "UA", "time": 5, "position": {"0": 10, "3": 7}, "max_time": 8}
 
 
 async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
-    """201, and every setting in the answer."""
     answer = await call.put("/v1/streams/flights.2013", {})
 
     body, settings = answer.json(), as_json(StreamSettings())
@@ -37,7 +36,6 @@ async def test_a_stream_is_created_with_the_defaults(call: Caller) -> None:
 
 
 async def test_a_stream_is_updated(call: Caller) -> None:
-    """200, the same id, and what was not named as before."""
     before = (await call.get(S)).json()
     answer = await call.put(S, {"returning_writer": "exclude"})
 
@@ -45,7 +43,6 @@ async def test_a_stream_is_updated(call: Caller) -> None:
 
 
 async def test_a_stream_shows_its_last_mark_per_domain(call: Caller) -> None:
-    """`null` if a domain has none yet."""
     await call.put(S, {"domains": ["default", "other"]})
     await call.note(NOTE)
 
@@ -53,7 +50,6 @@ async def test_a_stream_shows_its_last_mark_per_domain(call: Caller) -> None:
 
 
 async def test_streams_are_listed_a_page_at_a_time(call: Caller) -> None:
-    """By name; `next` leads on and ends as null."""
     for name in ("c", "a", "b"):
         await call.put(f"/v1/streams/{name}", {})
     first = (await call.get("/v1/streams", limit=3)).json()
@@ -64,7 +60,6 @@ async def test_streams_are_listed_a_page_at_a_time(call: Caller) -> None:
 
 
 async def test_int64_is_kept_exactly(call: Caller) -> None:
-    """The least and the largest time, and the largest offset, survive the way in and out."""
     await call.put(S, {"max_time_ahead_ms": None, "max_offset_jump": None})
     least, largest, end = 1 - 2**63, 2**63 - 2, 2**63 - 1
     await call.note({"writer": "a", "time": least, "position": {"0": end}})
@@ -76,7 +71,6 @@ async def test_int64_is_kept_exactly(call: Caller) -> None:
 
 
 async def test_writers_are_listed_the_holder_first(call: Caller, time: GivenTime) -> None:
-    """Each with its state, times, position and since when it holds, in Unix ms."""
     await call.note({"writer": "a", "time": 9, "position": {"0": 4}}, {"writer": "gone"})
     await call.note({"writer": "gone", "state": "finished"}, {"writer": "z"})
     serve_for(call.controller, time, 300)
@@ -115,7 +109,6 @@ async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
 
 
 async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
-    """With the current lower in the problem."""
     await call.note(NOTE)
     answer = await call.get(f"{S}/cut", complete_to=6)
 
@@ -134,7 +127,6 @@ async def test_a_time_that_is_not_complete_yet_is_a_404(call: Caller) -> None:
 
 
 async def test_health_is_reported(call: Caller) -> None:
-    """Alive and ready, each with a word."""
     answers = [await call.get("/healthz"), await call.get("/readyz")]
 
     answered = [(answer.status_code, answer.json()) for answer in answers]
@@ -142,7 +134,6 @@ async def test_health_is_reported(call: Caller) -> None:
 
 
 async def test_metrics_count_notes_marks_and_holders(call: Caller) -> None:
-    """In Prometheus' text format, by status, stream and domain."""
     await call.note(NOTE, {"writer": "UA", "time": 1}, {"writer": "slow"})
     answer = await call.get("/metrics")
 
@@ -177,7 +168,6 @@ async def test_metrics_count_notes_marks_and_holders(call: Caller) -> None:
 async def test_marks_are_answered_alike_with_the_framework_and_without_it(
     call: Caller, monkeypatch: pytest.MonkeyPatch, path: str, way: str
 ) -> None:
-    """What is right takes the short way; the framework names what is not."""
     taken: list[str] = []
 
     async def watched(controller: Controller, request: StreamRequest) -> Answer | None:
@@ -200,7 +190,6 @@ async def test_marks_are_answered_alike_with_the_framework_and_without_it(
 
 
 async def test_without_tokens_anybody_may_do_everything(call: Caller) -> None:
-    """So the page asks for none."""
     answer = await call.get("/v1/access")
 
     common = {"tokens": False, "token": None, "administer": True, "read_all": True}

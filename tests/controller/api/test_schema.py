@@ -51,7 +51,6 @@ ROUTES = {
 
 
 async def test_the_document_describes_every_route(call: Caller) -> None:
-    """All calls of the contract are there, the hot one among them, each under its own name."""
     document = (await call.get("/openapi.json")).json()
     named = {
         f"{method.upper()} {path}": operation["operationId"]
@@ -63,7 +62,6 @@ async def test_the_document_describes_every_route(call: Caller) -> None:
 
 
 async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> None:
-    """A note's fields, their bounds, and that no other is taken."""
     document = (await call.get("/openapi.json")).json()
     body = document["paths"]["/v1/streams/{stream}/notes"]["post"]["requestBody"]
     shapes = document["components"]["schemas"]
@@ -80,7 +78,6 @@ async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> Non
 
 
 async def test_every_problem_of_the_document_is_a_problem_document(call: Caller) -> None:
-    """No answer but a success is described as plain JSON."""
     document = (await call.get("/openapi.json")).json()
     described = {
         (media_type, each["$ref"])
@@ -99,7 +96,6 @@ async def test_every_problem_of_the_document_is_a_problem_document(call: Caller)
 
 
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
-    """Hundreds of good and bad requests against the real server agree with the document."""
     with ServeProcess(tmp_path).ready() as controller:
         found = subprocess.run(
             [

@@ -106,7 +106,6 @@ async def test_sentences(call: Caller, time: GivenTime, acts: list[str]) -> None
 
 
 async def note(call: Caller, **times: int | None) -> None:
-    """Have each writer note a time, or join."""
     await call.note(
         *(
             {"writer": w, "time": time, "position": {"0": 1}, "max_time": time}
@@ -116,13 +115,12 @@ async def note(call: Caller, **times: int | None) -> None:
 
 
 async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any value
-    """Return the sentences of `explain`."""
     found: list[str] = (await call.get(f"{S}/explain", **query)).json()["sentences"]
     return found
 
 
 async def test_a_writer_that_lives_and_cannot_note_says_why(call: Caller, time: GivenTime) -> None:
-    """Its signs of life keep it a member, and the first note without a reason ends it."""
+    """Its signs of life keep it a member, and a note without a reason ends it."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
     held = "1 event was not delivered since 2013-01-01T12:04:00Z"
     for _ in range(3):
@@ -143,7 +141,7 @@ async def test_a_writer_that_lives_and_cannot_note_says_why(call: Caller, time: 
 async def test_holders_that_are_not_all_named_may_take_longer(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A decision names a thousand of them; of too many it is not foreseen when all are out."""
+    """A decision names a thousand."""
     monkeypatch.setattr(decisions, "EXCLUSIONS_FORESEEN", 1400)
     await note(call, a=5, b=9)
     for of in ("x", "y"):
@@ -157,7 +155,6 @@ async def test_holders_that_are_not_all_named_may_take_longer(
 async def test_writers_that_are_silent_together_are_foreseen_together(
     call: Caller, time: GivenTime
 ) -> None:
-    """When the watermark itself moves, to where, and past whom."""
     await note(call, lima=NINE_25, osaka=NINE_25 + 1, quito=NINE_25 + 2, berlin=HALF_PAST_TEN)
     serve_for(call.controller, time, 50_000)
     await note(call, berlin=HALF_PAST_TEN + 1)
@@ -176,7 +173,6 @@ async def test_writers_that_are_silent_together_are_foreseen_together(
 
 
 async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: GivenTime) -> None:
-    """In explain and in the rows of writers, until it is over."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
     await call.post(f"{S}/writers/lima/hold?comment=redeploy", {"for_ms": 3_600_000})
     row = (await call.get(f"{S}/writers")).json()["writers"][0]
@@ -194,7 +190,7 @@ async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: Gi
 async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
     call: Caller, time: GivenTime
 ) -> None:
-    """From half their timeout on; holders come first, then the others by their times."""
+    """From half their timeout on; holders come first."""
     await note(call, berlin=None, quito=None, osaka=None, lima=None)
     await note(call, berlin=HALF_PAST_TEN, quito=HALF_PAST_TEN - 1, osaka=NINE_25 + 1, lima=NINE_25)
     serve_for(call.controller, time, 29_999)
@@ -213,7 +209,6 @@ async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
 async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a stream with very many writers only the first are examined."""
     monkeypatch.setattr(silence, "MEMBERS_EXAMINED", 1)
     await note(call, osaka=HALF_PAST_TEN, lima=NINE_25)
     await call.client.delete(f"{S}/writers/lima")
@@ -224,7 +219,6 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
 async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing_is_late(
     call: Caller, time: GivenTime
 ) -> None:
-    """Neither does one whose expected writer never came, of which nobody has heard."""
     await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
     await call.put("/v1/streams/t", {"expected_writers": ["lima"]})
     for _ in range(2):
@@ -245,7 +239,7 @@ async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing
 async def test_segments_without_new_rows_are_named_while_their_observer_is_live(
     call: Caller, time: GivenTime, says: list[str], *, observes: bool
 ) -> None:
-    """One with rows above the cut has some. A producer chooses segments by the keys of its rows."""
+    """A producer chooses segments by the keys of its rows."""
     clock = {"writer": "clock", "observes": observes, "timeout_ms": 600_000}
     await call.put(S, {"mark_interval_ms": 0})
     ends = {"0": 5, "1": 5, "2": 5}
@@ -259,7 +253,7 @@ async def test_segments_without_new_rows_are_named_while_their_observer_is_live(
 
 
 async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:
-    """And no innocent writer: the next mark needs one segment, those after it another as well."""
+    """The next mark needs one segment, those after it another as well."""
     for time, position in (
         (NINE_25, {"0": 9}),
         (HALF_PAST_TEN, {"0": 9, "1": 4}),

@@ -1,4 +1,4 @@
-"""What operators look at over HTTP: the overview, how a watermark moved, and segments."""
+"""Views over HTTP: the overview, how a watermark moved, and segments."""
 
 from typing import Any
 
@@ -13,19 +13,16 @@ MINUTE = 60_000
 
 
 async def note(call: Caller, stream: str, *notes: dict[str, Any]) -> None:
-    """Note to a stream."""
     answer = await call.post(f"/v1/streams/{stream}/notes", {"notes": notes})
     assert {each["status"] for each in answer.json()["results"]} == {"accepted"}
 
 
 async def made(call: Caller, *streams: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
-    """Make streams that mark every advance."""
     for stream in streams:
         await call.put(f"/v1/streams/{stream}", {"mark_interval_ms": 0, **settings})
 
 
 async def named(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any parameter
-    """Return the names of the streams that the overview shows."""
     streams = (await call.get("/v1/overview", **query)).json()["streams"]
     return [stream["name"] for stream in streams]
 
@@ -33,7 +30,6 @@ async def named(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any 
 async def test_a_stalled_stream_shows_its_holders_and_since_when(
     call: Caller, time: GivenTime
 ) -> None:
-    """With its last mark, its members by state, and how the lag grew while it was held."""
     await call.note({"writer": "gone"}, {"writer": "gone", "state": "finished"})
     await call.note({"writer": "slow", "time": WALL - MINUTE}, {"writer": "a", "time": WALL})
     await call.put(S, {"writer_timeout_ms": 3_600_000})
@@ -56,7 +52,6 @@ async def test_a_stalled_stream_shows_its_holders_and_since_when(
 
 
 async def test_a_stream_without_marks_shows_nothing_but_its_decision(call: Caller) -> None:
-    """It lags behind nothing; neither does a stream whose times are not wall clock times."""
     await made(call, "new", "other")
     await note(call, "other", {"writer": "a", "time": 5}, {"writer": "a", "state": "finished"})
     rows = (await call.get("/v1/overview", search="e")).json()["streams"]
@@ -70,7 +65,7 @@ async def test_a_stream_without_marks_shows_nothing_but_its_decision(call: Calle
 
 
 async def test_trouble_comes_first(call: Caller, time: GivenTime) -> None:
-    """The one held longest by whole ten seconds, then those with excluded writers, then by name."""
+    """The longest held by ten seconds, then those with excluded writers, then by name."""
     await made(call, "a", "held", "longer", "z", writer_timeout_ms=10**9)
     await note(call, "longer", {"writer": "w"})
     serve_for(call.controller, time, 11_000)
@@ -88,7 +83,7 @@ async def test_trouble_comes_first(call: Caller, time: GivenTime) -> None:
 
 
 async def test_streams_are_counted_by_how_they_are(call: Caller, time: GivenTime) -> None:
-    """On all pages together: the worst of its domains counts for a stream."""
+    """The worst of its domains counts for a stream."""
     await made(call, "advancing", "held", "left", "new", "quiet", "sealed", writer_timeout_ms=10**9)
     await call.put("/v1/streams/held", {"domains": ["default", "shipped"]})
     await note(call, "left", {"writer": "w"})
@@ -112,7 +107,7 @@ async def test_streams_are_counted_by_how_they_are(call: Caller, time: GivenTime
 
 
 async def moved(call: Caller, time: GivenTime) -> None:
-    """Let the watermark move by a mark each minute, five of them, the fourth without `slow`."""
+    """Let the watermark move each minute, five times, the fourth without `slow`."""
     for minute in range(5):
         lower = WALL - 3_600_000 + minute * MINUTE
         notes: list[dict[str, Any]] = [{"writer": "a", "time": lower, "max_time": lower + 7}]
@@ -125,7 +120,7 @@ async def moved(call: Caller, time: GivenTime) -> None:
 
 
 async def test_history_shows_how_the_watermark_moved(call: Caller, time: GivenTime) -> None:
-    """A point per slot with a mark: the last one, the largest lag, and the excluded writers."""
+    """A point per slot has the last mark, the largest lag, and the excluded writers."""
     await moved(call, time)
     whole = (await call.get(f"{S}/history")).json()
     later = (await call.get(f"{S}/history", **{"from": WALL + MINUTE + 1}, points=1)).json()
@@ -151,7 +146,6 @@ async def test_history_shows_how_the_watermark_moved(call: Caller, time: GivenTi
 
 
 async def test_history_is_that_of_one_domain(call: Caller) -> None:
-    """An unknown one is reported; before its first mark there is nothing to show."""
     await call.put(S, {"domains": ["default", "ship_time"]})
     await call.note({"writer": "a", "time": 5})
     shown = (await call.get(f"{S}/history", domain="ship_time")).json()
@@ -163,7 +157,6 @@ async def test_history_is_that_of_one_domain(call: Caller) -> None:
 
 
 async def test_segments_name_their_writers(call: Caller) -> None:
-    """The range that the marks have of each, its state, and its successors."""
     await call.note({"writer": "b", "time": 5, "position": {"0": 3}}, {"writer": "a"})
     await call.note({"writer": "a", "time": 7, "position": {"0": 9, "1": 4}})
     await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"2": [0], "3": [0]}})
@@ -196,7 +189,6 @@ async def test_segments_name_their_writers(call: Caller) -> None:
 
 
 async def test_a_segment_is_truncated_once_no_mark_is_left_before_its_end(call: Caller) -> None:
-    """Sealed, and the kept marks begin where all of it was written."""
     for time, offset in ((5, 3), (7, 9), (8, 9)):
         await call.note({"writer": "a", "time": time, "position": {"0": offset}})
     await call.post(f"{S}/scale", {"sealed": {"0": 9}, "created": {"1": [0]}})
@@ -209,7 +201,6 @@ async def test_a_segment_is_truncated_once_no_mark_is_left_before_its_end(call: 
 
 
 async def test_segments_come_a_page_at_a_time(call: Caller) -> None:
-    """By number, each once; of many writers ten are named."""
     wide = {str(segment): 1 for segment in range(5)}
     await call.note(*({"writer": f"w{n:02}", "position": wide} for n in range(12)))
     pages = [(await call.get(f"{S}/segments", start=n, limit=2)).json() for n in (0, 2, 4)]
@@ -221,7 +212,6 @@ async def test_segments_come_a_page_at_a_time(call: Caller) -> None:
 
 
 async def test_writers_are_listed_by_domain_and_name(call: Caller, time: GivenTime) -> None:
-    """The holders of the domain first, with when they time out and the lower without them."""
     await call.put(S, {"domains": ["default", "ship_time"]})
     await call.note({"writer": "zulu", "time": 5}, {"writer": "alpha", "time": 9})
     serve_for(call.controller, time, 1000)
@@ -244,7 +234,6 @@ async def test_writers_are_listed_by_domain_and_name(call: Caller, time: GivenTi
 
 
 async def test_writers_of_a_stream_without_a_default_domain_are_listed(call: Caller) -> None:
-    """No domain is meant, so no row names one."""
     await made(call, "t", domains=["order_time", "ship_time"])
     await note(call, "t", {"writer": "a"})
     (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
@@ -253,7 +242,6 @@ async def test_writers_of_a_stream_without_a_default_domain_are_listed(call: Cal
 
 
 async def test_reader_groups_are_listed_with_how_far_behind_they_are(call: Caller) -> None:
-    """By name, a page at a time; `None` if the group has no lower yet in a domain."""
     groups = f"{S}/reader-groups"
     await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
     await call.note({"writer": "a", "time": 9, "position": {"0": 8}})
@@ -280,7 +268,7 @@ async def test_reader_groups_are_listed_with_how_far_behind_they_are(call: Calle
 async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after_a_day(
     call: Caller, time: GivenTime
 ) -> None:
-    """Before one that is held longest: nothing vouches for its time, and rows may be late."""
+    """Nothing vouches for its time, and rows may be late."""
     await made(call, "passed", "absent", "lone", "finished", "held", writer_timeout_ms=10**12)
     await call.put("/v1/streams/absent", {"expected_writers": ["e"]})
     for name in ("absent", "lone", "passed"):
@@ -289,7 +277,7 @@ async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after
     await note(call, "lone", {"writer": "a", "time": 1})
     await note(call, "finished", {"writer": "a"}, {"writer": "a", "state": "finished"})
     await note(call, "held", {"writer": "a", "time": 1}, {"writer": "b", "time": 2})
-    for _ in range(2):  # first those that were overtaken, then the last
+    for _ in range(2):  # first the overtaken ones
         serve_for(call.controller, time, 60_000)
         await call.controller._committer.submit(exclude_silent_writers)
     today = await named(call)
@@ -308,7 +296,7 @@ async def test_a_silent_stream_comes_first_if_a_writer_is_missing_and_last_after
 
 
 async def test_a_stream_with_a_mark_to_come_is_not_silent(call: Caller, time: GivenTime) -> None:
-    """Though none of its writers is left: the interval between two marks is not over."""
+    """The interval between two marks is not over."""
     await call.put(S, {"mark_interval_ms": 120_000, "writer_timeout_ms": 1000})
     await call.note({"writer": "a", "time": 5}, {"writer": "b", "time": 5, "timeout_ms": 10**6})
     serve_for(call.controller, time, 60_000)

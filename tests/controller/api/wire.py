@@ -25,11 +25,10 @@ class Wire:
         self._socket.close()
 
     def send(self, *parts: bytes) -> None:
-        """Write the parts as one."""
         self._socket.sendall(b"".join(parts))
 
     def flood(self, part: bytes, times: int) -> None:
-        """Write a part again and again, until the other end takes no more."""
+        """Write a part until the other end takes no more."""
         try:
             for _ in range(times):
                 self._socket.sendall(part)
@@ -37,7 +36,6 @@ class Wire:
             return
 
     def answer(self) -> tuple[int, Any]:
-        """Read one answer: its status and JSON body."""
         status = int(self._file.readline().split()[1])
         length = 0
         while (line := self._file.readline()) not in (b"\r\n", b""):
@@ -47,19 +45,18 @@ class Wire:
         return status, msgspec.json.decode(body) if body else None
 
     def line(self) -> bytes:
-        """Read one line; nothing if the connection is gone."""
+        """Read one line, empty if the connection has ended."""
         try:
             return self._file.readline()
         except ConnectionResetError:
             return b""
 
     def code(self) -> tuple[int, str]:
-        """Read one refusal: its status and code."""
         status, body = self.answer()
         return status, body["code"]
 
     def ended(self, status: str = "") -> bool:
-        """Whether the controller closes the connection, after that answer alone if one is named."""
+        """Whether the controller closes the connection, after an answer with `status` if given."""
         try:
             rest = self._file.read()
         except ConnectionResetError:
@@ -67,12 +64,11 @@ class Wire:
         return status.encode() in rest.partition(b"\r\n")[0] if status else rest == b""
 
     def hang_up(self) -> None:
-        """Close it for both directions, also for another thread that writes."""
+        """Close both directions, also for another thread that writes."""
         self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def post(body: bytes, path: str = PATH, version: str = "1.1", *more: str) -> bytes:
-    """Return a POST request."""
     lines = [
         f"POST {path} HTTP/{version}",
         "Host: localhost",
