@@ -1,4 +1,4 @@
-"""A real Airflow over SQLite: its four processes on this machine, called by its REST API."""
+"""A real Airflow over SQLite: four processes on this machine, called by REST."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OURS = ("AIRFLOW", "NOTED_TIME_", "PYTHON")
 
 
 def install(directory: Path) -> None:
-    """Build the project and its provider, and install both into the directory and nothing else."""
+    """Build the project and its provider, and install both into the directory."""
     wheels = directory.with_name("wheels")
     for project in PROJECTS:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
@@ -37,14 +37,14 @@ def install(directory: Path) -> None:
 
 
 class Airflow:
-    """An Airflow with its home in a directory; its DAGs are the files of `dags`.
+    """An Airflow with its home in a directory; `dags` has its DAGs.
 
-    Its processes are those of a block: the API server, the scheduler with its local workers, the
-    processor of DAGs, and the triggerer.
+    A block runs the API server, the scheduler with local workers, the processor of DAGs, and the
+    triggerer.
     """
 
     def __init__(self, programs: Path, home: Path, **variables: str) -> None:
-        """Install the provider and make the database; `variables` are those of each process."""
+        """Install the provider and make the database; all processes have the `variables`."""
         self._programs, self._home = programs, home
         self.dags = home / "dags"
         self.dags.mkdir(parents=True)
@@ -88,11 +88,10 @@ class Airflow:
         return given | options | own | {"PATH": path, "DO_NOT_TRACK": "1"}
 
     def command(self, *words: str) -> str:
-        """Run a command of `airflow` to its end, and return what it prints; it has to end well."""
+        """Run a command of `airflow`, which must succeed, and return its output."""
         return self.run(str(self._programs / "airflow"), *words)
 
     def run(self, *words: str, **variables: str) -> str:
-        """Run a program in the environment of Airflow, as `command` does."""
         done = subprocess.run(
             words,
             env=self._environment | variables,
@@ -137,43 +136,38 @@ class Airflow:
             return False
 
     def call(self, method: str, path: str, body: object = None) -> Json:
-        """Call its REST API and return the answer's body; it has to succeed."""
+        """Call the REST API, which must succeed, and return the answer's body."""
         answer = HTTP.request(method, f"{self._url}/api/v2{path}", json=body, headers=self._admin)
         assert answer.is_success, answer.text
         return dict(answer.json())
 
     def knows(self, dag: str) -> bool:
-        """Whether the DAG has been read from its file; raises if a file cannot be."""
+        """Whether the DAG was read; raises if a file cannot be."""
         errors = self.call("GET", "/importErrors")["import_errors"]
         assert errors == []
         path = f"{self._url}/api/v2/dags/{dag}"
         return HTTP.get(path, headers=self._admin).is_success
 
     def begin(self, dag: str, time: str) -> None:
-        """Run a DAG, as its schedule would at that time."""
         wait_until(lambda: self.knows(dag))
         times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), time)
         self.call("POST", f"/dags/{dag}/dagRuns", {"dag_run_id": "run", **times})
 
     def tasks(self, dag: str, field: str = "state") -> Json:
-        """Return the state of each task of the run, or another of its fields."""
         found = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]
         return {each["task_id"]: each[field] for each in found}
 
     def log(self, dag: str) -> str:
-        """Return the log of the sensor's last try, in JSON."""
         number = self.tasks(dag, "try_number")["complete"]
         path = f"/dags/{dag}/dagRuns/run/taskInstances/complete/logs/{number}"
         return json.dumps(self.call("GET", path)["content"])
 
     def result(self, dag: str, task: str) -> object:
-        """Return what a task returned."""
         path = f"/dags/{dag}/dagRuns/run/taskInstances/{task}/xcomEntries/return_value"
         return self.call("GET", path)["value"]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process with all that it started."""
     for how in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, how)

@@ -1,7 +1,7 @@
-"""Chromium, and pages of the dashboard as a reader has them open.
+"""Chromium, and pages of the dashboard.
 
-The browser is Debian's, driven by playwright, which downloads none. While playwright runs, its
-thread has a running event loop: tests that run a loop of their own must come after it has ended.
+The browser is Debian's, driven by playwright. Playwright's thread has a running event loop, so
+tests with a loop must come after it has ended.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ AXE = "async () => (await axe.run(document, {resultTypes: ['violations']})).viol
 
 
 def find_chromium() -> str | None:
-    """Return the path of a Chromium, that of `CHROMIUM` in the environment before others."""
+    """Return the path of a Chromium, first `CHROMIUM` of the environment."""
     given = os.environ.get("CHROMIUM")
     found = (shutil.which(name) for name in ([given] if given else NAMES))
     return next(filter(None, found), None)
@@ -61,7 +61,7 @@ def find_chromium() -> str | None:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run a browser with a new empty profile; one must be installed."""
+    """Run a browser with an empty profile."""
     with sync_playwright() as playwright:
         expect.set_options(timeout=PATIENCE_MS)
         browser = playwright.chromium.launch(
@@ -74,14 +74,13 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """A page of the dashboard at `url`, and what it did that it must not do.
+    """A page of the dashboard at `url`, and what it must not have done.
 
-    `faults` are errors of its script and what the content policy stopped; `hosts` are all that were
-    asked for anything.
+    `faults` are errors of its script and violations of the content policy, `hosts` all requested
+    hosts.
     """
 
     def __init__(self, context: BrowserContext, url: str) -> None:
-        """Open an empty page that is recorded completely."""
         self.url = url
         self.faults: list[str] = []
         self.hosts: set[str] = set()
@@ -107,18 +106,18 @@ class Visit:
         return urlsplit(self.url).netloc
 
     def check(self) -> None:
-        """Fail if the page did what no test expects."""
+        """Fail if the page did anything unexpected."""
         assert not self.faults, self.faults
         assert self.hosts <= {self.own}, self.hosts
 
     def open(self, view: str = "/") -> Locator:
-        """Open a view of the page by its address, from the beginning; returns its heading."""
+        """Open a view by its address, and return its heading."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.url}/#{view}", wait_until="commit")
         return self.page.get_by_role("heading", level=1)
 
     def open_stream(self, stream: str, domain: str | None = None) -> Locator:
-        """Open a stream and wait until it is shown; returns the region that answers why."""
+        """Open a stream, and return the region that explains it."""
         suffix = "" if domain is None else f"?domain={quote(domain)}"
         expect(self.open(f"/streams/{quote(stream)}{suffix}")).to_contain_text(stream)
         return self.region("Why")
@@ -129,40 +128,34 @@ class Visit:
             self.page.clock.run_for(POLL_MS)
 
     def region(self, name: str) -> Locator:
-        """Return the region of that name."""
         return self.page.get_by_role("region", name=name, exact=True)
 
     def rows(self, table: str) -> Locator:
-        """Return the rows of that table, but for its head."""
+        """Return the rows of that table, without its head."""
         named = self.page.get_by_role("table", name=table, exact=True)
         return named.get_by_role("row").filter(has=self.page.locator("td"))
 
     def button(self, name: str) -> Locator:
-        """Return the button of that name, which is all of it."""
         return self.page.get_by_role("button", name=name, exact=True)
 
     def dialog(self, name: str | None = None) -> Dialog:
-        """Return the dialog that is open, or the one with that in its name."""
         return Dialog(self.page.get_by_role("dialog", name=name))
 
     @property
     def alert(self) -> Locator:
-        """The problem that is shown."""
         return self.page.get_by_role("alert")
 
     @property
     def status(self) -> Locator:
-        """What the page reports as done."""
         return self.page.get_by_role("status")
 
     def show_token(self, token: str) -> None:
-        """Give the token that is asked for."""
         dialog = self.dialog("Token needed")
         dialog.element.get_by_label("Token", exact=True).fill(token)
         dialog.press("Use token")
 
     def serious(self) -> set[str]:
-        """Return the serious and critical findings of axe, with their places."""
+        """Return the serious findings of axe, with their places."""
         if not self.page.evaluate("() => 'axe' in window"):
             script = files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
             self.page.evaluate(f"() => {{ {script} }}")
@@ -175,7 +168,6 @@ class Visit:
         }
 
     def in_sight(self, *shown: Locator) -> bool:
-        """Whether all of these lie entirely in the viewport."""
         size = self.page.viewport_size
         boxes = [each.bounding_box() for each in shown]
         assert size
@@ -197,35 +189,28 @@ class Dialog:
 
     @property
     def why(self) -> Locator:
-        """The field for the comment."""
         return self.element.get_by_label("Why?", exact=True)
 
     def press(self, name: str) -> None:
-        """Press its button of that name."""
         self.element.get_by_role("button", name=name, exact=True).click()
 
     def act(self, name: str, why: str) -> None:
-        """Give the reason, and press the button of that name."""
         self.why.fill(why)
         self.press(name)
 
     def shown(self) -> Dialog:
-        """Wait until the dry run is there."""
         expect(self.dry_run.locator("time").first).to_be_visible()
         return self
 
 
 def moments(shown: Locator) -> list[int]:
-    """Return the times that are shown there, in Unix ms, in their order."""
+    """Return the times shown there, in Unix ms."""
     stamps = shown.locator("time").evaluate_all("all => all.map(one => one.dateTime)")
     return [round(datetime.fromisoformat(stamp).timestamp() * 1000) for stamp in stamps]
 
 
 def is_seen_within(visit: Visit, view: str, text: str, seconds: float) -> bool:
-    """Open a view up to three times; returns whether the text was seen in time once.
-
-    The seconds are those of a machine that has nothing else to run.
-    """
+    """Open a view up to three times, and return whether the text was seen in time."""
 
     def took() -> float:
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""The values of a reader's call, from flat names that tests vary one by one."""
+"""Builds the values of a reader's call from flat names."""
 
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 def taken(kind: type[Value], asked: dict[str, Any], **given: object) -> Value:
-    """Return a value of that kind; what `asked` has of its fields is moved into it."""
+    """Return a value of that kind, with its fields moved from `asked`."""
     named: Any = kind
     names = {each.name for each in fields(named)} & asked.keys()
     return kind(**{**given, **{name: asked.pop(name) for name in names}})

@@ -1,4 +1,4 @@
-"""Calls of the HTTP API of any controller, in few words."""
+"""Calls of the HTTP API of any controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ TEN = 1_357_034_400_000
 
 
 def wire(position: dict[int, int]) -> dict[str, int]:
-    """Return a position as JSON has it."""
     return {str(segment): offset for segment, offset in position.items()}
 
 
@@ -37,21 +36,19 @@ class Calls:
 
     @property
     def url(self) -> str:
-        """Its URL."""
         return self._url
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that show the token."""
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
 
     def ask(self, method: str, path: str, body: object = None, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
-        """Call ``/v1<path>``, and return the answer whatever it is."""
+        """Call ``/v1<path>``, and return any answer."""
         url = f"{self.url}/v1{path}"
         return HTTP.request(method, url, json=body, headers=self.headers, params=query or None)
 
     def call(self, method: str, path: str, body: object = None, **query: Any) -> Json:  # noqa: ANN401 - any value
-        """Call ``/v1/streams<path>`` and return the answer's body; it has to succeed."""
+        """Call ``/v1/streams<path>``, which must succeed, and return the answer's body."""
         answer = self.ask(method, f"/streams{path}", body, **query)
         if not answer.is_success:
             raise httpx.HTTPStatusError(answer.text, request=answer.request, response=answer)
@@ -71,15 +68,15 @@ class Calls:
         return self.call("GET", f"/{path}", **query)
 
     def create(self, stream: str, **settings: Any) -> Json:  # noqa: ANN401 - any JSON
-        """Create or change a stream; by default every advance makes a mark."""
+        """Create or change a stream, without a mark interval."""
         return self.call("PUT", f"/{stream}", {"mark_interval_ms": 0, **settings})
 
     def make(self, stream: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
-        """Make a stream that waits for hours for each writer."""
+        """Make a stream that waits hours for each writer."""
         self.create(stream, **{"writer_timeout_ms": HOUR_MS, **settings})
 
     def stream(self, name: str, *domains: str, **settings: Any) -> CalledStream:  # noqa: ANN401 - any setting
-        """Make a stream that takes any times, in place of the one of that name if there is one."""
+        """Make a stream that takes any times, in place of an existing one."""
         self.ask("DELETE", f"/streams/{name}")
         self.make(name, domains=domains or ["default"], max_time_ahead_ms=None, **settings)
         return CalledStream(self, name)
@@ -87,23 +84,21 @@ class Calls:
     def note(
         self, stream: str, time: int, position: dict[str, int], *, domain: str | None = None
     ) -> None:
-        """Note as the writer `w`; if it is the only one of its stream, this makes a mark."""
+        """Note as the writer `w`, which alone makes a mark."""
         note = {"writer": "w", "time": time, "position": position, "domain": domain}
         self.post(stream, note)
 
     def post(self, stream: str, *notes: Json) -> None:
-        """Post the notes, as many at a time as go into a request; all have to be accepted."""
+        """Post the notes in large requests; all must be accepted."""
         for first in range(0, len(notes), 1000):
             body = {"notes": notes[first : first + 1000]}
             results = self.call("POST", f"/{stream}/notes", body)["results"]
             assert {each["status"] for each in results} == {"accepted"}, results[:3]
 
     def lower(self, stream: str, domain: str = "default") -> int:
-        """Return the watermark."""
         return int(self.get(stream)["marks"][domain]["lower"])
 
     def all_marks(self, stream: str, domain: str = "default") -> list[Json]:
-        """Return the marks of a domain that the controller has kept."""
         found: list[Json] = []
         after = 0
         while page := self.get(f"{stream}/marks", domain=domain, after=after)["marks"]:
@@ -112,7 +107,6 @@ class Calls:
         return found
 
     def writers(self, stream: str) -> dict[str, Json]:
-        """Return the state, times and position of each writer."""
         shown = ("state", "times", "position")
         rows: list[Json] = []
         start: int | None = 0
@@ -122,7 +116,7 @@ class Calls:
         return {row["writer"]: {name: row[name] for name in shown} for row in rows}
 
     def reported(self, stream: str, group: str) -> tuple[Json, list[str]]:
-        """Return the position of a reader group, and which of its readers are online."""
+        """Return the position of a reader group, and its online readers."""
         answer = self.ask("GET", f"/streams/{stream}/reader-groups/{group}")
         found = answer.json() if answer.is_success else {"position": {}, "readers": {}}
         return found["position"], list(found["readers"])
@@ -143,23 +137,21 @@ class CalledStream:
         domain: str | None = None,
         state: State = "live",
     ) -> None:
-        """Note; a refusal is not an error here and changes nothing."""
+        """Note; a refusal is no error."""
         note = {"writer": writer, "time": time, "position": wire(position), "state": state}
         body = {"notes": [note if domain is None else note | {"domain": domain}]}
         self.calls.ask("POST", f"/streams/{self.name}/notes", body)
 
     def seal(self, **asked: Any) -> None:  # noqa: ANN401 - any of a request
-        """Seal the stream; the arguments are the fields of a `SealRequest`."""
+        """Seal the stream, with the fields of a `SealRequest`."""
         if "cut" in asked:
             asked["cut"] = wire(asked["cut"])
         self.calls.call("POST", f"/{self.name}/seal", asked)
 
     def scale(self, event: ScaleEvent) -> None:
-        """Seal segments and create their successors."""
         created = {str(segment): list(before) for segment, before in event.created.items()}
         body = {"sealed": wire(dict(event.sealed)), "created": created}
         self.calls.call("POST", f"/{self.name}/scale", body)
 
     def truncate(self, cut: dict[int, int]) -> None:
-        """Drop the marks below the cut."""
         self.calls.call("POST", f"/{self.name}/truncate", {"cut": wire(cut)})

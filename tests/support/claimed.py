@@ -35,7 +35,7 @@ class Orders:
         expected: int = 2,
         since: int | None = MIN_INT64,
     ) -> None:
-        """Append rows with a claim, which asked who vouches or did not."""
+        """Append rows with a claim, `asked` or not who vouches."""
         named = missing if asked else None
         vouching = 2 - len(missing)
         counts = {"count": vouching, "expected": expected, "expected_vouching": vouching}
@@ -50,15 +50,12 @@ class Orders:
 
     @property
     def table(self) -> str:
-        """The table's own id."""
         return str(DeltaTable(self.path).metadata().id)
 
     def record(self, claim: Claim) -> None:
-        """Append rows with this record."""
         metadata = {"userMetadata": json.dumps({claim.key: claim.to_json()})}
         properties = CommitProperties(custom_metadata=metadata)
         write_deltalake(self.path, ROWS, mode="append", commit_properties=properties)
 
     def overwrite(self) -> None:
-        """Replace all rows, in the name of nobody."""
         write_deltalake(self.path, ROWS, mode="overwrite")

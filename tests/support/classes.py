@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def made_in_background() -> Iterator[None]:
-    """Make what is missing, until the end at the latest; what is started meanwhile does without."""
+    """Make missing archives until the end at the latest; programs started meanwhile do without."""
     if SPARK.exists() and KAFKA.exists():
         yield
         return
@@ -30,7 +30,7 @@ def made_in_background() -> Iterator[None]:
 
 def _make(archive: Path, run: Callable[[str, Path], None]) -> None:
     directory = archive.with_suffix(".making")
-    shutil.rmtree(directory, ignore_errors=True)  # what was cut off
+    shutil.rmtree(directory, ignore_errors=True)  # incomplete ones
     directory.mkdir(parents=True)
     run(f"-XX:ArchiveClassesAtExit={directory / archive.name}", directory)
     (directory / archive.name).replace(archive)
@@ -54,7 +54,7 @@ def _count_in_spark(option: str, directory: Path) -> None:
     gateway = SparkContext._gateway
     assert gateway is not None
     gateway.shutdown()
-    gateway.proc.communicate()  # Java ends once nothing can be written to it
+    gateway.proc.communicate()  # Java ends once its input is closed
 
 
 def _start_a_broker(option: str, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""A Kafka topic whose records are as many a second, and what a query counts of it."""
+"""A Kafka topic with records of each second, and a query that counts them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Option = CatchUp | Ingestion
 
 
 class Clock:
-    """A topic whose records have their event times as timestamps, and what a query counts of it."""
+    """A topic whose records have their event times as timestamps, and a query that counts them."""
 
     def __init__(
         self, spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
@@ -57,12 +57,11 @@ class Clock:
         self.marks.note("w", START_MS + 1000 * second, self.ends)
 
     def note_all(self, second: int) -> None:
-        """Note likewise, and the largest event time that was written: that bounds the mark."""
+        """Note likewise, with the largest event time, which bounds the mark."""
         note = {"writer": "w", "time": START_MS + 1000 * second, "position": wire(self.ends)}
         self.marks.calls.post(self.name, {**note, "max_time": START_MS + 1000 * second - 600})
 
     def read(self, *given: Option, **asked: Any) -> DataFrame:  # noqa: ANN401 - any parameter
-        """Return the records."""
         chosen = {
             "checkpoint_location": str(self.output.checkpoint),
             "event_time": "timestamp",
@@ -74,7 +73,7 @@ class Clock:
         return connected(lambda: read_noted_kafka(self.spark, records, noted, *given, **chosen))
 
     def run(self, *given: Option, **asked: Any) -> None:  # noqa: ANN401 - any parameter
-        """Read what there is, in a run of the query."""
+        """Read all records in a run of the query."""
         query = self.output.start(per_second(self.read(*given, **asked), "timestamp"))
         try:
             query.processAllAvailable()
@@ -95,13 +94,13 @@ class Clock:
 
     @property
     def whole(self) -> object:
-        """Return what the last batch of the offset log says is whole, `None` if nothing."""
+        """Return from when on all rows are there, by the last batch of the offset log."""
         offsets = self.output.checkpoint / "offsets"
         last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
         return self._admitted((offsets / str(last)).read_text()).get("whole")
 
     def _admitted(self, offset: str) -> Any:  # noqa: ANN401 - JSON
-        """Return what an entry of the offset log says of the marks that were let in."""
+        """Return the marks in an entry of the offset log."""
         return json.loads(offset.split("\n")[2])["streams"][self.name]
 
     def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
@@ -112,11 +111,10 @@ class Clock:
 
     @property
     def counts(self) -> list[tuple[object, ...]]:
-        """The counts of the seconds that are over."""
         return [(int(str(second)) - START_S, count) for second, count in self.output.rows]
 
     def fails(self, match: str, **asked: Any) -> None:  # noqa: ANN401 - any parameter
-        """Run the query, which has to fail before it gives anything more out."""
+        """Run the query, which must fail before it returns more."""
         before = self.counts
         with pytest.raises(PySparkException, match=match):
             self.run(**asked)
@@ -132,16 +130,14 @@ class Transactions:
         self._producer.init_transactions(60)
 
     def write(self, partition: int, second: int) -> None:
-        """Begin one, and write a record."""
+        """Begin a transaction, and write a record."""
         self._producer.begin_transaction()
         time = START_MS + 1000 * second
         self._producer.produce(self._topic, "in it", partition=partition, timestamp=time)
         self._producer.flush(60)
 
     def commit(self) -> None:
-        """Commit."""
         self._producer.commit_transaction(60)
 
     def abort(self) -> None:
-        """Abort."""
         self._producer.abort_transaction(60)

@@ -1,4 +1,4 @@
-"""A controller in the test's own process: its time is given, its store watched and made to fail."""
+"""A controller in the test's process, with a given time and a store that can fail."""
 
 from __future__ import annotations
 
@@ -27,21 +27,19 @@ class GivenTime:
     wall: int = 1_700_000_000_000
 
     def clocks(self) -> Clocks:
-        """Return clocks that read this time."""
         return Clocks(wall_ms=lambda: self.wall, steady_ms=lambda: self.steady)
 
     def passes(self, ms: int) -> None:
-        """Move the clocks."""
         self.steady += ms
         self.wall += ms
 
 
 @dataclass
 class Watch:
-    """What a watched store was given, and what it is to do with the next batches.
+    """A watched store's batches, and its plan for the next ones.
 
-    `failures` are raised, one a commit, in place of it; `lies` after it, when all is written.
-    A commit waits while `open` is not set.
+    Each of `failures` is raised instead of a commit, and of `lies` after it. A commit waits while
+    `open` is not set.
     """
 
     batches: list[Transaction] = field(default_factory=list)
@@ -55,7 +53,6 @@ class Watch:
         self.open.set()
 
     def commit(self, batch: Transaction, commit: Callable[[Transaction], None]) -> None:
-        """Commit the batch, or fail as planned."""
         self.attempts += 1
         self.open.wait()
         if self.failures:
@@ -67,7 +64,7 @@ class Watch:
 
 
 class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
-    """The part of a watched store that its watch decides on."""
+    """The part of a watched store that its watch controls."""
 
     watch: Watch
 
@@ -78,7 +75,6 @@ class Watching(MemoryStore if TYPE_CHECKING else object):  # type: ignore[misc]
         return super().streams()
 
     def commit(self, batch: Transaction) -> None:
-        """Commit through the watch."""
         self.watch.commit(batch, super().commit)
 
 
@@ -90,7 +86,6 @@ class WatchedMemory(Watching, MemoryStore):
         self.watch = Watch()
 
     def reopened(self) -> WatchedMemory:
-        """Return the store as a new process finds it."""
         self._closed = False
         self.watch = Watch()
         return self
@@ -105,7 +100,6 @@ class WatchedSqlite(Watching, SqliteStore):
         self._path = path
 
     def reopened(self) -> WatchedSqlite:
-        """Return the store as a new process finds it."""
         return WatchedSqlite(self._path)
 
 
@@ -116,7 +110,7 @@ Watched = WatchedMemory | WatchedSqlite
 async def running(
     store: Store, time: GivenTime | None = None, called: str | None = None
 ) -> AsyncIterator[Controller]:
-    """Serve `store` meanwhile, by the real clocks if no time is given; others call it so."""
+    """Serve `store`, by default by the real clocks."""
     controller = Controller(store, time.clocks() if time else None)
     if called is not None:
         controller.register_url(called)
@@ -125,7 +119,7 @@ async def running(
         yield controller
     finally:
         if isinstance(store, Watched):
-            store.watch.open.set()  # or a test that fails would never end
+            store.watch.open.set()  # or a failed test would never end
         await controller.close()
 
 
@@ -135,7 +129,7 @@ async def serving(
     time: GivenTime | None = None,
     **settings: Any,  # noqa: ANN401 - any setting
 ) -> AsyncIterator[Controller]:
-    """Serve `store` with a stream `s` that marks every advance unless the settings differ."""
+    """Serve `store` with a stream `s` that marks every advance by default."""
     async with running(store, time) as controller:
         await controller.put_stream("s", {"mark_interval_ms": 0, **settings})
         yield controller
@@ -147,29 +141,26 @@ def member(controller: Controller, writer: str) -> WriterRow:
 
 
 async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refused]:
-    """Hand the notes to the stream `s` in one request."""
     return await controller.note("s", notes)
 
 
 def names(controller: Controller) -> list[str]:
-    """Return the names of the streams that the controller owns."""
     return sorted(stream.record.name for stream in controller._committer.streams)
 
 
 def marks_of(controller: Controller, domain: str = "default") -> list[Mark]:
-    """Return the durable marks of the stream `s`."""
     return controller.stream("s").history(domain).after(0, 10_000)
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; raises `TimeoutError` after a minute."""
+    """Wait until it holds; raise `TimeoutError` after a minute."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)
 
 
 def serve_for(controller: Controller, time: GivenTime, ms: int) -> None:
-    """Let the controller serve that long, reading its clocks as often as it does."""
+    """Let the controller serve that long, and read its clocks as often as usual."""
     while ms > 0:
         step = min(ms, 100)
         time.passes(step)

@@ -1,4 +1,4 @@
-"""What a call costs, counted instead of timed: bytecodes run, and times compared in heaps."""
+"""Counts the cost of a call: bytecodes, and comparisons of times in heaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS = tuple(str(Path(each.__path__[0])) for each in (noted_time, controller))
 
 @dataclass
 class Cost:
-    """How many bytecodes of the core and the controller ran, and how often times were compared."""
+    """The bytecodes of the core and the controller, and the comparisons of times."""
 
     bytecodes: int = 0
     comparisons: int = 0
@@ -59,7 +59,6 @@ class CountedTime(int):
 
 @contextmanager
 def counted() -> Iterator[Cost]:
-    """Count what is done inside."""
     cost = Cost()
     before, compared = sys.gettrace(), CountedTime.compared
     sys.settrace(_bytecodes_into(cost))

@@ -1,4 +1,4 @@
-"""Streams for a dashboard to show, created over HTTP: stalled ones, large ones, hours of one."""
+"""Streams for a dashboard, created over HTTP: stalled ones, large ones, hours of one."""
 
 import time
 from collections import defaultdict
@@ -23,18 +23,16 @@ CITIES = ("amsterdam", "delhi", "lima", "nairobi", "oslo", "quito", "sydney", "t
 
 
 def wall_ms() -> int:
-    """Return the time of this machine."""
     return time.time_ns() // 1_000_000
 
 
 @dataclass
 class PassingTime:
-    """The real clocks, `behind_ms` behind: a test lets hours pass in a moment by making it less."""
+    """The real clocks, `behind_ms` behind, so a test lets hours pass at once."""
 
     behind_ms: int = 0
 
     def now(self) -> int:
-        """Return its wall clock."""
         return wall_ms() - self.behind_ms
 
     def clocks(self) -> Clocks:
@@ -46,7 +44,6 @@ class PassingTime:
         )
 
     def passes(self, ms: int) -> None:
-        """Let time pass, at most up to the present."""
         self.behind_ms = max(self.behind_ms - ms, 0)
 
 
@@ -111,8 +108,8 @@ def many(seed: Calls, streams: int = 1000) -> None:
 class Story:
     """Three hours of the stream `orders`, of which the last 65 minutes wait for `lima`.
 
-    Once a segment is sealed, once `quito` is removed and comes back late, and readers follow. The
-    streams beside it are played, too: one is held for a few minutes, one is quiet at the end.
+    A segment is sealed, `quito` is removed and comes back late, and readers follow. Of the other
+    streams, one is held for minutes, and one quiet at the end.
     """
 
     seed: Calls
@@ -123,7 +120,6 @@ class Story:
     name: str = "orders"
 
     def play(self) -> None:
-        """Play it, up to the present."""
         for name in OTHERS:
             self.seed.make(name)
         self.seed.post("sensors", {"writer": "sensors-9"}, {"writer": "sensors-9", "state": "idle"})

@@ -1,4 +1,4 @@
-"""Which tests share a process of `./run test`, and which come first in it."""
+"""Decides which tests share a process of `./run test`, and which come first."""
 
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ LONG = {"browser", "kafka", "kafka and java", "tests/simulation/test_schedules.p
 
 
 class Together(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Gives one process all tests of a group, such as a file, half of Spark's or the page's."""
+    """Gives one process all tests of a group, such as a file."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
@@ -28,16 +28,15 @@ def group_of(nodeid: str) -> str:
     >>> group_of("tests/browser/test_acts.py::test_a_hold"), group_of("tests/core/test_cut.py::a")
     ('browser', 'tests/core/test_cut.py')
 
-    Two processes start Spark's session, as each repeats its slow first queries; one of them has the
-    broker that it reads from. What needs no session waits for none.
+    Two processes start Spark's session, and one of them has the broker that it reads from.
 
     >>> group_of("tests/spark/test_log.py::a"), group_of("tests/spark/test_kafka_read.py::a")
     ('spark', 'spark and kafka')
     >>> group_of("tests/spark/test_release.py::a")
     'tests/spark/test_release.py'
 
-    Tests of Kafka share two processes too, each with a broker, but for those that start Spark, and
-    those of a cluster share that.
+    Tests of Kafka share two processes, each with a broker; those that start Spark or a cluster
+    share Spark's.
 
     >>> group_of("tests/kafka/test_relay.py::a"), group_of("tests/kafka/test_connect.py::a")
     ('kafka', 'kafka and java')
@@ -56,6 +55,6 @@ def group_of(nodeid: str) -> str:
 
 
 def rank_of(nodeid: str) -> int:
-    """Return a key by which the longest groups come first, so that none is left for the end."""
+    """Return a sort key that puts the longest groups first."""
     group = group_of(nodeid)
     return 0 if group.startswith("spark") else 1 if group in LONG else 2

@@ -1,4 +1,4 @@
-"""What can go wrong with the SQLite file of a controller in a process of its own."""
+"""Faults of the SQLite file of a controller in another process."""
 
 import resource
 import sqlite3
@@ -11,7 +11,7 @@ from tests.support.processes import ServeProcess
 
 @contextmanager
 def locked(_controller: ServeProcess, file: Path) -> Iterator[None]:
-    """Another program holds the database."""
+    """Another program locks the database."""
     with closing(sqlite3.connect(file, timeout=10, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -20,7 +20,7 @@ def locked(_controller: ServeProcess, file: Path) -> Iterator[None]:
 
 @contextmanager
 def full(controller: ServeProcess, file: Path) -> Iterator[None]:
-    """No file of the controller may grow: its disk is full."""
+    """No file of the controller may grow, as on a full disk."""
     pid, size = controller.process.pid, file.with_name(f"{file.name}-wal").stat().st_size
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
@@ -30,7 +30,7 @@ def full(controller: ServeProcess, file: Path) -> Iterator[None]:
 
 @contextmanager
 def moved(_controller: ServeProcess, file: Path) -> Iterator[None]:
-    """Another process moved the file away while it was open."""
+    """Another process moved the open file away."""
     away = file.with_name("away.db")
     file.rename(away)
     yield

@@ -12,8 +12,8 @@ Fault = Literal["no connection", "no answer", "busy", "nonsense", "refused"]
 class Faults(httpx.BaseTransport):
     """Fails the next requests as planned, then lets everything through.
 
-    `no answer` lets the request through and loses the answer; `busy` is a 503 that asks to be left
-    alone for `retry_after_s`. `bodies` are those of all requests made.
+    `no answer` loses the answer, and `busy` is a 503 with `retry_after_s`. `bodies` are the bodies
+    of all requests.
     """
 
     def __init__(self, *planned: Fault, retry_after_s: int = 1) -> None:
@@ -25,7 +25,7 @@ class Faults(httpx.BaseTransport):
         self._network = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Pass the request on, or not; waits while the gate is closed."""
+        """Pass the request on, or not; wait while the gate is closed."""
         content = request.read()
         self.bodies.append(json.loads(content) if content else None)
         assert self.gate.wait(60)
@@ -46,5 +46,4 @@ class Faults(httpx.BaseTransport):
         return answer
 
     def close(self) -> None:
-        """Give the network back."""
         self._network.close()

@@ -1,4 +1,4 @@
-"""The position of Spark's built-in file stream in a log of the noted layout."""
+"""The position of Spark's built-in file stream in a file log."""
 
 import json
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from noted_time.filelog.layout import segment_of
 
 @dataclass(frozen=True)
 class FileStream:
-    """Reads which files a batch ended at from the source's own log in the query's checkpoint.
+    """Finds the files of a batch in the source's log in the query's checkpoint.
 
-    `source` is the place of the file stream among the query's sources, from 0.
+    `source` is the place of the file stream among the query's sources.
     """
 
     checkpoint: str

@@ -1,8 +1,7 @@
-"""What a follower of marks may rely on: a check for each sentence of `docs/reference/following.md`.
+"""Checks for each sentence of `docs/reference/following.md` on followers of marks.
 
-Each takes the answers that followers of one domain got, in the order of their coming, and returns
-what contradicts its sentence. The last answer has all marks after its seq that there are in the
-end.
+Each takes the answers to followers of one domain, in order, and returns contradictions. The last
+answer has all marks after its seq.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from noted_time.values import reaches
 
 
 class Answer(NamedTuple):
-    """The marks that came after a seq; truncations may have left those from `first` on."""
+    """The marks after a seq; truncations may have left those from `first` on."""
 
     after: int
     marks: Sequence[Json]
@@ -25,7 +24,7 @@ Answers = Sequence[Answer]
 
 
 def disordered(answers: Answers) -> list[str]:
-    """Return the marks whose seq, lower or cut does not go on from the mark before."""
+    """Return the marks whose seq, lower or cut does not continue from the mark before."""
     return [f"{other} came after {one}" for one, other in _pairs(answers) if _goes_back(one, other)]
 
 
@@ -73,7 +72,6 @@ def incomplete(answers: Answers) -> list[str]:
 
 
 def beyond_the_end(answers: Answers) -> list[str]:
-    """Return the marks after a final one."""
     marks = [mark for answer in answers for mark in answer.marks]
     end = min((mark["seq"] for mark in marks if mark.get("final")), default=None)
     return [f"{mark} follows the end {end}" for mark in marks if end and mark["seq"] > end]

@@ -1,4 +1,4 @@
-"""Controllers that ask for tokens, and tokens for them, in few words."""
+"""Controllers that require tokens, and tokens for them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ NOW = 1_700_000_000_000
 
 @dataclass
 class Guarded:
-    """Tokens, and the gate that requires them at a wall clock that stands at `now`."""
+    """Tokens, and the gate that requires them while the wall clock stands at `now`."""
 
     tokens: Tokens = field(default_factory=MemoryTokens)
     now: int = NOW
@@ -38,7 +38,7 @@ class Guarded:
         label: str = "",
         **bounds: Any,  # noqa: ANN401 - streams, writers
     ) -> str:
-        """Make a token that counts at once."""
+        """Make a token, valid at once."""
         grant = Grant.of(scopes, **bounds)
         shown, record = mint(grant, label=label, now_ms=self.now, lifetime_ms=lifetime_ms)
         self.tokens.add(record)
@@ -46,7 +46,7 @@ class Guarded:
         return shown
 
     def revoke(self, token: str) -> None:
-        """Revoke a token, and know it at once."""
+        """Revoke a token, invalid at once."""
         assert self.tokens.revoke(token.split("_")[1], self.now)
         self.cache.refresh()
 
@@ -61,7 +61,6 @@ class Door:
     async def call(
         self, method: str, path: str, token: str | None = None, body: object = None, **headers: str
     ) -> tuple[int, str]:
-        """Call with that token and those headers."""
         answer = await self.answer(method, path, token, body, **headers)
         document = answer.json() if answer.content and answer.status_code >= 400 else {}
         return answer.status_code, document.get("code", "")
@@ -69,13 +68,12 @@ class Door:
     async def answer(
         self, method: str, path: str, token: str | None = None, body: object = None, **headers: str
     ) -> httpx.Response:
-        """Call, and return the whole answer."""
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
         return await self.client.request(method, path, json=body, headers=headers)
 
     async def note(self, token: str | None, *writers: str) -> tuple[int, str]:
-        """Join the stream `s` for these writers, each with an event in segment 0."""
+        """Join the stream `s` for these writers, with an event each in segment 0."""
         notes = {"notes": [{"writer": writer, "position": {"0": 1}} for writer in writers]}
         return await self.call("POST", "/v1/streams/s/notes", token, notes)
 

@@ -1,4 +1,4 @@
-"""The truth about writers that keep their word: what they wrote, and what they promised."""
+"""Honest writers: what they wrote, and what they promised."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Event:
-    """One row of a log; `vouched` names the domains for which it must not come late."""
+    """One row of a log, not late in the domains of `vouched`."""
 
     segment: int
     offset: int
@@ -18,13 +18,12 @@ class Event:
 
 @dataclass(kw_only=True)
 class Log:
-    """Everything ever written, in the order of writing, and where each segment ends."""
+    """All rows in the order of writing, and where each segment ends."""
 
     events: list[Event] = field(default_factory=list)
     ends: Counter[int] = field(default_factory=Counter)
 
     def append(self, segment: int, times: Mapping[str, int], writer: str = "") -> Event:
-        """Write an event."""
         event = Event(segment, self.ends[segment], times, writer)
         self.events.append(event)
         self.ends[segment] += 1
@@ -35,7 +34,7 @@ class Log:
 class HonestWriter:
     """A writer that writes nothing below the time that it `promised` last of a domain.
 
-    `position` is how far it wrote, `largest` the largest time of its events in each domain.
+    `position` is how far it wrote, `largest` its largest time in each domain.
     """
 
     name: str
@@ -44,7 +43,6 @@ class HonestWriter:
     largest: dict[str, int] = field(default_factory=dict)
 
     def write(self, log: Log, segment: int, times: Mapping[str, int]) -> Event:
-        """Append an event to a segment of the log."""
         assert all(times[domain] >= least for domain, least in self.promised.items())
         event = log.append(segment, times, self.name)
         self.position[segment] = log.ends[segment]
@@ -54,12 +52,11 @@ class HonestWriter:
 
 
 def is_below(event: Event, position: Mapping[int, int]) -> bool:
-    """Whether the event lies below the position."""
     return event.offset < position.get(event.segment, 0)
 
 
 def left_out(
     events: Iterable[Event], domain: str, lower: int, position: Mapping[int, int]
 ) -> list[Event]:
-    """Return the events with time < lower that do not lie below the position."""
+    """Return the events with time < lower that are not below the position."""
     return [each for each in events if each.times[domain] < lower and not is_below(each, position)]

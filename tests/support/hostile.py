@@ -1,4 +1,4 @@
-"""A server in the place of a controller that answers as planned, and then as the controller."""
+"""A server in a controller's place that answers as planned, then as the controller."""
 
 import socket
 import socketserver
@@ -30,12 +30,10 @@ def dripping(begun: bytes, byte: bytes = b" ") -> Answer:
 
 
 class _Requests(socketserver.BaseRequestHandler):
-    """Answers the requests of one connection."""
-
     server: "HostileServer"
 
     def handle(self) -> None:
-        """Answer each as planned; what has no plan goes to the controller."""
+        """Answer each as planned, others by the controller."""
         with suppress(OSError):
             while request := self._read():
                 self.server.requests.append(request)
@@ -45,7 +43,7 @@ class _Requests(socketserver.BaseRequestHandler):
                 self._give(self.server.planned.popleft()())
 
     def _give(self, pieces: Answer) -> None:
-        """Send an answer until the client closes the connection; counts it then."""
+        """Send an answer until the client closes the connection, and count it."""
         sent = 0
         try:
             for piece in pieces:
@@ -58,7 +56,7 @@ class _Requests(socketserver.BaseRequestHandler):
         self.server.sent.append(sent)
 
     def _read(self) -> bytes:
-        """Return a request, nothing at the end of the connection."""
+        """Return a request, empty at the end of the connection."""
         read = b""
         while b"\r\n\r\n" not in read:
             if not (piece := self.request.recv(65_536)):
@@ -72,16 +70,15 @@ class _Requests(socketserver.BaseRequestHandler):
         return head + b"\r\n\r\n" + body
 
     def _relayed(self, request: bytes) -> bytes:
-        """Return the controller's answer to a request."""
         with socket.create_connection(self.server.controller) as connection:
             connection.sendall(request.replace(b"\r\n", b"\r\nconnection: close\r\n", 1))
             return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 class HostileServer(socketserver.ThreadingTCPServer):
-    """Gives the planned answers, one to each request, and those of a controller after them.
+    """Gives a planned answer to each request, then a controller's.
 
-    `requests` are those that came, `sent` how many bytes of each planned answer were sent.
+    `requests` came, and `sent` counts the bytes of each planned answer.
     """
 
     daemon_threads = True

@@ -16,13 +16,12 @@ HOUR = 3_600_000
 
 
 def note_of(writer: str, time: int, position: dict[int, int], max_time: int) -> dict[str, Any]:
-    """Return a note in JSON."""
     wire = {str(segment): offset for segment, offset in position.items()}
     return {"writer": writer, "time": time, "position": wire, "max_time": max_time}
 
 
 class HourlyLog(NamedTuple):
-    """A file log, and the controller that its writers note to."""
+    """A file log, and its controller."""
 
     files: NotedStream
     served: Served
@@ -32,7 +31,7 @@ class HourlyLog(NamedTuple):
         self.notes([note_of(writer, time, position, max_time)])
 
     def notes(self, notes: list[dict[str, Any]]) -> None:
-        """Post notes in their order; each makes a mark if it can."""
+        """Post notes in order; each makes a mark if it can."""
         for first in range(0, len(notes), 1000):
             self.served.call("POST", "/flights/notes", {"notes": notes[first : first + 1000]})
 
@@ -43,7 +42,6 @@ class HourlyLog(NamedTuple):
         end: Any,  # noqa: ANN401
         **options: Any,  # noqa: ANN401
     ) -> DataFrame:
-        """Read a window."""
         chosen = {"event_time": "time", **options}
         noted, read = Noted(self.served.url, "flights"), taken(BatchRead, chosen)
         columns = Columns(chosen.pop("columns", ()), chosen.pop("schema", None))
@@ -55,9 +53,9 @@ class HourlyLog(NamedTuple):
 
 
 def written(log: HourlyLog, hours: int, *, per_hour: int = 20, shared: bool = False) -> None:
-    """Write hours of rows out of order, by two writers with a file for each half of an hour.
+    """Write hours of rows out of order, by two writers with a file for each half hour.
 
-    Rows are up to half an hour early or late; each writer notes what it keeps.
+    Rows are up to half an hour off; each writer notes what it keeps.
     """
     chance = random.Random(4)
     largest, notes = 0, [note_of(writer, 0, {}, 0) for writer in "ab"]

@@ -1,4 +1,4 @@
-"""The app of a controller in the test's own process, called without a socket."""
+"""The app of a controller in the test's process, called without a socket."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,36 +19,30 @@ JSON = {"content-type": "application/json"}
 
 
 def as_json(value: object) -> Any:  # noqa: ANN401 - any JSON
-    """Return a value as the API writes it, decoded."""
     return json.loads(encode(value))
 
 
 @dataclass
 class Caller:
-    """A client of one app, and the controller behind it."""
+    """A client of one app, and its controller."""
 
     client: httpx.AsyncClient
     controller: Controller
     forwarding: Forwarding
 
     async def get(self, path: str, **query: Any) -> httpx.Response:  # noqa: ANN401 - any value
-        """GET the path."""
         return await self.client.get(path, params=query)
 
     async def put(self, path: str, body: object = None) -> httpx.Response:
-        """PUT the body, as JSON."""
         return await self.client.put(path, json=body)
 
     async def post(self, path: str, body: object) -> httpx.Response:
-        """POST the body, as JSON."""
         return await self.client.post(path, json=body)
 
     async def send(self, method: str, path: str, body: bytes) -> httpx.Response:
-        """Send these bytes as if they were JSON."""
         return await self.client.request(method, path, content=body, headers=JSON)
 
     async def note(self, *notes: dict[str, Any]) -> Any:  # noqa: ANN401 - any JSON
-        """Note to the stream `s`; returns the results."""
         answer = await self.post("/v1/streams/s/notes", {"notes": notes})
         assert answer.is_success or problem(answer)[1] == "notes_refused", answer.text
         return answer.json()["results"]
@@ -62,7 +56,7 @@ async def answering(
     base_url: str = "http://localhost",
     peers: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[Caller]:
-    """Start the controller and its app; other replicas are asked through `peers`."""
+    """Start the controller and its app, which calls replicas through `peers`."""
     gate, forwarding = gate or Gate(), Forwarding(controller, peers)
     api = create_api(controller, gate, forwarding)
     app = Middleware(api, controller, gate, forwarding)
@@ -86,5 +80,5 @@ def problem(answer: httpx.Response) -> tuple[int, str, str]:
 
 
 def places(answer: httpx.Response) -> list[str]:
-    """Return the places of a request that an invalid_request names."""
+    """Return the places of a request that an invalid_request contains."""
     return [each["where"] for each in answer.json().get("errors", [])]

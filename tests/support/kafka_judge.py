@@ -1,4 +1,4 @@
-"""The judge of every way to note: each mark of a stream against each record of its topic."""
+"""Judges each mark of a stream against each record of its topic."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = Mapping[str, Any]
 
 
 class Violation(NamedTuple):
-    """A record with a time below `lower`, at or above the `cut` that was to cover it."""
+    """A record with a time below `lower`, at or above the `cut` that should cover it."""
 
     record: Record
     lower: int
@@ -28,7 +28,7 @@ class Violation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How many marks and records were judged, and what is violated: nothing without a mark."""
+    """How many marks and records were judged, and the violations."""
 
     marks: int
     records: int
@@ -36,9 +36,9 @@ class Verdict:
 
 
 def violations(marks: Iterable[Json], records: Sequence[Record]) -> list[Violation]:
-    """Return the records with a time below a mark's lower that do not lie below its cut.
+    """Return the records with a time below a mark's lower that are not below its cut.
 
-    Each is returned once, with the least such lower and the least cut of such marks:
+    Each has the least such lower and the least such cut:
 
     >>> mark = {"lower": 100, "cut": {"0": 2}}
     >>> below, beyond = Record(0, 1, 99), Record(0, 2, 99)
@@ -61,7 +61,7 @@ def violations(marks: Iterable[Json], records: Sequence[Record]) -> list[Violati
 
 
 def _least_cuts(marks: Sequence[Json], partition: str) -> list[int]:
-    """Return the least offset in the cuts of each mark and those with a higher lower."""
+    """Return the least offset in the cuts of each mark and later ones."""
     least = [NEVER]
     for mark in reversed(marks):
         least.append(min(least[-1], mark["cut"].get(partition, 0)))
@@ -77,24 +77,19 @@ def judged(  # noqa: PLR0913 - all but two are named
     domain: str = "default",
     time_of: Callable[[Record], int] = lambda record: record.time,
 ) -> Verdict:
-    """Judge the marks of a stream, by default of the topic's name, against the topic's records.
-
-    `time_of` returns the event time of a record in ms.
-    """
+    """Judge the marks of a stream (by default the topic's name) against the topic's records."""
     marks = controller.all_marks(stream or topic, domain)
     records = [record._replace(time=time_of(record)) for record in broker.records(topic)]
     return Verdict(len(marks), len(records), tuple(violations(marks, records)))
 
 
 def covered(controller: Calls, stream: str) -> int:
-    """Return how many offsets lie below the cut of the last mark, 0 without one."""
+    """Return how many offsets lie below the last cut."""
     mark = controller.get(stream)["marks"]["default"]
     return sum(mark["cut"].values()) if mark else 0
 
 
 def relayed(relay: KafkaRelay, broker: Broker, count: int) -> None:
-    """Look until so many marks were relayed."""
-
     def looked() -> int:
         relay.look()
         there = relay.noted.name in broker.topics()

@@ -1,4 +1,4 @@
-"""Drivers that write a table and are killed on the way, and what has to hold of the table."""
+"""Drivers that are killed while they write a table, and the faults of the table."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ POINTS = ("commit", "data", "chance")
 
 
 def rows_of(step: int) -> list[Row]:
-    """Return the rows of a step: (Unix ms, name), each with a name of its own."""
+    """Return the rows of a step: (Unix ms, unique name)."""
     begun, chance = BEGUN_MS + step * STEP_MS, Random(step)
     return [(begun + chance.randrange(SPAN_MS), f"{step}-{number}") for number in range(ROWS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A commit of a table: what it claims, and the rows of the table with it."""
+    """A commit of a table: its claim, and the rows so far."""
 
     complete_to: int | None
     rows: Sequence[Row]
 
 
 def faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
-    """Yield what is wrong with a table whose source has given all rows of the truth.
+    """Yield the faults of a table whose source has returned the truth.
 
     >>> truth = [(1, "a"), (2, "b")]
     >>> list(faults([Version(3, truth[:1]), Version(9, truth)], truth))
@@ -82,9 +82,9 @@ def faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
 
 
 class Written(ABC):
-    """A table as it is found without Spark.
+    """A table, read without Spark.
 
-    `log` is the directory of its commits, and `data` that of its files of rows.
+    `log` is the directory of its commits, and `data` of its rows.
     """
 
     url: str
@@ -97,14 +97,14 @@ class Written(ABC):
 
     @abstractmethod
     def files(self) -> set[str]:
-        """Return the names of the files with its rows, as it is now."""
+        """Return the names of its present files of rows."""
 
     @abstractmethod
     def history(self) -> TableHistory:
         """Return how it came to be."""
 
     def strays(self) -> set[str]:
-        """Return the files of rows that are there without a commit."""
+        """Return the files of rows without a commit."""
         return {path.name for path in self.data.rglob("*.parquet")} - self.files()
 
 
@@ -116,18 +116,15 @@ class Delta(Written):
         self.url = f"delta:{directory}"
 
     def versions(self) -> list[Version]:
-        """Return its commits."""
         found = range(deltalake.DeltaTable(str(self.data)).version() + 1)
         return [Version(time_of(open_history(self.url, each)), self._rows(each)) for each in found]
 
     def files(self) -> set[str]:
-        """Return the names of its files."""
         if not deltalake.DeltaTable.is_deltatable(str(self.data)):
             return set()
         return {uri.rpartition("/")[2] for uri in deltalake.DeltaTable(str(self.data)).file_uris()}
 
     def history(self) -> TableHistory:
-        """Return how it came to be."""
         return open_history(self.url)
 
     def _rows(self, version: int) -> list[Row]:
@@ -144,7 +141,6 @@ class Iceberg(Written):
         self.data, self.log, self._directory = directory / "data", directory / "metadata", directory
 
     def versions(self) -> list[Version]:
-        """Return its snapshots, of which none is taken back here."""
         table, found = self._open(), []
         for snapshot in table.snapshots():
             rows = rows_in(table.scan(snapshot_id=snapshot.snapshot_id).to_arrow())
@@ -152,14 +148,12 @@ class Iceberg(Written):
         return found
 
     def files(self) -> set[str]:
-        """Return the names of its files."""
         if not self.log.exists():
             return set()
         tasks = self._open().scan().plan_files()
         return {task.file.file_path.rpartition("/")[2] for task in tasks}
 
     def history(self) -> TableHistory:
-        """Return how it came to be."""
         return read_iceberg_history(self._open())
 
     def _open(self) -> StaticTable:
@@ -167,13 +161,11 @@ class Iceberg(Written):
 
 
 def time_of(history: TableHistory) -> int | None:
-    """Return what is claimed, `None` if nothing is."""
     claim = history.claim()
     return claim.complete_to if isinstance(claim, TableClaim) else None
 
 
 def rows_in(found: pa.Table) -> list[Row]:
-    """Return the rows of a table of Arrow."""
     times = found["time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
     return list(zip(times.to_pylist(), found["name"].to_pylist(), strict=True))
 
@@ -189,7 +181,7 @@ class Source(ABC):
 
 
 class Log(Source):
-    """A log with two segments, whose writer notes after each step that the next begins."""
+    """A log with two segments, whose writer notes after each step."""
 
     def __init__(self, stream: NotedStream) -> None:
         self._stream = stream.begun()
@@ -201,13 +193,12 @@ class Log(Source):
         }
 
     def write(self, step: int) -> None:
-        """Append the rows, and note."""
         self._stream.append(step % 2, *rows_of(step))
         self._stream.note(BEGUN_MS + (step + 1) * STEP_MS)
 
 
 class Directory(Source):
-    """Files of which each is a batch, under Spark's own watermark, which no row is late for."""
+    """Files, one for each batch, under Spark's own watermark, without late rows."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -215,7 +206,6 @@ class Directory(Source):
         self.given = {"root": str(directory), "delay": f"{SPAN_MS} milliseconds"}
 
     def write(self, step: int) -> None:
-        """Write a file."""
         unseen = self._directory / f".{step}"
         pq.write_table(table(*rows_of(step)), unseen)
         unseen.rename(self._directory / f"{step}.parquet")
@@ -223,7 +213,7 @@ class Directory(Source):
 
 @dataclass
 class Trial:
-    """Drivers of one query, one after the other, each of which is killed but the last."""
+    """Consecutive drivers of one query; all but the last are killed."""
 
     source: Source
     table: Written
@@ -233,7 +223,7 @@ class Trial:
     killed: Counter[str] = field(default_factory=Counter)
 
     def kill(self, point: str, chance: Random) -> None:
-        """Have a driver killed at a point; it has to die there."""
+        """Have a driver killed at a point; it must die there."""
         strays = self.table.strays()
         given = {
             "dies": point,
@@ -241,7 +231,7 @@ class Trial:
             "after_s": chance.uniform(0, CHANCE_S),
         }
         while (status := self._run(given)) == 0 and point == "chance":
-            pass  # it was done by then
+            pass  # it was done
         assert status == -signal.SIGKILL
         self.killed[point] += 1
         if point == "data":
@@ -250,13 +240,12 @@ class Trial:
             assert self._committed_batch() not in self._ended_batches()
 
     def finish(self) -> list[str]:
-        """Let a driver write the rest; returns the faults of the table."""
+        """Let a driver write the rest, and return the faults of the table."""
         assert self._run({"dies": ""}) == 0
         return list(faults(self.table.versions(), self.truth))
 
     @property
     def truth(self) -> list[Row]:
-        """All rows that the source has given."""
         return [row for step in range(self.steps) for row in rows_of(step)]
 
     def _run(self, given: dict[str, Any]) -> int:
@@ -272,7 +261,6 @@ class Trial:
         return status
 
     def _committed_batch(self) -> int:
-        """Return the last batch that the table has a claim of."""
         claim = self.table.history().standings()["rows"].claim
         assert claim is not None
         return claim.batch
@@ -283,7 +271,7 @@ class Trial:
 
 
 def settings(directory: Path) -> dict[str, str]:
-    """Return the settings of a driver with the connectors, whose tables are in a directory."""
+    """Return the settings of a driver with the connectors and tables in a directory."""
     return {"spark.jars": ",".join(tables.connectors()), **tables.settings(directory)}
 
 

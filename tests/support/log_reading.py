@@ -1,4 +1,4 @@
-"""What the file log's source plans and reads, batch by batch, without a Spark session."""
+"""Plans and reads batches of the file log's source, without a Spark session."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ from tests.support.noted_stream import INSTANT, NotedStream
 
 
 class Batch(NamedTuple):
-    """A micro-batch: its end, the (time in ms, name) of its rows, and the watermark it states.
+    """A micro-batch: its end, the (time in ms, name) of its rows, and its watermark.
 
-    `late` are the times of the rows that are marked late, if the query asks for that.
+    `late` are the times of rows marked late.
     """
 
     end: LogOffset
@@ -32,20 +32,18 @@ class Batch(NamedTuple):
 
 
 def log_query(stream: NotedStream, *options: Option, **asked: Any) -> LogQuery:  # noqa: ANN401
-    """Return a query of a stream whose controller serves marks."""
     chosen = {"event_time": "time", **asked}
     noted = noted_and_policy(chosen, stream.server.url, stream.name)
     return LogQuery.create(stream.root, noted, options, **chosen)
 
 
 def reader_of(query: LogQuery) -> LogReader:
-    """Return what reads one run of a query."""
     source = LogSource(build_options(query))
     return source.streamReader(source.schema())
 
 
 def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
-    """Return the batches from `start` on, by default the beginning; each runs after a restart."""
+    """Return the batches from `start` on, each after a restart."""
     begun, found = start or query.beginning, list[Batch]()
     while True:
         reader = reader_of(query)
@@ -61,7 +59,7 @@ def batches(query: LogQuery, start: LogOffset | None = None) -> list[Batch]:
 
 
 def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
-    """Return a batch that was planned before, as a run reads it that never asked for marks."""
+    """Return a batch that was planned before, read by a run that asks for no marks."""
     reader, rows, watermark = reader_of(query), list[tuple[int, str]](), None
     late = list[int]()
     for task in reader.partitions(begun.to_json(), ended.to_json()):
@@ -82,7 +80,7 @@ def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
 
 
 def counted(found: Iterable[Batch]) -> list[tuple[int, int]]:
-    """Return (second, rows) of the seconds that are over, as Spark counts the rows in time."""
+    """Return (second, rows) of closed seconds, as Spark counts them."""
     counts, below = Counter[int](), 0
     for batch in found:
         counts.update(time // 1000 for time, _ in batch.rows if _end(time // 1000) > below)
@@ -95,5 +93,5 @@ def _end(second: int) -> int:
 
 
 def _ms(instants: pa.Array) -> list[Any]:
-    """Return the Unix ms of instants, also of those that Python's `datetime` cannot express."""
+    """Return the Unix ms of instants, also beyond Python's `datetime`."""
     return list(instants.cast(INSTANT, safe=False).cast(pa.int64()).to_pylist())

@@ -1,4 +1,4 @@
-"""How much memory and CPU time a process takes, as reported by Linux."""
+"""The memory and CPU time of a process, as Linux reports them."""
 
 import os
 import re
@@ -8,7 +8,7 @@ MIB = 1024 * 1024
 
 
 class Usage:
-    """What a process takes from now on."""
+    """The usage of a process from now on."""
 
     def __init__(self, pid: int) -> None:
         self._proc = Path(f"/proc/{pid}")
@@ -16,15 +16,13 @@ class Usage:
         self._memory, self._cpu = self._peak(), self._seconds()
 
     def memory(self) -> float:
-        """Return by how many MiB its peak exceeds what it had."""
+        """Return by how many MiB its peak has grown."""
         return (self._peak() - self._memory) / MIB
 
     def cpu(self) -> float:
-        """Return the seconds of CPU time it used."""
         return self._seconds() - self._cpu
 
     def files(self) -> int:
-        """Return how many files it has open."""
         return sum(1 for _ in (self._proc / "fd").iterdir())
 
     def _peak(self) -> int:

@@ -1,4 +1,4 @@
-"""A store and tokens in memory: they keep the contracts of those in a database, while they live."""
+"""A store and tokens in memory, with the contracts of a database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class KeptStream:
-    """All that the store keeps of one stream, by the keys that its tables have elsewhere."""
+    """All records of one stream, by key."""
 
     record: StreamRecord | None = None
     scales: dict[int, ScaleEvent] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class KeptStream:
 
 
 class MemoryStore(SingleNodeLeases):
-    """A `Store` of dicts, durable as long as the object; a peer of the others in all else."""
+    """A `Store` of dicts, durable as long as the object."""
 
     def __init__(self) -> None:
         self._clocks = {0: 0}
@@ -61,22 +61,18 @@ class MemoryStore(SingleNodeLeases):
         self._closed = False
 
     def clocks(self) -> dict[int, int]:
-        """Return the service clock of the bucket as of the last commit, 0 at first."""
         self.ping()
         return dict(self._clocks)
 
     def streams(self) -> list[StreamRecord]:
-        """Return all streams in the order of their names."""
         self.ping()
         records = (each.record for each in self._streams.values() if each.record)
         return sorted(records, key=lambda record: record.name)
 
     def names(self) -> list[str]:
-        """Return the names of all streams in order."""
         return [record.name for record in self.streams()]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of those of these streams that exist, in the order of their names."""
         return [
             StreamSummary(record, self._last_marks(record), self.scales(record.id))
             for record in self.streams()
@@ -84,33 +80,26 @@ class MemoryStore(SingleNodeLeases):
         ]
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
-        """Return the scale events of a stream in the order of their seq."""
         return _in_order(self._kept(stream_id).scales)
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        """Yield the members of a stream in the order of their names."""
         return iter(_in_order(self._kept(stream_id).members))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        """Yield the marks of (stream, domain) in the order of their seq."""
         return iter(list(self._kept(stream_id).marks[domain].values()))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
-        """Return the readers of all groups of a stream in the order of their names."""
         return _in_order(self._kept(stream_id).readers)
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        """Return what is kept of the backlogs of a stream's groups in the order of their names."""
         return _in_order(self._kept(stream_id).backlogs)
 
     def late(self, stream_id: str) -> list[LateRecord]:
-        """Return the late rows of a stream in the order of their keys."""
         return _in_order(self._kept(stream_id).late)
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        """Return at most `limit` entries of (stream, domain) after a seq, in that order of seq."""
         entries = _in_order(self._kept(stream_id).ledger[domain])
         if newest_first:
             return [each for each in reversed(entries) if not after or each.seq < after][:limit]
@@ -119,29 +108,23 @@ class MemoryStore(SingleNodeLeases):
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        """Return at most `limit` changes below a number, each with its own, the newest first."""
         kept = reversed(self._kept(stream_id).changes.items())
         return [each for each in kept if before is None or each[0] < before][:limit]
 
     def replicas_secret(self) -> bytes:
-        """Return a secret that no other process knows."""
         self.ping()
         return self._secret
 
     def replicas(self) -> list[ReplicaRecord]:
-        """Return no controllers: none shares the store."""
         return []
 
     def risk(self) -> str | None:
-        """Return nothing: what ends with the process has no power cut to fear."""
         return None
 
     def damage(self) -> str | None:
-        """Return nothing: no disk has it."""
         return None
 
     def commit(self, batch: Transaction) -> None:
-        """Keep all of the batch or nothing; raises `Conflict` and `StoreUnavailable`."""
         self.ping()
         batch = batch.without_dropped()
         self._check(batch)
@@ -154,12 +137,10 @@ class MemoryStore(SingleNodeLeases):
         self._forget(batch)
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` when the store is closed."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
 
     def close(self) -> None:
-        """Refuse all further calls."""
         self._closed = True
 
     def _kept(self, stream_id: str) -> KeptStream:
@@ -171,7 +152,7 @@ class MemoryStore(SingleNodeLeases):
         return {domain: chain[-1].mark for domain, chain in chains.items() if chain}
 
     def _check(self, batch: Transaction) -> None:
-        """Raise `Conflict` if the batch contradicts what is kept, or itself."""
+        """Raise `Conflict` if the batch contradicts the records, or itself."""
         made = {record.id for record in batch.streams}
         parts = (getattr(batch, name) for name in STREAM_PARTS if not name.startswith("forgotten"))
         written = {find_stream_id(each) for part in parts for each in part}
@@ -205,7 +186,7 @@ class MemoryStore(SingleNodeLeases):
             owners[record.name], names[record.id] = record.id, record.name
 
     def _keep(self, batch: Transaction) -> None:
-        """Write the records; what may come back in the batch that forgets it is forgotten here."""
+        """Write the records, after forgetting those that may come back in the batch."""
         streams = self._streams
         for stream_id, seq, event in batch.scales:
             streams[stream_id].scales[seq] = event
@@ -238,7 +219,7 @@ class MemoryStore(SingleNodeLeases):
             self._streams[backlog.stream_id].backlogs[backlog.group] = backlog
 
     def _forget(self, batch: Transaction) -> None:
-        """Drop what is old, but for the last mark and the last change of each stream."""
+        """Drop old records, except the last mark and change of each stream."""
         for stream_id, before in batch.forgotten_ledger:
             for entries in self._kept(stream_id).ledger.values():
                 for seq in [seq for seq, entry in entries.items() if entry.at < before]:
@@ -254,28 +235,24 @@ class MemoryStore(SingleNodeLeases):
 
 
 class MemoryTokens(Tokens):
-    """A `Tokens` that is gone with its process."""
+    """A `Tokens` in memory."""
 
     def __init__(self) -> None:
         self._records: dict[str, TokenRecord] = {}
 
     def counts(self) -> tuple[int, int]:
-        """See `Tokens`."""
         revoked = sum(each.revoked_at is not None for each in self._records.values())
         return len(self._records), revoked
 
     def all(self) -> list[TokenRecord]:
-        """See `Tokens`."""
         return sorted(self._records.values(), key=lambda record: (record.created_at, record.id))
 
     def add(self, record: TokenRecord) -> None:
-        """See `Tokens`."""
         if record.id in self._records:
             raise Conflict(f"there is a token {record.id} already")
         self._records[record.id] = record
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        """See `Tokens`."""
         found = self._records.get(token_id)
         if found is None or found.revoked_at is not None:
             return False

@@ -1,4 +1,4 @@
-"""The code of a made-up version after this one, whose migration this one knows nothing of."""
+"""A made-up later version, with a migration that this version does not know."""
 
 import shutil
 import subprocess
@@ -32,10 +32,9 @@ def upgrade():
 
 
 class NextVersion:
-    """Its packages in a directory; `oldest` is the first revision whose code takes its tables."""
+    """Its packages in a directory; code from the revision `oldest` on takes its tables."""
 
     def __init__(self, code: Path, *, oldest: str = SCHEMA_REVISION) -> None:
-        """Copy the code, and add the migration."""
         for package in PACKAGES:
             without = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / package, code / package, ignore=without)
@@ -49,7 +48,7 @@ class NextVersion:
         migration.write_text(MIGRATION.format(oldest=oldest))
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run Python with these words, and with its packages."""
+        """Run Python with its packages."""
         return subprocess.run(
             [sys.executable, *words],
             cwd=self.code,
@@ -60,6 +59,5 @@ class NextVersion:
         )
 
     def migrate(self, url: str) -> None:
-        """Migrate a database to its tables."""
         done = self.run("-m", "controller", "migrate", "--database", url)
         assert done.returncode == 0, done.stderr

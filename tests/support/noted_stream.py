@@ -15,9 +15,9 @@ INSTANT = pa.timestamp("ms", tz="UTC")
 
 
 class NotedStream:
-    """Writers of one file log, all of whose appends a test decides.
+    """Writers of one file log, with appends by the test.
 
-    Rows are (time in ms, name); `table` turns them into what is written.
+    Rows are (time in ms, name); `table` converts them.
     """
 
     def __init__(self, root: Path, name: str, server: Calls, *domains: str) -> None:
@@ -29,18 +29,17 @@ class NotedStream:
         self._written: dict[str, dict[int, int]] = {}
 
     def begun(self) -> NotedStream:
-        """Return this stream, with a first file, so that its schema can be taken from there."""
+        """Return this stream with a first file, which has its schema."""
         self.append_table(0, table((0, "begun")).slice(0, 0))
         return self
 
     def append(self, segment: int, *rows: tuple[int, str], writer: str = "w") -> Path:
-        """Append the rows of one writer as one file."""
         path = self.append_table(segment, table(*rows))
         self._written.setdefault(writer, {})[segment] = self.position[segment]
         return path
 
     def append_table(self, segment: int, rows: pa.Table, **options: Any) -> Path:  # noqa: ANN401
-        """Append a table as one file; `options` are those of the Parquet writer."""
+        """Append a table as one file, with options of the Parquet writer."""
         start = self.position.get(segment, 0)
         directory = segment_directory(self.root, self.name, segment)
         directory.mkdir(parents=True, exist_ok=True)
@@ -52,11 +51,10 @@ class NotedStream:
         return path
 
     def note(self, time: int, writer: str = "w") -> None:
-        """Note that everything of the writer's below `time` lies below what it has appended."""
+        """Note that the writer's rows below `time` are below its appends."""
         self.marks.note(writer, time, dict(self._written.get(writer, {})))
 
     def join(self, *writers: str) -> None:
-        """Let writers join: time waits for them from now on."""
         for writer in writers:
             self.marks.note(writer, None, {})
 

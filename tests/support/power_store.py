@@ -1,4 +1,4 @@
-"""A controller on SQLite whose power is cut, and what is left of its answers."""
+"""A controller on SQLite whose power is cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTES = 12
 
 
 def noted(disk: Disk, variables: dict[str, Any], notes: int = NOTES) -> list[Acknowledged]:
-    """Start a controller, note times one after the other, and kill it; returns those answered."""
+    """Start a controller, note times one by one, and kill it; return the answered ones."""
     with ServeProcess(disk.root, is_forked=False, **variables) as controller:
         controller.ready().make("flights", max_time_ahead_ms=None)
         answered = []
@@ -27,9 +27,9 @@ def noted(disk: Disk, variables: dict[str, Any], notes: int = NOTES) -> list[Ack
 
 
 def lost(cut: Cut, answered: Sequence[Acknowledged], target: Path, *, torn: bool) -> set[str]:
-    """Return the times that were answered and are not there; the database has to be whole."""
+    """Return the answered times that are lost; the database must be whole."""
     database = f"sqlite:///{cut.restore(target, torn=torn) / 'noted-time.db'}"
-    create_if_new(database)  # as a controller that starts
+    create_if_new(database)  # as at a controller's start
     with closing(open_store(database)) as store:
         assert store.damage() is None
         streams = [stream.id for stream in store.streams()]

@@ -1,4 +1,4 @@
-"""A controller in a process of its own, as `python -m controller serve` starts it."""
+"""A controller as a process, started by `python -m controller serve`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """Return the environment of a child: this clone's packages, none of our own settings."""
+    """Return the environment of a child: this clone's packages, without our settings."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
     return inherited | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"} | variables
 
@@ -28,9 +28,9 @@ def environment(**variables: str) -> dict[str, str]:
 def started(
     words: Sequence[str], cwd: Path, env: Mapping[str, str], printed: Path, *, is_forked: bool
 ) -> Forked | subprocess.Popen[bytes]:
-    """Run ``python -m`` with these words; it prints into PRINTED.out and PRINTED.
+    """Run ``python -m`` with these words, which prints into PRINTED.out and PRINTED.
 
-    It is a fork unless it is to be one of other code than this clone's.
+    It is a fork, unless it runs other code than this clone's.
     """
     output, errors = printed.with_suffix(".out"), printed
     if is_forked and env["PYTHONPATH"] == str(ROOT):
@@ -41,7 +41,6 @@ def started(
 
 
 def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command of `noted-time` to its end."""
     words = ("controller", *arguments)
     with tempfile.TemporaryDirectory() as directory:
         printed = Path(directory, "command.errors")
@@ -55,9 +54,9 @@ def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.Complete
 
 
 class ServeProcess(Calls):
-    """A running `serve` on a port of its own choice; its log goes to a file.
+    """A running `serve` on a free port, with its log in a file.
 
-    Leaving the block kills it, as nothing else would.
+    The end of the block kills it.
     """
 
     def __init__(
@@ -71,8 +70,7 @@ class ServeProcess(Calls):
     ) -> None:
         """Start it on the database `noted-time.db` in the directory; `ready` waits for it.
 
-        Another `module` than the controller's own may prepare the process before it calls that. A
-        fork is not where a test is about how Python itself starts or ends.
+        Another `module` may prepare the process. Do not fork to test how Python starts or ends.
         """
         super().__init__("")
         self.log_file = directory / f"{time.monotonic_ns()}.log"
@@ -88,7 +86,7 @@ class ServeProcess(Calls):
         self.kill()
 
     def ready(self) -> ServeProcess:
-        """Wait until it listens; raises `AssertionError` with its log if it does not."""
+        """Wait until it listens, or raise `AssertionError` with its log."""
         deadline = time.monotonic() + PATIENCE_S
         while not self.listens():
             assert self.process.poll() is None, self.text()
@@ -98,34 +96,30 @@ class ServeProcess(Calls):
 
     @property
     def url(self) -> str:
-        """Its URL."""
         return next(str(line["url"]) for line in self.log() if line["event"] == "serving")
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         return int(self.url.rpartition(":")[2])
 
     def text(self) -> str:
-        """Return the log so far."""
         return self.log_file.read_text()
 
     def log(self) -> list[dict[str, Any]]:
-        """Return the finished lines of the log, decoded."""
+        """Return the complete lines of the log, decoded."""
         return [json.loads(line) for line in self.text().splitlines(keepends=True) if "\n" in line]
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """End it like a power cut."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> tuple[int, float]:
-        """Ask it to stop; returns its exit status and how many seconds it took."""
+        """Stop it, and return its exit status and the seconds that took."""
         begun = time.monotonic()
         self.process.terminate()
         status = self.process.wait(timeout=PATIENCE_S)
         return status, time.monotonic() - begun
 
     def listens(self) -> bool:
-        """Whether its log reports that."""
         return '"serving"' in self.text() and any(line["event"] == "serving" for line in self.log())

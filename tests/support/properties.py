@@ -1,12 +1,12 @@
-"""How often properties are tried whose examples cost more than a computation."""
+"""How often costly properties are tried."""
 
 from hypothesis import HealthCheck, settings
 
 
 def costly(times: int) -> settings:
-    """Return settings for examples that cost `times` as much as others, in any profile.
+    """Return settings for examples that cost `times` as much as others.
 
-    They may share a fixture, which each example has to leave as it found it.
+    They may share a fixture, which each must leave unchanged.
     """
     assert settings.default is not None
     quiet = [*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]

@@ -1,4 +1,4 @@
-"""The queries that tests run, on streams and on the same rows at rest."""
+"""Queries on streams and on the same rows at rest."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -19,5 +19,4 @@ def within_a_second(flights: DataFrame, landings: DataFrame) -> DataFrame:
 
 
 def rows_of(frame: DataFrame) -> list[tuple[object, ...]]:
-    """Return the rows of a frame at rest, sorted."""
     return sorted(tuple(row) for row in frame.collect())

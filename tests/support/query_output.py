@@ -1,4 +1,4 @@
-"""What a streaming query has given out, batch by batch, as a sink that never doubles anything."""
+"""The output of a streaming query, batch by batch."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.spark_sessions import wait_for_end
 
 
 class QueryOutput:
-    """The rows of each batch; a batch that is run again takes the place of its first run."""
+    """The rows of each batch; a repeated batch replaces its first run."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
@@ -19,18 +19,17 @@ class QueryOutput:
 
     @property
     def rows(self) -> list[tuple[object, ...]]:
-        """All rows given out so far, sorted."""
         return sorted(tuple(row) for batch in self.batches.values() for row in batch)
 
     def start(self, events: DataFrame, *, available_now: bool = False) -> StreamingQuery:
-        """Start, or start again from the checkpoint."""
+        """Start, or restart from the checkpoint."""
         writer = events.writeStream.outputMode("append").foreachBatch(self._take)
         if available_now:
             writer = writer.trigger(availableNow=True)
         return started(writer.option("checkpointLocation", str(self.checkpoint)).start)
 
     def catch_up(self, events: DataFrame) -> None:
-        """Read everything that is there now, and stop."""
+        """Read everything, and stop."""
         query = self.start(events, available_now=True)
         try:
             wait_for_end(query)
@@ -42,7 +41,7 @@ class QueryOutput:
         return _last_lower(self.checkpoint / "offsets")
 
     def forget_commit(self) -> None:
-        """Make the last batch one that was planned and not committed, as after a crash."""
+        """Make the last batch planned but not committed, as after a crash."""
         last = _newest(self.checkpoint / "commits")
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
         last.unlink()

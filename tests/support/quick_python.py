@@ -1,9 +1,8 @@
-"""A Python whose modules are imported already: it starts `-m MODULE` in a fork of a process.
+"""A Python with imported modules, which runs `-m MODULE` in a fork.
 
-Spark starts four to six Python processes for a query of ours, each of which imports PySpark and
-this project: most of what a query of a few rows takes. `quick_python` is a program to be named in
-`PYSPARK_PYTHON`; it passes its arguments, directory, environment and files to a server of forks,
-waits for the fork and ends as it ended. All else it does as the Python that runs the tests.
+Spark starts four to six Python processes for a query, each of which imports PySpark and this
+project. `quick_python`, for `PYSPARK_PYTHON`, passes its arguments, directory, environment and
+files to a server of forks, and ends like the fork. Otherwise it acts as the Python of the tests.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ sys.exit(int.from_bytes(status or b"1", "big"))
 
 @contextmanager
 def quick_python() -> Iterator[str]:
-    """Return the path of the program."""
+    """Yield the path of the program."""
     with tempfile.TemporaryDirectory() as name:
         path, program = Path(name, "forks"), Path(name, "python")
         program.write_text(CLIENT.format(python=sys.executable, path=str(path)))
@@ -64,8 +63,8 @@ def quick_python() -> Iterator[str]:
         with subprocess.Popen(
             words,
             cwd=ROOT,
-            env=os.environ | {"PYTHONHASHSEED": "0"},  # as that of Spark's workers
-            stdin=subprocess.PIPE,  # it ends when this does
+            env=os.environ | {"PYTHONHASHSEED": "0"},  # as Spark's workers have
+            stdin=subprocess.PIPE,  # it ends with this process
             stdout=subprocess.PIPE,
         ) as server:
             assert server.stdout is not None
@@ -108,7 +107,7 @@ def _answer(asking: socket.socket) -> None:
 
 
 def _run(files: list[int], words: list[str], cwd: str, env: dict[str, str]) -> None:
-    sys.modules.pop(words[0], None)  # it was imported, and is to be run
+    sys.modules.pop(words[0], None)  # it was imported, but is to be run
     code = 1
     try:
         run_module(words, cwd, env, files)

@@ -1,4 +1,4 @@
-"""What a scrape shows, as plain values."""
+"""A scrape as plain values."""
 
 import re
 
@@ -14,13 +14,13 @@ PARTS = re.compile(r"_(?:bucket|sum|count)$")
 
 
 def families(text: str) -> dict[str, str]:
-    """Return the type of each family that has a HELP line, by the name its samples go by."""
+    """Return the type of each family with a HELP line, by the name of its samples."""
     typed = (line.split(" ") for line in text.splitlines() if line.startswith("# TYPE "))
     return {name: kind for _, _, name, kind in typed}
 
 
 def samples(text: str, name: str) -> dict[Labels, float]:
-    """Return the values of the samples of that name, by their labels' values in order."""
+    """Return the values of samples by their labels' values."""
     return {
         tuple(value for _, value in sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -30,7 +30,7 @@ def samples(text: str, name: str) -> dict[Labels, float]:
 
 
 def labels(text: str) -> dict[str, set[str]]:
-    """Return the labels of each family that has samples, but for those of a histogram's buckets."""
+    """Return the labels of each family with samples, without a histogram's buckets."""
     return {
         PARTS.sub("", sample.name): set(sample.labels) - {"le"}
         for family in text_string_to_metric_families(text)
@@ -39,5 +39,4 @@ def labels(text: str) -> dict[str, set[str]]:
 
 
 def scraped(controller: Controller, name: str) -> dict[Labels, float]:
-    """Scrape a controller for one name."""
     return samples(generate_latest(controller.measure()).decode(), name)

@@ -1,4 +1,4 @@
-"""The real controller on a port of this machine, in a thread, to be taken away and brought back."""
+"""The real controller on a port of this machine, in a thread that can stop and restart."""
 
 import socket
 import threading
@@ -21,18 +21,17 @@ from tests.support.waiting import PATIENCE_S, wait_until
 
 
 class KeptStore(MemoryStore):
-    """A store that a controller cannot close, so that the next one finds it."""
+    """A store that a controller cannot close, for the next one."""
 
     def close(self) -> None:
         """Stay open."""
 
 
 class LettingGo(Server):
-    """The controller's own server; a test stops it without a signal, which answers long polls."""
+    """The controller's server, stopped without a signal."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the main thread."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -44,7 +43,7 @@ class LettingGo(Server):
 class Served(Calls):
     """A controller over a store in memory that outlives it, served by uvicorn.
 
-    `stop` and `start` take it away and bring it back on the same port.
+    `stop` and `start` keep the port.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class Served(Calls):
         self.start()
 
     def start(self) -> None:
-        """Serve, and return once it does."""
         self._controller = Controller(self._store, self._clocks, self._limits)
         config = uvicorn.Config(
             create_app(self._controller, self._gate),
@@ -84,18 +82,17 @@ class Served(Calls):
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         return self._port
 
     def stop(self) -> None:
-        """Answer what waits, and end; does nothing if it was stopped before."""
+        """Answer waiting requests, and end; do nothing the second time."""
         self._server.should_exit = True
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the controller did not stop"
 
     @contextmanager
     def going_back(self) -> Iterator[None]:
-        """Lose all that is written meanwhile, as a database that is restored from a backup does."""
+        """Lose all that is written meanwhile, like a restored backup."""
         streams = deepcopy(self._store._streams)
         yield
         self.stop()

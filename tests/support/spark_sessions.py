@@ -1,4 +1,4 @@
-"""Spark sessions as tests start them: on loopback, for micro-batches of a few rows."""
+"""Spark sessions of tests: on loopback, for small micro-batches."""
 
 import os
 import sys
@@ -23,8 +23,8 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     **SMALL_BATCHES,
-    "spark.sql.streaming.minBatchesToRetain": "100",  # tests look at batches long after
-    # what is compiled for a query is worth it for more rows than a test has
+    "spark.sql.streaming.minBatchesToRetain": "100",  # tests read batches later
+    # compilation is worth it for more rows
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -38,10 +38,10 @@ FAILED = (PySparkException, Py4JError)
 
 
 def start_spark(settings: Mapping[str, str] | None = None, python: str = "") -> SparkSession:
-    """Return a session of two cores; its workers find the packages of this clone.
+    """Return a session of two cores; its workers find this clone's packages.
 
-    They are started by this Python, or another program. A process has but one session, whose
-    settings are those of the first to ask.
+    They run this Python, or another program. A process has one session, with the settings of the
+    first caller.
     """
     os.environ["PYTHONPATH"] = str(ROOT)
     os.environ["PYSPARK_PYTHON"] = python or sys.executable
@@ -56,5 +56,4 @@ def start_spark(settings: Mapping[str, str] | None = None, python: str = "") -> 
 
 
 def wait_for_end(query: StreamingQuery) -> None:
-    """Wait until a query ends; raises what it failed with."""
     assert query.awaitTermination(int(PATIENCE_S)), query.status

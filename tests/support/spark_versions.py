@@ -1,7 +1,6 @@
-"""Which tests the installed Spark can run, and the table of what they showed of each release.
+"""Which tests the installed Spark can run, and the table of their results by release.
 
-`./run test --spark V` loads this as a plugin of pytest: then the table is kept in `TABLE`, and in
-the page that shows it.
+`./run test --spark V` loads this as a pytest plugin, which writes `TABLE` and its page.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ _outcomes: dict[str, set[str]] = defaultdict(set)
 
 
 class OfOlderSpark(pytest.Module):
-    """A module of tests, which is skipped if it imports what this Spark lacks."""
+    """A module of tests, skipped if this Spark lacks its imports."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Return the tests; the reason to skip them is what the import says."""
+        """Return the tests, or skip them with the import's error."""
         try:
             return super().collect()
         except self.CollectError as error:
@@ -58,7 +57,7 @@ class OfOlderSpark(pytest.Module):
 
 
 def skip_newer(items: Iterable[pytest.Item]) -> None:
-    """Skip the tests of Spark that need a newer one: `PYTHON_SOURCES` if they do not say."""
+    """Skip the tests that need a newer Spark, by default `PYTHON_SOURCES`."""
     for item in items:
         mark = item.get_closest_marker("needs_spark")
         needed = parse_release(mark.args[0]) if mark else PYTHON_SOURCES
@@ -86,32 +85,32 @@ def rendered(table: Mapping[str, Any]) -> str:
 
 
 def with_table(page: str, table: str) -> str:
-    """Return a page with another table in the place of its own."""
+    """Return a page with its table replaced."""
     before, begin, after = page.partition(HEAD)
     _, _, rest = after.partition("\n\n")
     return f"{before}{table}\n{rest}" if begin else page
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Py4j leaves sockets to the garbage collector, more so with older releases."""
+    """Py4j leaves sockets to the garbage collector."""
     config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have the reports of a test name what it shows, also from another process."""
+    """Add the features of a test to its reports, also from another process."""
     for mark in item.iter_markers("shows"):
         item.user_properties += [("shows", feature) for feature in mark.args]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect what became of each feature's tests."""
+    """Collect the results of each feature's tests."""
     for name, feature in report.user_properties:
         if name == "shows" and (report.when == "call" or report.failed):
             _outcomes[str(feature)].add(report.outcome)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Keep what this run showed; features without a test in it stay as they are."""
+    """Store this run's results; features without a test stay as they are."""
     if hasattr(session.config, "workerinput"):
         return
     table = json.loads(TABLE.read_text()) if TABLE.exists() else {}

@@ -1,4 +1,4 @@
-"""Builds what stores keep, each value legal and made from as few arguments as the fact needs."""
+"""Builds records of stores, each legal and with few arguments."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut, StreamSettings
 
 
 class Kept(NamedTuple):
-    """Everything that a store returns for one stream."""
+    """All records of one stream."""
 
     scales: list[ScaleEvent]
     members: list[MemberRecord]
@@ -30,13 +30,12 @@ class Kept(NamedTuple):
 
 
 def stream(stream_id: str = "id-1", name: str = "flights") -> StreamRecord:
-    """Return a stream with settings that all differ from the defaults."""
+    """Return a stream whose settings all differ from the defaults."""
     settings = StreamSettings(1, 2, "exclude", ("default", "ship_time"), 3, 4, 5)
     return StreamRecord(stream_id, name, settings, {"ship_time": 4900})
 
 
 def member(writer: str = "UA", time: int = 5) -> MemberRecord:
-    """Return a live member that noted `time` at ten times its offset."""
     return MemberRecord(
         writer=writer,
         state="live",
@@ -51,12 +50,11 @@ def member(writer: str = "UA", time: int = 5) -> MemberRecord:
 
 
 def records(*members: MemberRecord, of: str = "id-1") -> list[tuple[str, MemberRecord]]:
-    """Return what a batch writes of the members of a stream."""
+    """Return a batch's records of a stream's members."""
     return [(of, member) for member in members]
 
 
 def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> AppendedMark:
-    """Return the mark number `seq` of a chain."""
     cut = StreamCut({0: 10 * seq})
     excluded = ("DL",) if seq % 2 else ()
     last_writer = None if excluded else "UA"
@@ -65,23 +63,20 @@ def mark(seq: int, stream_id: str = "id-1", domain: str = "default") -> Appended
 
 
 def change(at: int, of: str = "id-1") -> Change:
-    """Return a hold of a writer."""
     return Change(of, at, "held", "UA", None, {"for_ms": 5, "until": at + 5}, "ops", "it is slow")
 
 
 def of_one_stream(service_ms: int = 1, upto: int = 0) -> Transaction:
-    """Return the batch that makes a stream with its marks from 1 to `upto`."""
+    """Return the batch that makes a stream with the marks 1 to `upto`."""
     marks = [mark(seq) for seq in range(1, upto + 1)]
     return Transaction({0: service_ms}, streams=[stream()], marks=marks)
 
 
 def seqs(store: Store, stream_id: str = "id-1", domain: str = "default") -> list[int]:
-    """Return the seqs of the marks that the store keeps."""
     return [appended.mark.seq for appended in store.marks(stream_id, domain)]
 
 
 def kept(store: Store, stream_id: str = "id-1", domains: tuple[str, ...] = ("default",)) -> Kept:
-    """Return everything that the store returns for a stream."""
     return Kept(
         scales=store.scales(stream_id),
         members=list(store.members(stream_id)),

@@ -1,4 +1,4 @@
-"""How tests talk to one stream in few words."""
+"""Calls of one stream's aggregator."""
 
 from collections.abc import Iterable
 
@@ -24,12 +24,11 @@ def stream_of(
 
 
 def deliver(stream: Aggregator, *notes: Note, now: int = 0) -> list[Accepted | Refused]:
-    """Hand `notes` to the stream; returns its answers."""
     return [stream.note(note, now) for note in notes]
 
 
 def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Mark]:
-    """Advance `domain` as far as it can; returns the marks that this made."""
+    """Advance `domain` as far as it can, and return the new marks."""
     marks = []
     while (mark := stream.advance(domain, now=now, written_at=0)) is not None:
         marks.append(mark)
@@ -37,7 +36,7 @@ def marks_of(stream: Aggregator, domain: str = "default", *, now: int = 0) -> li
 
 
 def marks_after(stream: Aggregator, *notes: Note, now: int = 0) -> list[Mark]:
-    """Hand over `notes`, then advance; returns the marks of the default domain."""
+    """Hand over `notes`, advance, and return the new marks of the default domain."""
     deliver(stream, *notes, now=now)
     return marks_of(stream, now=now)
 
@@ -47,10 +46,10 @@ def restarted(
     appended_at: dict[str, int] | None = None,
     declared_at: dict[str, int] | None = None,
 ) -> Aggregator:
-    """Return the stream as restarted from its records, last marks, and who is missing at them.
+    """Return the stream as restored from its records, last marks, and the missing writers.
 
-    `appended_at` gives the service time of each domain's last mark, and `declared_at` at which it
-    was declared, by default 0.
+    `appended_at` and `declared_at` are the service times of each domain's last mark and
+    declaration.
     """
     times = appended_at or {}
     last = {
@@ -81,7 +80,6 @@ def sealed(
     *,
     now: int = 0,
 ) -> Seal:
-    """Seal the stream, all its slices."""
     for _ in stream.seal(SealRequest(cut or {}, final_times or {}), now=now, written_at=7):
         pass
     assert stream.sealed is not None
@@ -89,16 +87,13 @@ def sealed(
 
 
 def expiries(stream: Aggregator, *moments: int) -> list[tuple[str, ...]]:
-    """Return the excluded writers at each moment."""
     return [stream.expire(moment) for moment in moments]
 
 
 def lowers(marks: Iterable[Mark]) -> list[int]:
-    """Return the lower of each mark."""
     return [mark.lower for mark in marks]
 
 
 def waiting(stream: Aggregator, domain: str = "default", *, now: int = 0) -> list[Waiting]:
-    """Return the writers that are waited for, the longest holder first."""
     decision = stream.decide(domain, now=now)
     return list(decision.waiting_for) if isinstance(decision, Hold) else []

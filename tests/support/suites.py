@@ -1,4 +1,4 @@
-"""The suites beside the ordinary one, which `./run test --NAME` runs."""
+"""The suites that `./run test --NAME` runs."""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ WHOLE = tuple(suite.name for suite in NAMED if not suite.installs)
 
 
 def programs_of(name: str) -> Path:
-    """Return the directory of the suite's own programs; without `--NAME` its tests are skipped."""
+    """Return the directory of the suite's programs; without `--NAME` its tests are skipped."""
     programs = os.environ.get(_variable(name))
     if programs is None:
         pytest.skip(_reason(name))
@@ -22,7 +22,7 @@ def programs_of(name: str) -> Path:
 
 
 def skip_others(items: Iterable[pytest.Item]) -> None:
-    """Have the tests of suites skipped that were not asked for."""
+    """Skip the tests of other suites."""
     for name in WHOLE:
         if _variable(name) not in os.environ:
             skipped = pytest.mark.skip(reason=_reason(name))

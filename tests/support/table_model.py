@@ -1,8 +1,8 @@
-"""A table, a query and its checkpoint in memory, with all that befalls them, and what is true.
+"""A model of a table, a query and its checkpoint, their faults, and the truth.
 
-The source of a query is a list of times; what a batch read is a span of places in it. From each
-place on no time is below the lower of that place, so no row is late, and a claim of T is true if
-the table has every place with a time below T.
+A query's source is a list of times, and a batch reads a span of places. From each place on, no time
+is below that place's lower, so no row is late: a claim of T is true if the table has every place
+with a time below T.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LENGTH = 60
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A table as it is at one moment: what leads to it, of which some is not kept, and its rows."""
+    """A table at one moment: its kept and deleted commits, and its rows."""
 
     table: str = ""
     commits: tuple[Commit, ...] = ()
@@ -39,14 +39,14 @@ class State:
     hidden: frozenset[int] = frozenset()
 
     def history(self, *, is_numbered: bool) -> TableHistory:
-        """Return what a reader finds."""
+        """Return the history for a reader."""
         kept = [c for c in self.commits[self.kept_from :] if c.id not in self.hidden]
         return TableHistory(kept, {}, self.table, is_numbered)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch that was planned: the places it reads, and the time that it completes."""
+    """A planned batch: the places it reads, and the time that it completes."""
 
     begin: int
     end: int
@@ -54,13 +54,13 @@ class Batch:
 
     @property
     def plan(self) -> str:
-        """What names its content."""
+        """The id of its content."""
         return f"{self.begin}-{self.end}"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a query has planned and finished, and what it keeps of its last batches."""
+    """The batches that a query has planned, finished and remembered."""
 
     planned: tuple[Batch, ...] = ()
     finished: int = 0
@@ -74,7 +74,7 @@ class Checkpoint:
 
 
 class Query:
-    """A query under a name, which may be started over as another one."""
+    """A query under a name, which may be started over as another."""
 
     def __init__(self, name: str, chance: Random) -> None:
         self.name, self.chance = name, chance
@@ -92,15 +92,14 @@ class Query:
 
     @property
     def id(self) -> str:
-        """The id of the query."""
         return f"{self.name}{self.generation}"
 
     def lower(self, place: int) -> int:
-        """Return below which time no row comes from a place on."""
+        """Return the time below which no row comes from a place on."""
         return min(self.times[place:], default=1000)
 
     def plan(self) -> Batch:
-        """Return the batch that runs: the last one that was planned, if it is not finished."""
+        """Return the batch that runs: the last planned one, if not finished."""
         known = self.checkpoint
         if len(known.planned) == known.finished:
             begin = known.planned[-1].end if known.planned else 0
@@ -110,14 +109,14 @@ class Query:
         return self.checkpoint.planned[-1]
 
     def begin_again(self) -> None:
-        """Take a new checkpoint, and the name over."""
+        """Take a new checkpoint, and take over the name."""
         self.generation, self.start_over = self.generation + 1, True
         self.checkpoint, self.saved = Checkpoint(), [Checkpoint()]
 
 
 @dataclass
 class World:
-    """One table, its queries, and everything that is done to them."""
+    """One table, its queries, and all changes of them."""
 
     chance: Random
     is_numbered: bool
@@ -130,11 +129,10 @@ class World:
     pending: list[tuple[Query, Claim, Batch]] = field(default_factory=list)
 
     def history(self) -> TableHistory:
-        """Return what a reader finds now."""
         return self.state.history(is_numbered=self.is_numbered)
 
     def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
-        """Add a commit; `rows` are added, or all there are if it changes rows."""
+        """Add a commit with these rows, or with all rows if it changes them."""
         before, self.ids = self.state, self.ids + 1
         parent = before.commits[-1].id if before.commits else None
         number = len(before.commits) if self.is_numbered else 1000 + self.ids
@@ -146,12 +144,11 @@ class World:
         self.rows_at[number] = found
 
     def new_id(self) -> str:
-        """Return an id that nothing has."""
         self.ids += 1
         return f"r{self.ids}"
 
     def run(self, query: Query) -> None:
-        """Run a batch of a query, which may be cut off anywhere, and others may come between."""
+        """Run a batch of a query, with crashes, and other commits in between."""
         batch, number = query.plan(), len(query.checkpoint.planned) - 1
         if self.chance.random() < 0.1:
             return
@@ -177,17 +174,17 @@ class World:
         if self.chance.random() < 0.15:
             self.disturb()
         fate = self.chance.random()
-        if fate < 0.05:  # a driver that comes back later, beside the next one
+        if fate < 0.05:  # a driver that returns later
             self.pending.append((query, record, batch))
             return
-        if fate >= 0.08:  # else options that are not written
+        if fate >= 0.08:  # else options are not written
             self.write(query, record, batch)
         query.reached[record.query] = max(query.reached.get(record.query, 0), batch.end)
         if self.chance.random() < 0.9:
             query.checkpoint = replace(query.checkpoint, finished=number + 1)
 
     def look(self, query: Query, claim: Claim) -> bool:
-        """Look at the table, and keep the record that is to be written; True if it is there."""
+        """Read the table, remember the record, and return whether it is there."""
         history, memory = self.history(), query.checkpoint.memory
         found = rules.find_committed_part(history, claim, memory)
         if found is not None:
@@ -199,7 +196,7 @@ class World:
         return False
 
     def write(self, query: Query, record: Claim, batch: Batch) -> None:
-        """Commit a batch; a table's own transactions have each batch once."""
+        """Commit a batch; the table's own transactions have it once."""
         known = [c.claims.get(query.name) for c in self.state.commits]
         if self.is_numbered and any(
             k is not None and (k.query, k.batch) == (record.query, record.batch) and not k.accepted
@@ -210,7 +207,7 @@ class World:
         self.commit("append", ((query.name, p) for p in range(batch.begin, batch.end)), record)
 
     def disturb(self) -> None:
-        """Do something in the name of nobody."""
+        """Do something without a query."""
         fate, state = self.chance.random(), self.state
         if fate < 0.25 or not state.commits:
             self.commit("append", [("", self.ids)])
@@ -228,7 +225,6 @@ class World:
             self.put_back()
 
     def roll_back(self) -> None:
-        """Go back to a snapshot that is kept."""
         kept = self.state.commits[self.state.kept_from :]
         place = self.state.commits.index(self.chance.choice(kept))
         self.state = replace(
@@ -238,24 +234,22 @@ class World:
         )
 
     def put_back(self) -> None:
-        """Put the table back as it was at a moment before."""
         if self.saved:
             self.state = self.chance.choice(self.saved)
 
     def expire(self) -> None:
-        """Forget the oldest commits."""
         kept = range(self.state.kept_from, len(self.state.commits))
         if kept:
             self.state = replace(self.state, kept_from=self.chance.choice(kept))
 
     def accept(self) -> None:
-        """Look at the table, and vouch for it; others may come between."""
+        """Inspect and accept the table; others may come between."""
         history = self.history()
         if history.version is None:
             return
         rows, looked = self.state.rows, {q.name: (q, dict(q.reached)) for q in self.queries}
         if self.chance.random() < 0.3:
-            self.is_calm = True  # a number is of one commit while a person looks
+            self.is_calm = True  # a number is of one commit meanwhile
             fates: list[Callable[[], None]] = [self.disturb, self.expire]
             fates.append(lambda: self.run(self.queries[0]))
             self.chance.choice(fates)()
@@ -275,7 +269,6 @@ class World:
             query.excused[record.query] = query.excused.get(record.query, set()) | missing
 
     def act(self, *, is_benign: bool) -> None:
-        """Do one thing."""
         query = self.chance.choice(self.queries)
         if self.chance.random() < 0.55:
             self.run(query)
@@ -296,14 +289,14 @@ class World:
         self.save()
 
     def put_checkpoint_back(self, query: Query) -> None:
-        """Put the checkpoint back as it was, or lose what is kept in it."""
+        """Restore the checkpoint, or lose its records."""
         if self.chance.random() < 0.6:
             query.checkpoint = self.chance.choice(query.saved)
         else:
             query.checkpoint = replace(query.checkpoint, memory=())
 
     def make_again(self) -> None:
-        """Make the table again, to which others write."""
+        """Recreate the table; others write to it."""
         self.state = State()
         for _ in range(self.chance.randrange(8)):
             self.commit("append", [("", self.ids)])
@@ -315,18 +308,17 @@ class World:
             self.state = replace(self.state, hidden=self.state.hidden | {hidden})
 
     def come_late(self) -> None:
-        """Have a driver commit that was stopped before, beside the next one."""
+        """Let a stopped driver commit."""
         if self.pending:
             self.write(*self.pending.pop())
 
     def save(self) -> None:
-        """Keep this moment, to be put back."""
+        """Save this moment, for a restore."""
         self.saved.append(self.state)
         for query in self.queries:
             query.saved.append(query.checkpoint)
 
     def names(self) -> set[str]:
-        """Return the names of which something is kept."""
         kept = [
             c for c in self.state.commits[self.state.kept_from :] if c.id not in self.state.hidden
         ]
@@ -346,7 +338,7 @@ class World:
         return {name for r in records for name in (r.name, *r.names)}
 
     def lacks(self, query: Query, holder: str, complete_to: int) -> Sequence[int]:
-        """Return the places below a time that the table lacks, unless somebody vouched for them."""
+        """Return the places below a time that the table lacks, unless they were accepted."""
         places = (p for p, time in enumerate(query.times) if time < complete_to)
         excused = query.excused.get(holder, set())
         return [p for p in places if p not in excused and (query.name, p) not in self.state.rows]

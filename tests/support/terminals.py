@@ -1,4 +1,4 @@
-"""Programs on a terminal of their own."""
+"""Programs on a terminal."""
 
 import os
 import select
@@ -15,7 +15,7 @@ from tests.support.waiting import PATIENCE_S
 def on_terminal(
     words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, typed: str = ""
 ) -> tuple[int, str]:
-    """Run a program; returns its status and what the terminal showed, which is what it printed."""
+    """Run a program, and return its status and what the terminal showed."""
     ours, its = os.openpty()
     os.write(ours, typed.encode())
     with subprocess.Popen(
@@ -23,7 +23,7 @@ def on_terminal(
     ) as process:
         os.close(its)
         said = b""
-        with suppress(OSError):  # as Linux reports the end of a terminal
+        with suppress(OSError):  # Linux's end of a terminal
             while more := os.read(ours, 4096):
                 said += more
     os.close(ours)
@@ -31,12 +31,12 @@ def on_terminal(
 
 
 class LiveTerminal:
-    """A program that draws on a terminal of its own until the test ends it."""
+    """A program that draws on a terminal until the test ends it."""
 
     def __init__(
         self, words: Sequence[str], environment: Mapping[str, str], *, cwd: Path, size: str
     ) -> None:
-        """Start it; the size has the form `80x24`."""
+        """Start it with a size such as `80x24`."""
         self._ours, its = os.openpty()
         columns, _, lines = size.partition("x")
         variables = {**environment, "TERM": "xterm", "COLUMNS": columns, "LINES": lines}
@@ -47,7 +47,7 @@ class LiveTerminal:
         self.shown = b""
 
     def until(self, text: str) -> str:
-        """Wait for a text beyond what was waited for before; returns all up to there."""
+        """Wait for a text beyond the last one, and return all up to it."""
         deadline = time.monotonic() + PATIENCE_S
         while text.encode() not in self.shown:
             assert time.monotonic() < deadline, f"no {text!r} in {self.shown.decode()}"
@@ -57,11 +57,11 @@ class LiveTerminal:
         return (before + found).decode()
 
     def end(self, signal: int | None = None) -> tuple[int, str]:
-        """Send the signal, if there is one; returns the status and what was shown since."""
+        """Send the signal, if any, and return the status and what was shown since."""
         if signal is not None:
             self.process.send_signal(signal)
         deadline = time.monotonic() + PATIENCE_S
-        with suppress(OSError):  # as Linux reports the end of a terminal
+        with suppress(OSError):  # Linux's end of a terminal
             more = b" "
             while more:
                 assert time.monotonic() < deadline, f"no end after {self.shown.decode()}"

@@ -1,4 +1,4 @@
-"""How a test waits for what other threads and processes do, however busy the machine is."""
+"""Waits for other threads and processes, however busy the machine is."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ __all__ = ["PATIENCE_S", "eventually", "slowdown", "wait_until"]
 
 
 def eventually(observe: Callable[[], object], expected: object) -> bool:
-    """Return whether `observe()` comes to equal `expected`; what it is instead fails loudly."""
+    """Return whether `observe()` comes to equal `expected`, and print what it is otherwise."""
     until = time.monotonic() + PATIENCE_S
     while (seen := observe()) != expected:
         assert time.monotonic() < until, f"still {seen}, not {expected}"
@@ -18,10 +18,7 @@ def eventually(observe: Callable[[], object], expected: object) -> bool:
 
 
 def slowdown() -> float:
-    """Return how many times longer than alone a process takes beside the others of this machine.
-
-    A duration is asserted as a multiple of it.
-    """
+    """Return how many times longer than alone a process takes now, for limits of durations."""
     begun, used = time.monotonic(), time.process_time()
     while time.process_time() < used + 0.05:
         pass

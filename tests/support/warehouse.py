@@ -1,4 +1,4 @@
-"""A DuckDB with orders of two shops, beside the project of a program that makes a model of them."""
+"""A DuckDB with orders of two shops, and the project that models them."""
 
 import os
 import subprocess
@@ -22,10 +22,10 @@ FILE = "warehouse.duckdb"
 
 
 class Warehouse:
-    """Its orders, and the stream in which Oslo and Lima say what is loaded.
+    """Its orders, and the stream in which Oslo and Lima note what is loaded.
 
-    Lima's order of five hours ago is not loaded yet. `tool` is the program, with a Python beside it
-    that has DuckDB, and `table` its model.
+    Lima's order of five hours ago is not loaded yet. `tool` is the program, beside a Python with
+    DuckDB, and `table` its model.
     """
 
     def __init__(self, directory: Path, tool: Path, table: str, served: Served) -> None:
@@ -39,7 +39,7 @@ class Warehouse:
             self.order(number, hours_ago)
 
     def write(self, files: Mapping[str, str]) -> None:
-        """Write the project, about this stream and from six hours ago on."""
+        """Write the project, about this stream and the last six hours."""
         for name, text in files.items():
             (self.directory / name).parent.mkdir(exist_ok=True)
             (self.directory / name).write_text(self._of_this(text))
@@ -51,23 +51,23 @@ class Warehouse:
         return text.replace("2013-01-01T00:00:00", BEGIN).replace("2013-01-01", BEGIN)
 
     def query(self, sql: str) -> str:
-        """Return the rows as text, by the database that the program runs on."""
+        """Return the rows as text."""
         program = f"import duckdb; print(duckdb.connect({FILE!r}).execute({sql!r}).fetchall())"
         words = [str(self._tool.with_name("python")), "-c", program]
         return subprocess.check_output(words, cwd=self.directory, text=True).strip()
 
     def order(self, number: int, hours_ago: int) -> None:
-        """Load an order of that many full hours before the present one."""
+        """Load an order of so many full hours ago."""
         at = HOUR - hours_ago * HOUR_MS + 60_000
         self.query(f"insert into orders values (to_timestamp({at // 1000}), {number})")  # noqa: S608 - integers
 
     def note(self, **hours_ago: int) -> None:
-        """Have each shop note that all before that hour is loaded."""
+        """Let each shop note that all before that hour is loaded."""
         for writer, hours in hours_ago.items():
             self.served.post(self.stream, {"writer": writer, "time": HOUR - hours * HOUR_MS})
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """Run a shell script about this stream, with the program and `noted-time` on its path."""
+        """Run a shell script with the program and `noted-time` on its path."""
         path = os.pathsep.join([str(self._tool.parent), os.environ["PATH"]])
         return subprocess.run(
             ["sh", "-c", self._of_this(script)],
@@ -80,5 +80,4 @@ class Warehouse:
 
     @property
     def orders(self) -> str:
-        """The numbers of the orders in the model's table."""
         return self.query(f"select list(id order by id) from {self._table}")  # noqa: S608 - a name
