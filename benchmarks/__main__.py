@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: which to run, how thoroughly, and where to write figures."""
+"""The command line of the benchmarks."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def bench(
 
 
 def compare(names: list[str], commit: str, *, quick: bool) -> None:
-    """Print what changed since a commit, reporting progress on standard error."""
+    """Print the changes since a commit, with progress on standard error."""
     BUILD.mkdir(exist_ok=True)
     options = ["--quick"] if quick else []
     try:
@@ -103,9 +103,9 @@ def compare(names: list[str], commit: str, *, quick: bool) -> None:
 
 
 def measured(names: list[str], *, quick: bool) -> list[Figure]:
-    """Run the benchmarks in order, reporting progress on standard error.
+    """Run the benchmarks in order, with progress on standard error.
 
-    Files go to ``build/``, which is on a real disk, as ``/tmp`` may be memory.
+    Files are in ``build/``, which is on a real disk, unlike ``/tmp``.
     """
     BUILD.mkdir(exist_ok=True)
     figures: list[Figure] = []

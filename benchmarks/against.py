@@ -1,4 +1,4 @@
-"""Two trees measured in turn: what a change costs, apart from the noise of the machine."""
+"""Measures two trees in turn, to separate a change from the machine's noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDS = 5
 
 
 class NotMeasured(Exception):
-    """A tree cannot be measured; the sentence says why."""
+    """A tree cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Change:
         return low_here > high_there or low_there > high_here
 
     def lines(self) -> Iterator[str]:
-        """Yield the medians with their change, and below, indented, the least and the greatest."""
+        """Yield the medians with their change, then the least and greatest values."""
         was, now = self.there.median, self.here.median
         change = f"{now / was - 1:+.0%}" if was else ""
         yield _line(self.name, digits(was), digits(now), change)
@@ -55,7 +55,7 @@ class Change:
 
 @contextmanager
 def tree_at(commit: str, build: Path) -> Iterator[Path]:
-    """Unpack the tree of a commit for a while; raises `NotMeasured` if git knows no such commit."""
+    """Unpack the tree of a commit during the block, or raise `NotMeasured`."""
     words = ["git", "-C", str(ROOT), "archive", commit]
     archived = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - git
     if archived.returncode:
@@ -78,7 +78,7 @@ def compared(
 ) -> list[Change]:
     """Measure benchmarks in both trees, in turn; raises `NotMeasured`.
 
-    Both run with the packages that are installed here.
+    Both run with the packages installed here.
     """
     values: dict[str, tuple[list[float], list[float]]] = {}
     with tree_at(commit, build) as there:
@@ -99,10 +99,9 @@ def compared(
 
 
 def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
-    """Return the figures of one run in a tree, by name."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         words = [sys.executable, "-m", "benchmarks", name, "--json", file.name, *options]
-        env = {**os.environ, "PYTHONPATH": str(tree)}  # before what is installed
+        env = {**os.environ, "PYTHONPATH": str(tree)}  # before installed packages
         ran = subprocess.run(  # noqa: S603 - our own program
             words, cwd=tree, env=env, capture_output=True, text=True, check=False
         )
@@ -117,7 +116,7 @@ def _run(name: str, tree: Path, options: Sequence[str]) -> Mapping[str, float]:
 
 
 def lines(changes: Iterable[Change], commit: str) -> Iterator[str]:
-    """Yield the lines of all figures under a head."""
+    """Yield a head and the lines of all figures."""
     yield _line(f"median of {ROUNDS} runs: the ratio, or the value", commit[:9], "here", "change")
     for change in changes:
         yield from change.lines()

@@ -1,8 +1,7 @@
-"""What the pure aggregator costs, and how that grows with the number of members.
+"""The CPU time of the pure aggregator, by the number of members.
 
-Two ways of noting. *In rounds*: all members note in permuted order, then time advances once, past
-all of them. *In turn*: the member that holds time notes, and time advances at every note. In CPU
-time, so that other programs on the machine do not count.
+Members note in two ways. *In rounds*: all note in permuted order, then time advances once past all.
+*In turn*: the member that holds time notes, and time advances at every note.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ KEY = "default"
 
 @dataclass(slots=True)
 class Stream:
-    """An aggregator with its members, and its cost so far, in µs per call."""
+    """An aggregator with its members, and its cost in µs per call."""
 
     members: int
     aggregator: Aggregator = field(default_factory=lambda: Aggregator(StreamSettings()))
@@ -48,7 +47,7 @@ class Stream:
         """Measure a note with its share of the mark that follows, in rounds."""
         rounds = max(1, notes // self.members)
         prepared = [self._round() for _ in range(rounds)]
-        gc.freeze()  # in the server, thousands of notes do not wait for the collector
+        gc.freeze()  # a server's notes do not wait for the collector
         begun = thread_time_ns()
         for each in prepared:
             for note in each:
@@ -57,7 +56,7 @@ class Stream:
         self.in_rounds.append((thread_time_ns() - begun) / 1e3 / rounds / self.members)
 
     def note_in_turn(self, notes: int) -> None:
-        """Measure a note and the advance that it allows, separately, less the clock's own cost."""
+        """Measure a note and its advance separately, without the clock's own cost."""
         noting = advancing = reading = 0
         for _ in range(notes):
             (holder,) = self.aggregator.domains["default"].holders
@@ -81,9 +80,9 @@ class Stream:
         return [self._note(writer) for writer in random.sample(order, self.members)]
 
     def _later(self, writer: int) -> Note:
-        """Return a note of `writer` that puts it anywhere among the others, at a time of its own.
+        """Return a note of `writer` with a unique time, anywhere among the others.
 
-        Times are multiples of the number of members plus the writer's number, so no two are equal.
+        Times are multiples of the number of members, plus the writer's number.
         """
         ahead = 1 + random.randrange(2 * self.members)  # noqa: S311 - chance is no secret here
         step = self.times[writer] // self.members + ahead
@@ -106,12 +105,11 @@ class Stream:
 
 
 def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> list[Figure]:
-    """Measure every size in turn, several times over."""
     run.say("members join")
     streams = [Stream(size) for size in sizes]
     with collected_as_in_the_server():
         for stream in streams:
-            stream.note_in_rounds(notes)  # the first round allocates memory from the system
+            stream.note_in_rounds(notes)  # the first round allocates memory
             stream.in_rounds.clear()
         for repeat in range(run.repeats(full=5, quick=2)):
             run.say(f"aggregation, repeat {repeat + 1}")
@@ -125,7 +123,7 @@ def measure(run: Run, sizes: tuple[int, ...] = SIZES, notes: int = NOTES) -> lis
 
 @contextmanager
 def collected_as_in_the_server() -> Iterator[None]:
-    """Have the collector run as in the server, which has loaded its streams."""
+    """Let the collector run as in a server with loaded streams."""
     usual = gc.get_threshold()
     gc.collect()
     gc.freeze()

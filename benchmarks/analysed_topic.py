@@ -1,4 +1,4 @@
-"""How long `noted-time analyse kafka` takes for a topic of ten million records, and its memory."""
+"""The time and memory of `noted-time analyse kafka` for ten million records."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ TOOK, MEMORY = Target("value", "at most", 60), Target("value", "at most", 1200)
 
 
 def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
-    """Write the topic, then judge it each way, in a process of its own, and read it bare.
+    """Write the topic, then judge it each way in a process, and read it bare.
 
-    Nothing is measured, which is reported, if no broker is installed.
+    Nothing is measured without a broker, which is reported.
     """
     if run.quick:
         records //= 20
@@ -44,7 +44,7 @@ def measure(run: Run, records: int = 10_000_000) -> list[Figure]:
 
 
 def write(broker: Broker, records: int) -> None:
-    """Write records a second apart, some of them up to a minute behind."""
+    """Write records a second apart, some up to a minute behind."""
     broker.create(TOPIC, PARTITIONS)
     producer = Producer({**broker.config, "queue.buffering.max.messages": 1_000_000})
     for number in range(records):
@@ -65,7 +65,7 @@ def write(broker: Broker, records: int) -> None:
 
 
 def judged(broker: Broker, run: Run, way: str, records: int) -> list[Figure]:
-    """Return how long it took, beside a bare consumer, and the most memory that it had."""
+    """Return the duration, a bare consumer's, and the largest memory."""
     took, memory, bare = [], [], []
     for number in range(run.repeats(full=3, quick=1)):
         run.say(f"analyse: {way}, round {number + 1}")

@@ -1,4 +1,4 @@
-"""The least an ASGI server can do: answer 204 to everything. The floor of all requests."""
+"""The floor of all requests: an ASGI server that answers 204 to everything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFIG: dict[str, Any] = {
 
 @contextmanager
 def bare_server() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Serve the bare 204 app for a while, in a process of its own, and yield that with its port."""
+    """Serve the bare 204 app as a process, and yield it with its port."""
     words = [sys.executable, "-m", __name__]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
@@ -41,14 +41,12 @@ def bare_server() -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 async def app(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer 204 without looking at the request."""
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
 
 def main() -> None:
-    """Serve on a free port of the loopback, and print which."""
     listener = socket.create_server((CONFIG["host"], 0), backlog=4096)
     print(listener.getsockname()[1], flush=True)  # noqa: T201 - to the process that started this
     uvicorn.Server(uvicorn.Config(app, lifespan="off", **CONFIG)).run([listener])

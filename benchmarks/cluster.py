@@ -1,8 +1,8 @@
-"""What a cluster costs a Spark query against one process, and noted time against Parquet there.
+"""The cost of a cluster for a Spark query, and of noted time against Parquet there.
 
-Two programs count the same file log, one on a cluster of two workers on this machine, one in one
-process with two cores; both have state in RocksDB. A sample is what `spark_read` takes, and each
-program takes one in turn. The first of each, which compiles, is not counted.
+Two programs count the same file log, one on two workers of this machine, one in a process with two
+cores; both use RocksDB. They take samples as `spark_read` does, in turn, without the first, which
+compiles.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ END_S = 60.0
 
 
 class Program:
-    """A driver that counts whenever it is asked to."""
+    """A driver that counts on request."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -40,7 +40,7 @@ class Program:
         self._lines, self._answers = cast("tuple[IO[str], IO[str]]", pipes)
 
     def rows_per_second(self, way: str) -> float:
-        """Count once; raises `WrongResult` if the driver ended instead."""
+        """Count once, or raise `WrongResult` if the driver ended."""
         self._lines.write(f"{way}\n")
         self._lines.flush()
         answer = self._answers.readline()
@@ -50,9 +50,8 @@ class Program:
 
 
 def measure(run: Run) -> list[Figure]:
-    """Measure the same query on a cluster and in one process."""
     rows = 400_000 if run.quick else 4_000_000
-    os.environ["JAVA_TOOL_OPTIONS"] = ""  # the cluster's own are those of short tests
+    os.environ["JAVA_TOOL_OPTIONS"] = ""  # the cluster's own are for short tests
     run.say(f"a cluster: {rows} rows in {SEGMENTS} segments")
     with ExitStack() as started:
         server = started.enter_context(controller(sqlite_url(run.directory / "cluster.db")))
@@ -93,7 +92,7 @@ def _figures(programs: Sequence[Program], run: Run) -> list[Figure]:
 def _counting(properties: Path, master: str, given: Sequence[str]) -> Iterator[Program]:
     """Start this module as a driver, which ends with the block.
 
-    `spark-submit` would not pass on what is written to it.
+    `spark-submit` would not pass on its input.
     """
     submit = f"--properties-file {properties} --master {master} pyspark-shell"
     log = properties.with_name(f"{master.partition(':')[0]}.log")
@@ -106,12 +105,12 @@ def _counting(properties: Path, master: str, given: Sequence[str]) -> Iterator[P
             stderr=output,
             text=True,
         )
-    with process:  # which closes its input: it ends, and is waited for
+    with process:  # which closes its input, and waits
         yield Program(process)
 
 
 def main(directory: str, rows: str, url: str) -> None:
-    """Count each way that a line names, and print the rows per second."""
+    """Count each way named by a line, and print the rows per second."""
     spark = SparkSession.builder.getOrCreate()
     counted = Counted(spark, Path(directory), int(rows), url)
     for way in sys.stdin:

@@ -1,4 +1,4 @@
-"""Figures: samples of ours and of a floor, and the target that they have to reach."""
+"""Figures: samples of ours and of a floor, and a target."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class WrongResult(Exception):
-    """The measured code did not do its work, so its speed means nothing."""
+    """The measured code did not work, so its speed means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How much to measure, where to put files (a real disk), and how to report progress."""
+    """How much to measure, where to put files, and how to report progress."""
 
     quick: bool
     directory: Path
@@ -31,7 +31,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Repeated measurements of one thing, in the order in which they were taken.
+    """Repeated measurements of one thing, in order.
 
     >>> Samples((3.0, 1.0, 2.0)).median, Samples((3.0, 1.0, 2.0)).spread
     (2.0, (1.0, 3.0))
@@ -41,18 +41,16 @@ class Samples:
 
     @property
     def median(self) -> float:
-        """The value in the middle."""
         return median(self.values)
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The least and the greatest value."""
         return min(self.values), max(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound that the ratio, or the value itself, must not fall below or exceed.
+    """A least or greatest value of the ratio or the value.
 
     >>> Target("ratio", "at least", 0.33).met_by(0.4), Target("value", "at most", 50).met_by(51)
     (True, False)
@@ -63,7 +61,7 @@ class Target:
     bound: float
 
     def met_by(self, measured: float) -> bool:
-        """Whether `measured` is on the right side of the bound, or at it."""
+        """Whether `measured` meets the bound."""
         return measured >= self.bound if self.side == "at least" else measured <= self.bound
 
     def __str__(self) -> str:
@@ -73,7 +71,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One thing measured, with its floor's samples taken in turn with ours."""
+    """One measured thing, with its floor's samples taken in turn."""
 
     name: str
     unit: str
@@ -85,7 +83,7 @@ class Figure:
 
     @property
     def ratio(self) -> Samples | None:
-        """Each sample of ours over the floor's taken alongside; `None` without a floor."""
+        """Our samples over the floor's, `None` without a floor."""
         if self.floor is None:
             return None
         pairs = zip(self.ours.values, self.floor.values, strict=True)
@@ -93,7 +91,6 @@ class Figure:
 
     @property
     def is_short(self) -> bool:
-        """Whether the median falls short of the target."""
         if self.target is None:
             return False
         of_ratio = self.target.of == "ratio"
@@ -108,7 +105,7 @@ NAME, MEASURED, RATIO, VERDICT = 49, 16, 6, 5
 
 
 def lines(figures: Iterable[Figure]) -> Iterator[str]:
-    """Yield a line of medians for each figure, and below it, indented, what they measure."""
+    """Yield a line of medians for each figure, and the details below it."""
     yield _line("median of", "measured", "ratio", "")
     for figure in figures:
         name = figure.name
@@ -122,7 +119,7 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
 
 
 def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
-    """Return the figures with all their samples, ready to be written as JSON."""
+    """Return the figures with all samples for JSON."""
     return [
         {
             "name": figure.name,
@@ -147,7 +144,6 @@ def _line(name: str, measured: str, ratio: str, verdict: str) -> str:
 
 
 def _below(figure: Figure) -> str:
-    """Return the floor, the target, the spread of the samples, and the remark."""
     parts = []
     if figure.floor is not None:
         parts.append(f"floor {digits(figure.floor.median)} {figure.unit}: {figure.floor_is}")
@@ -160,5 +156,5 @@ def _below(figure: Figure) -> str:
 
 
 def digits(value: float) -> str:
-    """Return a value with three digits, or as a whole number from 1000 on."""
+    """Return a value with three digits, or whole from 1000 on."""
     return f"{value:,.0f}" if abs(value) >= FAR_FROM_ZERO else f"{value:.3g}"

@@ -1,8 +1,8 @@
-"""How long the event loop waits at most while marks move a million writers, by a heartbeat.
+"""The longest wait of the event loop while marks move a million writers.
 
-A controller and a task that beats each millisecond share one event loop, as a server's
-requests do. Two marks: all writers noted distinct times twice while one of them held, so the queue
-has an entry for each that is out of date; then all note the same time, so that all hold again.
+A controller and a task that beats each millisecond share one event loop. For the first mark, all
+writers noted distinct times twice, so each has an outdated queue entry; for the second, all note
+the same time, so all hold again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ LONGEST_MS = 50
 
 
 class Crowd:
-    """The writers of one stream, of which writer 0 holds time while the others note."""
+    """The writers of one stream; writer 0 holds time while the others note."""
 
     def __init__(self, controller: Controller, members: int) -> None:
         self.members = members
         self._controller = controller
 
     async def note(self, first: int, time: Callable[[int], int | None]) -> None:
-        """Have all writers from `first` on note, many a request."""
+        """Let all writers from `first` on note, many a request."""
         for start in range(first, self.members, BATCH):
             numbers = range(start, min(start + BATCH, self.members))
             await self._post([_note(number, time(number)) for number in numbers])
 
     async def let_go(self, time: int, lower: int, holders: int) -> float:
-        """Have writer 0 note; returns the longest gap, in ms, until so many hold at `lower`."""
+        """Let writer 0 note; return the longest gap in ms until so many hold at `lower`."""
         domain = self._controller.stream(STREAM).aggregator.domains[KEY]
         async with heartbeat() as gaps:
             await self._post([_note(0, time)])
@@ -65,7 +65,7 @@ def _note(writer: int, time: int | None) -> Note:
 
 @asynccontextmanager
 async def heartbeat() -> AsyncIterator[list[float]]:
-    """Beat meanwhile; yields the times between two beats, in ms."""
+    """Beat during the block, and yield the times between beats in ms."""
     gaps: list[float] = []
 
     async def beat() -> None:
@@ -84,7 +84,7 @@ async def heartbeat() -> AsyncIterator[list[float]]:
 
 
 async def longest_gaps(members: int) -> tuple[float, float]:
-    """Return the longest gap in ms of a mark of distinct times, and of one past all writers."""
+    """Return the longest gaps in ms of a mark of distinct times, and of one past all writers."""
     controller = Controller(MemoryStore())
     await controller.start()
     try:
@@ -103,7 +103,7 @@ async def longest_gaps(members: int) -> tuple[float, float]:
 
 
 def measure(run: Run, members: int | None = None) -> list[Figure]:
-    """Measure both marks once; a million writers take a minute to note three times."""
+    """Measure both marks once, in some minutes."""
     many = members or run.repeats(full=MANY, quick=MANY // 10)
     run.say(f"a heartbeat beside marks of {many:,} writers")
     gaps = asyncio.run(longest_gaps(many))

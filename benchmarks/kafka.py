@@ -1,8 +1,7 @@
-"""What noted time costs a producer, a Spark query and an observer of Kafka, on one real broker.
+"""The cost of noted time for producers, Spark queries and observers of one real broker.
 
-Each in turn with its floor: a windowed count of a topic that is there, how long after its note a
-window is at the sink, what an event costs a producer, in Java too, and a look or a record an
-observer.
+Each is measured in turn with its floor: a windowed count, the delay from a note to the sink, an
+event of a producer, also in Java, and an observer's looks and records.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ EVENT = Target("value", "at most", 1.5)
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A broker, a controller and a Spark session, and a directory for checkpoints."""
+    """A broker, a controller, a Spark session, and a directory for checkpoints."""
 
     broker: Broker
     url: str
@@ -67,7 +66,6 @@ class Cluster:
     directory: Path
 
     def noted(self, topic: str, checkpoint: str) -> DataFrame:
-        """Return the records under noted time."""
         return read_noted_kafka(
             self.spark,
             KafkaRecords(topic, self.broker.address),
@@ -78,7 +76,7 @@ class Cluster:
         )
 
     def relayed(self, topic: str, _: str) -> DataFrame:
-        """Return the records under noted time, whose marks Spark reads from a topic."""
+        """Return the records under noted time, with marks from a topic."""
         return read_noted_kafka(
             self.spark,
             KafkaRecords(topic, self.broker.address),
@@ -88,31 +86,29 @@ class Cluster:
         )
 
     def native(self, topic: str, _: str) -> DataFrame:
-        """Return the records under Spark's own watermark, without a delay."""
+        """Return the records under Spark's own watermark without a delay."""
         reader = self.spark.readStream.format("kafka").option("subscribe", topic)
         reader = reader.option("kafka.bootstrap.servers", self.broker.address)
         records = reader.option("startingOffsets", "earliest").load()
         return records.withWatermark("timestamp", "0 seconds")
 
     def producer(self, topic: str) -> KafkaNotedProducer:
-        """Return a producer of a topic, its only writer."""
+        """Return a topic's producer, its only writer."""
         return KafkaNotedProducer({**self.broker.config, **QUEUE}, topic, self.url, "w")
 
     def create(self, topic: str) -> None:
-        """Create a topic, and a stream of its name."""
         self.broker.create(topic, PARTITIONS)
         httpx.put(f"{self.url}/v1/streams/{topic}", json={}).raise_for_status()
 
     @contextmanager
     def relay(self, topic: str) -> Iterator[None]:
-        """Relay the marks of a topic during the block, to a topic that is there when it begins."""
+        """Relay the marks of a topic during the block."""
         self.broker.create(name_noted_topic(topic), 1)
         with KafkaRelay(self.broker.config, topic, self.url, new_partition_ms=0):
             yield
 
     @contextmanager
     def checkpoint(self) -> Iterator[str]:
-        """Yield a directory that is removed afterwards."""
         with tempfile.TemporaryDirectory(dir=self.directory) as directory:
             yield directory
 
@@ -123,7 +119,7 @@ Way = Callable[[str, str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much to measure: records that are read, seconds that are watched, events produced."""
+    """The numbers of records read, seconds watched, and events produced."""
 
     rows: int
     seconds: int
@@ -134,7 +130,7 @@ FULL, QUICK = Size(4_000_000, 30, 400_000), Size(400_000, 9, 50_000)
 
 
 def measure(run: Run) -> list[Figure]:
-    """Measure all of it, or nothing if no broker is installed, which is reported."""
+    """Measure all, or report that no broker is installed."""
     if not installed():
         run.say("left out: no Kafka broker is installed")
         return []
@@ -148,7 +144,6 @@ def measure(run: Run) -> list[Figure]:
 
 
 def measured(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
-    """Measure all of it."""
     return [
         *_read(cluster, run, size.rows),
         *_lag(cluster, run, size.seconds),
@@ -156,9 +151,6 @@ def measured(cluster: Cluster, run: Run, size: Size) -> list[Figure]:
         *intercepted(cluster.broker, cluster.url, run, cluster.create, size.events),
         *observed(cluster.broker, run, size.events),
     ]
-
-
-# A topic that is there
 
 
 def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
@@ -193,9 +185,9 @@ def _read(cluster: Cluster, run: Run, rows: int) -> list[Figure]:
 
 
 def _count(cluster: Cluster, way: Way, rows: int) -> tuple[float, float]:
-    """Count all records per hour; returns rows a second within triggers, and Python's CPU in s.
+    """Count all records per hour; return rows a second within triggers, and Python's CPU in s.
 
-    Not with availableNow, in which no mark comes ahead. Raises `WrongResult` if others were read.
+    Under availableNow, no mark would come ahead. Raises `WrongResult` for other rows.
     """
     begun = _python_s()
     with cluster.checkpoint() as checkpoint:
@@ -213,7 +205,7 @@ def _count(cluster: Cluster, way: Way, rows: int) -> tuple[float, float]:
 
 
 def _python_s() -> float:
-    """Return the CPU seconds so far of this process and of all that Spark's Java has started."""
+    """Return the CPU seconds of this process and of all started by Spark's Java."""
     table, java = _processes(), _java()
     found, waiting = 0, [java]
     while waiting:
@@ -224,14 +216,13 @@ def _python_s() -> float:
 
 
 def _java() -> int:
-    """Return the process of Spark's Java."""
     own = [child for child, (of, *_) in _processes().items() if of == os.getpid()]
     (java,) = (each for each in own if b"SparkSubmit" in Path(f"/proc/{each}/cmdline").read_bytes())
     return java
 
 
 def _processes() -> dict[int, tuple[int, int, int]]:
-    """Return of each process its parent, its own ticks and those of its ended children."""
+    """Return each process's parent, ticks, and ticks of ended children."""
     found = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -240,9 +231,6 @@ def _processes() -> dict[int, tuple[int, int, int]]:
             continue
         found[int(file.parent.name)] = fields[0], sum(fields[10:12]), sum(fields[12:14])
     return found
-
-
-# From a note to the sink
 
 
 def _lag(cluster: Cluster, run: Run, seconds: int) -> list[Figure]:
@@ -261,7 +249,7 @@ def _lag(cluster: Cluster, run: Run, seconds: int) -> list[Figure]:
 
 
 def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
-    """Return for how many seconds, on average, a second that was noted was not yet at the sink."""
+    """Return the average seconds from a note to the sink."""
     cluster.create(topic)
     noted: dict[int, float] = {}
     given: dict[int, float] = {}
@@ -287,7 +275,7 @@ def _watch(cluster: Cluster, way: Way, topic: str, seconds: int) -> float:
 
 
 def _write_a_second(producer: KafkaNotedProducer, noted: dict[int, float]) -> None:
-    """Write events until a second of the clock is over, and note that."""
+    """Write events for a second of the clock, and note it."""
     begun = int(time.time())
     while int(now := time.time()) == begun:
         producer.produce(value=VALUE, event_time=int(now * 1000))
@@ -297,7 +285,7 @@ def _write_a_second(producer: KafkaNotedProducer, noted: dict[int, float]) -> No
 
 
 def _lags(noted: dict[int, float], given: dict[int, float]) -> list[float]:
-    """Return the lag of each second that was noted after the first was given out."""
+    """Return the lag of each second noted after the first output."""
     first = min(given.values(), default=0.0)
     return [at - noted[end] for end, at in sorted(given.items()) if noted.get(end, 0.0) > first]
 
@@ -307,9 +295,6 @@ def _check(query: StreamingQuery, noted: dict[int, float]) -> None:
         raise WrongResult(str(query.exception()))
     if len(noted) > PATIENCE_S:
         raise WrongResult(f"no row for {PATIENCE_S:.0f} s")
-
-
-# What an event costs
 
 
 def _produce(cluster: Cluster, run: Run, events: int) -> Figure:
@@ -326,7 +311,7 @@ def _produce(cluster: Cluster, run: Run, events: int) -> Figure:
 
 
 def _noted_us(cluster: Cluster, topic: str, events: int) -> float:
-    """Return the µs of CPU of an event that is produced and, a thousand at a time, noted."""
+    """Return the CPU µs of a produced event, noted a thousand at a time."""
     with cluster.producer(topic) as producer:
         first = time.time_ns() // 1_000_000
         begun = time.process_time()
@@ -341,7 +326,7 @@ def _noted_us(cluster: Cluster, topic: str, events: int) -> float:
 
 
 def _bare_us(cluster: Cluster, topic: str, events: int) -> float:
-    """Return the same of a producer without notes and reports."""
+    """Return the same without notes and reports."""
     producer = Producer(
         {"enable.idempotence": True, "log_level": 2, **cluster.broker.config, **QUEUE}
     )

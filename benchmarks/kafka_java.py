@@ -1,4 +1,4 @@
-"""What the interceptor adds to a record of a Java producer, in CPU time of the whole process."""
+"""The CPU time that the interceptor adds to a record of a Java producer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARM = 3
 def intercepted(
     broker: Broker, url: str, run: Run, create: Callable[[str], None], records: int
 ) -> list[Figure]:
-    """Measure two producers in turn, one of them with the interceptor; nothing without a JDK."""
+    """Measure two producers in turn, one with the interceptor; nothing without a JDK."""
     if java.compiler() is None:
         run.say(f"left out: the interceptor {java.MISSING}")
         return []

@@ -1,4 +1,4 @@
-"""What it costs to observe a Kafka topic: a look at a hundred partitions, and reading times."""
+"""The cost of observing a Kafka topic: looks at a hundred partitions, and reads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,8 @@ READ = Target("value", "at least", 600_000)
 
 
 def observed(broker: Broker, run: Run, records: int) -> list[Figure]:
-    """Measure looks that read nothing, and reading that many records."""
+    """Measure looks that read nothing, and reads of so many records."""
     return [*_looks(broker, run), _fields(broker, run, records)]
-
-
-# Looks that read nothing
 
 
 def _looks(broker: Broker, run: Run) -> Iterator[Figure]:
@@ -48,7 +45,7 @@ def _looks(broker: Broker, run: Run) -> Iterator[Figure]:
 
 
 def _look_ms(broker: Broker, look: Callable[[], object], rows: list[tuple[int, str, int]]) -> float:
-    """Return the ms of CPU of a look, on average of some."""
+    """Return the average CPU ms of a look."""
     spent = 0.0
     for _ in range(LOOKS):
         broker.send("looked-at", rows)
@@ -56,9 +53,6 @@ def _look_ms(broker: Broker, look: Callable[[], object], rows: list[tuple[int, s
         look()
         spent += time.process_time() - begun
     return spent / LOOKS * 1000
-
-
-# Reading each record
 
 
 def _fields(broker: Broker, run: Run, records: int) -> Figure:
@@ -108,7 +102,7 @@ def _bare(broker: Broker) -> Iterator[int]:
 
 
 def _rate(records: int, read: Iterator[int]) -> float:
-    """Return the records a second of CPU, of all."""
+    """Return the records a second of CPU."""
     begun = time.process_time()
     for so_far in islice(read, 10_000):
         if so_far >= records:

@@ -1,7 +1,6 @@
 """A load of HTTP requests: keep-alive connections in a closed loop, over raw sockets.
 
-One process, and no more parsing than finds the end of an answer: a request costs the generator
-less than a bare server, so that it is the server which is measured.
+One process only finds the end of answers, so a request costs it less than a bare server.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LOOPBACK = "Host: 127.0.0.1\r\n"
 
 @dataclass(slots=True)
 class LoadResult:
-    """The result of a load: one latency per answer, in ns, and the statuses of the answers."""
+    """The latencies of all answers in ns, and their statuses."""
 
     seconds: float = 0.0
     accepted: int = 0
@@ -39,11 +38,9 @@ class LoadResult:
 
     @property
     def per_second(self) -> float:
-        """Requests answered a second."""
         return len(self.latencies) / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the latency in ms that `percent` of the answers did not exceed."""
         return percentile(self.latencies, percent) / 1e6
 
 
@@ -58,17 +55,14 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def post(path: str, body: bytes, headers: str = LOOPBACK) -> bytes:
-    """Return the bytes of a POST request on a connection that stays open."""
     return _with_body("POST", path, body, headers)
 
 
 def put(path: str, body: bytes) -> bytes:
-    """Return the bytes of a PUT request on a connection that stays open."""
     return _with_body("PUT", path, body, LOOPBACK)
 
 
 def get(path: str) -> bytes:
-    """Return the bytes of a GET request on a connection that stays open."""
     return f"GET {path} HTTP/1.1\r\n{LOOPBACK}\r\n".encode()
 
 
@@ -81,7 +75,7 @@ def _with_body(method: str, path: str, body: bytes, headers: str) -> bytes:
 
 
 class LoadConnection:
-    """One keep-alive connection and the requests that it still has to send."""
+    """One keep-alive connection and its remaining requests."""
 
     __slots__ = ("_held", "requests", "sent_at", "socket")
 
@@ -93,7 +87,7 @@ class LoadConnection:
         self._held = b""
 
     def send_next(self) -> bool:
-        """Send the next request, false if there are no more."""
+        """Send the next request, or return false."""
         request = next(self.requests, None)
         if request is None:
             return False
@@ -102,7 +96,7 @@ class LoadConnection:
         return True
 
     def receive(self) -> bytes | None:
-        """Receive what has arrived; returns the answer once it is whole.
+        """Receive data, and return the answer once it is whole.
 
         Raises `ConnectionError` if the server closed the connection.
         """
@@ -117,23 +111,20 @@ class LoadConnection:
         return whole
 
     def ask(self, request: bytes) -> bytes:
-        """Send one request and wait for its answer."""
         self.socket.sendall(request)
         return self.wait()
 
     def wait(self) -> bytes:
-        """Wait for the answer to what was sent."""
         while (answer := self.receive()) is None:
             pass
         return answer
 
     def close(self) -> None:
-        """Close the connection."""
         self.socket.close()
 
 
 def end_of_answer(received: bytes) -> int:
-    r"""Return the length of the answer that `received` begins with, a larger one if unknown.
+    r"""Return the length of the first answer, a larger one if unknown.
 
     >>> end_of_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{")
     40
@@ -149,7 +140,7 @@ def end_of_answer(received: bytes) -> int:
 
 
 def drive(port: int, scripts: Sequence[Iterable[bytes]], host: str = "127.0.0.1") -> LoadResult:
-    """Send each script over a connection of its own, a request after each answer."""
+    """Send each script over a connection, a request after each answer."""
     connections = [LoadConnection(port, each, host) for each in scripts]
     gc.disable()
     try:

@@ -37,9 +37,9 @@ Rows = list[tuple[object, ...]]
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and upsert their rows as those of another stream of the same file, in turn.
+    """Post batches, and upsert their rows for another stream of the file, in turn.
 
-    The floor has its rows ready, sorted within each transaction, and takes the best of three sizes.
+    The floor has its rows ready and sorted, and takes the best of three sizes.
     """
     posted = Writers(STREAM, writers)
     file = run.directory / "batches.db"
@@ -74,16 +74,16 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
 
 
 def floor_rows(database: str) -> Rows:
-    """Return the rows that the notes stored as those of another stream, in a random order."""
+    """Return the stored rows as another stream's, in random order."""
     rows = rows_as_of(database, STREAM, FLOOR)
     random.shuffle(rows)
     return rows
 
 
 def upsert(file: Path, rows: Rows, size: int) -> float:
-    """Upsert the rows, `size` a transaction, as durably as the store does; returns rows a second.
+    """Upsert the rows, `size` a transaction, as durably as the store; return rows a second.
 
-    Names are sorted within each transaction, which is the fastest order.
+    Names are sorted within a transaction, the fastest order.
     """
     batches = [
         sorted(rows[begin : begin + size], key=lambda row: str(row[1]))

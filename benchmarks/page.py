@@ -1,4 +1,4 @@
-"""The table of docs/explain/speed.md, which is made of the figures of one run."""
+"""Writes the table of docs/explain/speed.md from the figures of one run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ BEGIN, END = "<!-- `./run bench --page` writes this table. -->", "<!-- Its end. 
 
 
 def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the table of figures, as `--json` writes them."""
     yield "| what | measured | floor | ratio | aim |"
     yield "|---|--:|--:|--:|--:|"
     for each in figures:
@@ -34,7 +33,7 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page with the table of these figures; raises `ValueError` if it has no place."""
+    """Return the page with the table of these figures, or raise `ValueError`."""
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)
     lines = "\n".join(table(figures))
@@ -42,6 +41,6 @@ def filled(page: str, figures: Iterable[Mapping[str, Any]]) -> str:
 
 
 def write(figures: list[dict[str, Any]]) -> None:
-    """Keep the figures of a run beside the page, and write its table."""
-    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")  # first: a run takes ten minutes
+    """Store the figures of a run, and write its table."""
+    FIGURES.write_text(json.dumps(figures, indent=1) + "\n")  # first, as a run takes ten minutes
     PAGE.write_text(filled(PAGE.read_text(), figures))

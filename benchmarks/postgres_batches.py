@@ -36,9 +36,9 @@ UPSERT = SQL(
 
 
 def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure]:
-    """Post batches, and merge their rows as those of another stream, in turn.
+    """Post batches, and merge their rows for another stream, in turn.
 
-    The floor has its rows ready as the text that is copied, sorted within each transaction.
+    The floor has its rows ready as sorted text.
     """
     with postgres(run) as server:
         if server is None:
@@ -80,19 +80,18 @@ def _in_turn(
 
 
 def floor_rows(database: str, stream: str = STREAM) -> list[bytes]:
-    """Return the rows that the notes stored, as text and as those of another stream, at random."""
+    """Return the stored rows as another stream's, as text in random order."""
     rows = rows_as_of(database, stream, FLOOR)
     random.shuffle(rows)
     return ["\t".join(map(_copied, row)).encode() + b"\n" for row in rows]
 
 
 def _copied(value: object) -> str:
-    """Return a value in COPY's text format."""
     return r"\N" if value is None else str(value)
 
 
 def merge(session: Connection[Any], rows: list[bytes]) -> float:
-    """Copy the rows beside the table and merge them, as durably as the store; returns rows/s."""
+    """Copy and merge the rows as durably as the store; return rows a second."""
     blocks = [
         b"".join(sorted(rows[begin : begin + TRANSACTION]))
         for begin in range(0, len(rows), TRANSACTION)

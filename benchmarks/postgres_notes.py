@@ -26,7 +26,7 @@ REMARK = "PostgreSQL, 10,000 writers in permuted order, marks every 200 ms"
 
 @dataclass(frozen=True, slots=True)
 class InTurn:
-    """A controller and the bare server, which get the same requests in turn."""
+    """A controller and the bare server, with the same requests in turn."""
 
     run: Run
     server: Server
@@ -36,7 +36,6 @@ class InTurn:
     requests: int
 
     def measure(self, aim: Aim, remark: str = REMARK) -> list[Figure]:
-        """Measure a load several times."""
         ours, bare = Taken(), Taken()
         for repeat in range(self.run.repeats(full=7, quick=2)):
             self.run.say(f"{aim.name}, repeat {repeat + 1}")
@@ -48,7 +47,6 @@ class InTurn:
 
 
 def measure(run: Run, writers: int = WRITERS, requests: int = REQUESTS) -> list[Figure]:
-    """Post single notes over few connections; then over many; then with slow syncs."""
     with postgres(run) as database, bare_server() as floor:
         if database is None:
             return []

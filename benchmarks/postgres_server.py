@@ -1,4 +1,4 @@
-"""The PostgreSQL server of a benchmark: on a disk, with default durability, removed afterwards."""
+"""A PostgreSQL server on a disk, with default durability."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMITS = 200
 
 @contextmanager
 def postgres(run: Run) -> Iterator[Postgres | None]:
-    """Run a server for a while; `None`, which is reported, if PostgreSQL is not installed."""
+    """Run a server, or report that PostgreSQL is not installed."""
     directory = binaries()
     if directory is None:
         run.say("left out: PostgreSQL is not installed")
@@ -36,7 +36,7 @@ def postgres(run: Run) -> Iterator[Postgres | None]:
 
 
 def commit_ms(server: Postgres, url: str) -> float:
-    """Return the median ms of a synced commit of one row in one session."""
+    """Return the median ms of a synced commit of one row."""
     took = []
     with server.session(url) as session:
         session.execute("CREATE TABLE IF NOT EXISTS beat (id int PRIMARY KEY, beats int)")
@@ -49,11 +49,11 @@ def commit_ms(server: Postgres, url: str) -> float:
 
 
 def slow_down_syncs(server: Postgres, url: str, added_ms: float) -> tuple[float, float]:
-    """Make every sync of the log take `added_ms` longer; returns the commit's ms before and after.
+    """Make every sync of the log `added_ms` longer; return the commit's ms before and after.
 
-    The server itself waits that long before a sync (`commit_delay`), even without a second
-    transaction under way (`commit_siblings`). Raises `WrongResult` if commits take less than that:
-    their earlier duration cannot be compared, as other work may have slowed them then.
+    The server waits before a sync (`commit_delay`), even without a second transaction
+    (`commit_siblings`). Raises `WrongResult` if commits are faster; the former duration is no
+    measure, as other work may have slowed it.
     """
     before = commit_ms(server, url)
     for setting in (f"commit_delay = {added_ms * 1000:.0f}", "commit_siblings = 0"):
@@ -67,7 +67,7 @@ def slow_down_syncs(server: Postgres, url: str, added_ms: float) -> tuple[float,
 
 @contextmanager
 def _files_on_a_disk() -> Iterator[None]:
-    """Create temporary directories on a disk, as ``/tmp`` may be memory."""
+    """Create temporary directories on a disk, unlike ``/tmp``."""
     usual = tempfile.tempdir
     tempfile.tempdir = str(ON_A_DISK) if ON_A_DISK.is_dir() else usual
     try:

@@ -1,4 +1,4 @@
-"""The servers that are measured: how they are started, reached and ended, and their CPU time."""
+"""The measured servers: their start and end, and their CPU time."""
 
 from __future__ import annotations
 
@@ -32,21 +32,20 @@ class Server:
     port: int
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of all its threads so far, user and system."""
+        """Return the CPU time of all its threads so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @contextmanager
 def bare_server() -> Iterator[Server]:
-    """Serve the bare 204 app for a while."""
     with bare.bare_server() as (process, port):
         yield Server(process, port)
 
 
 @contextmanager
 def controller(database: str) -> Iterator[Server]:
-    """Serve a controller over the database at a URL, which is created or migrated first."""
+    """Serve a controller over the database at a URL, created or migrated first."""
     port = free_port()
     migrate(database)
     words = ["-m", "controller", "serve", "--database", database, "--port", str(port)]

@@ -1,4 +1,4 @@
-"""Durable single notes over HTTP at 64 connections, against a bare ASGI server that answers 204."""
+"""Durable single notes over HTTP at 64 connections, against a bare ASGI server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Taken:
     cpu_us: list[float] = field(default_factory=list)
 
     def load(self, server: Server, scripts: list[list[bytes]]) -> LoadResult:
-        """Drive the server through the scripts and keep the samples."""
+        """Send the scripts to the server, and keep the samples."""
         before = server.cpu_seconds()
         answered = drive(server.port, scripts)
         self.cpu_us.append((server.cpu_seconds() - before) / len(answered.latencies) * 1e6)
@@ -50,13 +50,12 @@ class Aim:
 
     @property
     def name(self) -> str:
-        """The name of its figures."""
         where = f", {self.where}" if self.where else ""
         return f"durable single notes, {self.connections} connections{where}"
 
 
 def figures(aim: Aim, ours: Taken, bare: Taken, remark: str) -> list[Figure]:
-    """Return the rate, the latencies and the CPU time of a load beside the bare server's."""
+    """Return the rate, the latencies and the CPU time of a load, with the bare server's."""
     rate = Target("ratio", "at least", aim.rate)
     slowest = aim.slowest_ms and Target("value", "at most", aim.slowest_ms)
     busy = Target("ratio", "at most", aim.busy)
@@ -85,7 +84,6 @@ REMARK = "SQLite, 10,000 writers in permuted order, marks every 200 ms"
 
 
 def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figure]:
-    """Post the same requests to the controller and the bare server in turn."""
     posted = Writers("single", writers)
     database = sqlite_url(run.directory / "single.db")
     ours, bare = Taken(), Taken()
@@ -102,7 +100,7 @@ def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figur
 
 
 def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:
-    """Create the stream; raises `WrongResult` if the controller does not."""
+    """Create the stream, or raise `WrongResult`."""
     connection = LoadConnection(server.port)
     answer = connection.ask(put(f"/v1/streams/{stream}", settings))
     connection.close()

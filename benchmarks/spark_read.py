@@ -1,9 +1,8 @@
-"""What noted time costs a Spark query: a windowed count over the file log, three ways.
+"""The cost of noted time for a Spark query: a windowed count over the file log, three ways.
 
-The same rows are counted under noted time, under Spark's own watermark over the same source, and
-under Spark's own watermark over its built-in Parquet stream. A sample is rows over the time of the
-micro-batches as Spark reports it, without the start of a query. The first run of each, which
-compiles, is not counted.
+The rows are counted under noted time, under Spark's own watermark over the same source, and under
+its own over Parquet. A sample is rows over the time of micro-batches, as Spark reports it. The
+first run, which compiles, is not counted.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ BUILT_IN = Target("ratio", "at least", 0.6)
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The rows at rest, and the ways to read them as a stream."""
+    """The rows at rest, and as streams."""
 
     spark: SparkSession
     directory: Path
@@ -54,11 +53,9 @@ class Counted:
 
     @property
     def root(self) -> Path:
-        """The root of the log."""
         return self.directory / "log"
 
     def noted(self) -> DataFrame:
-        """Return the events under noted time."""
         return read_noted_log(
             self.spark,
             self.root,
@@ -75,12 +72,12 @@ class Counted:
         return rows.drop(MARK_TIME).withWatermark("time", "1 day")
 
     def built_in(self) -> DataFrame:
-        """Return the events of Spark's Parquet stream under Spark's own watermark."""
+        """Return the events of Spark's Parquet stream under its own watermark."""
         source = self.spark.readStream.schema("time TIMESTAMP, origin STRING, delay DOUBLE")
         return source.parquet(str(self.root / STREAM)).withWatermark("time", "1 day")
 
     def rows_per_second(self, events: DataFrame) -> float:
-        """Count all events per hour; raises `WrongResult` if others were read."""
+        """Count all events per hour, or raise `WrongResult` for other rows."""
         counts = events.groupBy(F.window("time", "1 hour")).count()
         with tempfile.TemporaryDirectory(dir=self.directory) as checkpoint:
             writer = counts.writeStream.format("noop").trigger(availableNow=True)
@@ -94,7 +91,6 @@ class Counted:
 
 
 def measure(run: Run) -> list[Figure]:
-    """Measure reading under noted time beside Spark's own watermark."""
     rows = 400_000 if run.quick else 4_000_000
     run.say(f"Spark: {rows} rows in {SEGMENTS} segments")
     with controller(sqlite_url(run.directory / "spark.db")) as server, spark_session() as spark:
@@ -122,7 +118,7 @@ def _figures(counted: Counted, run: Run) -> list[Figure]:
 
 
 def write(root: Path, rows: int, url: str) -> None:
-    """Write the log: times rise with disorder, and a note at the end covers all rows."""
+    """Write the log in rising disorder, with a final note that covers all rows."""
     each = rows // SEGMENTS // FILES
     chance = np.random.default_rng(1)
     for segment in range(SEGMENTS):

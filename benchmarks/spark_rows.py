@@ -1,4 +1,4 @@
-"""Rows for benchmarks of Spark, and the session that reads them, of any release of PySpark."""
+"""Rows and the session for benchmarks of Spark, with any PySpark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEGUN_MS = 1_357_000_000_000
 
 
 def rows_by_chance(chance: np.random.Generator, count: int) -> pa.Table:
-    """Return rows of one day, in the order of their times."""
+    """Return rows of one day, ordered by time."""
     times = BEGUN_MS + np.sort(chance.integers(DAY_MS, size=count))
     origins = pa.DictionaryArray.from_arrays(
         pa.array(chance.integers(3, size=count), pa.int8()), ["EWR", "JFK", "LGA"]
@@ -37,7 +37,7 @@ def rows_by_chance(chance: np.random.Generator, count: int) -> pa.Table:
 
 @contextmanager
 def spark_session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Yield a local session on all cores, which finds the packages of this clone."""
+    """Yield a local session on all cores, with this clone's packages."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]

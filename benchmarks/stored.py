@@ -1,4 +1,4 @@
-"""What a database has of the posted notes, read without the controller."""
+"""Reads posted notes from a database, without the controller."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 
 
 def sqlite_url(file: Path) -> str:
-    """Return the URL of a database in a file."""
     return f"sqlite:///{file}"
 
 
 def offsets_stored(database: str, stream: str) -> int:
-    """Return the sum of all members' offsets in the database at that URL."""
+    """Return the sum of all members' offsets."""
     return sum(sum(record.position.values()) for record in _members(database, stream))
 
 
 def marks_stored(database: str, stream: str) -> int:
-    """Return how many marks of the stream the database at that URL holds."""
     with closing(_reading(database)) as reading:
         found = _found(reading, stream)
         if found is None:
@@ -38,7 +36,7 @@ def marks_stored(database: str, stream: str) -> int:
 
 
 def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
-    """Return the rows that the members of a stream would have, as those of another one."""
+    """Return the rows of a stream's members as another one's."""
     with closing(_reading(database)) as reading:
         found = _found(reading, other)
     if found is None:

@@ -1,9 +1,8 @@
-"""What a claim costs a micro-batch that is appended to a Delta table, by Spark's connector.
+"""The cost of a claim for a micro-batch appended to a Delta table by Spark's connector.
 
-Two queries read the same rows, each from a directory of its own, and append them to a table each:
-one by `NotedTable`, the other by the same write without a claim: a transaction of an application
-too, so that a micro-batch which runs again is not there twice. They take turns, a micro-batch each,
-and a sample is the time of a micro-batch as Spark reports it. Those that compile are not counted.
+Two queries read the same rows and append them to a table each: one by `NotedTable`, one by the same
+idempotent write without a claim. They alternate, and a sample is the time of a micro-batch, as
+Spark reports it. Micro-batches that compile are not counted.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ LEFT_OUT = "left out: {}; ./run bench --spark 4.1 tables measures it"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A query, which waits for files in a directory, and the table that it writes."""
+    """A query, which waits for files in a directory, and its table."""
 
     query: StreamingQuery
     directory: Path
 
     def seconds(self, batch: Path, number: int) -> float:
-        """Have it write a batch, and return how long that took."""
+        """Let it write a batch, and return the duration."""
         os.link(batch, self.directory / "rows" / f"{number}.parquet")
         self.query.processAllAvailable()
         took = [each for each in self.query.recentProgress if each.numInputRows]
@@ -58,7 +57,7 @@ class Written:
 
 
 def measure(run: Run) -> list[Figure]:
-    """Measure micro-batches with and without a claim, or nothing without the connector."""
+    """Measure micro-batches with and without a claim, if the connector is installed."""
     if not tables.connectors():
         run.say(LEFT_OUT.format(tables.MISSING.partition(":")[0]))
         return []

@@ -1,11 +1,11 @@
-"""How long time does not advance after the loss of a stream's owner: until the next mark.
+"""How long time stops after the loss of a stream's owner: until the next mark.
 
-Two replicas serve; the owner of the stream is lost with a note under way to it. The writer retries
-with the other replica and continues there, where a reader looks for the mark of the first note sent
-after the loss. Then the lost replica is replaced.
+The owner, one of two replicas, is lost with a note under way to it. The writer retries and
+continues with the other replica, and a reader waits there for the mark of the first later note.
+Then the lost replica is replaced.
 
-A replica is lost in two ways. The loss of a killed one shows at once, as the system closes its
-connections; that of a stopped one shows only by its silence, like that of a lost machine.
+A replica is lost in two ways. A killed one shows it at once, as its connections are closed; a
+stopped one only by silence, like a lost machine.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Pair:
 
 
 def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
-    """Kill the replica that has the stream several times over."""
+    """Kill the replica that has the stream, several times."""
     with postgres(run) as database, ExitStack() as stack:
         if database is None:
             return []
@@ -79,7 +79,7 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
 
 
 def takeover(pair: Pair, turns: Turns, how: Signals) -> float:
-    """Lose the owner; returns the seconds until a mark covers a note sent then."""
+    """Lose the owner, and return the seconds until a mark covers a later note."""
     pair.fill()
     for _ in range(WARM):
         _accepted(pair.servers[0], turns.next())
@@ -107,7 +107,7 @@ def _figures(how: str, stood: list[float]) -> list[Figure]:
 
 
 def _accepted(server: Server, note: bytes) -> None:
-    """Note until it is accepted: while the stream has no owner it may be refused as a whole."""
+    """Note until it is accepted: without an owner it may be refused."""
     deadline = time.monotonic() + PATIENCE_S
     while ACCEPTED not in (answer := _asked(server, note)):
         if time.monotonic() > deadline or INVALID in answer:
@@ -116,7 +116,6 @@ def _accepted(server: Server, note: bytes) -> None:
 
 
 def _wait_for_mark(server: Server, lower: int) -> None:
-    """Wait until the server shows a mark at or above `lower`."""
     request = get(f"/v1/streams/{STREAM}/cut?complete_to={lower}")
     deadline = time.monotonic() + PATIENCE_S
     while not _asked(server, request).startswith(b"HTTP/1.1 200 "):
@@ -134,7 +133,7 @@ def _asked(server: Server, request: bytes) -> bytes:
 
 
 def _settle(servers: Sequence[Server]) -> None:
-    """Wait until each server knows all of them, and all have the same number of buckets."""
+    """Wait until all servers know each other and have equal numbers of buckets."""
     deadline = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline:
         shown = [_metrics(server) for server in servers]
@@ -146,7 +145,7 @@ def _settle(servers: Sequence[Server]) -> None:
 
 
 def _owner_of(servers: Sequence[Server]) -> int:
-    """Return the index of the server that has the stream; only that one shows its members."""
+    """Return the index of the server that has the stream and so shows its members."""
     line = f'noted_time_members{{state="live",stream="{STREAM}"}}'
     have = [number for number, server in enumerate(servers) if line in _metrics(server)]
     if len(have) != 1:
@@ -155,7 +154,7 @@ def _owner_of(servers: Sequence[Server]) -> int:
 
 
 def _metrics(server: Server) -> dict[str, float]:
-    """Return a server's metrics, each value by its name with its labels."""
+    """Return a server's metrics: values by name with labels."""
     connection = LoadConnection(server.port)
     text = connection.ask(get("/metrics")).partition(b"\r\n\r\n")[2].decode()
     connection.close()

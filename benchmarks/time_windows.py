@@ -1,7 +1,7 @@
 """Local time windows of a reader that follows 100,000 marks of 16 segments, in CPU time.
 
-Two kinds of positions: those of a reader that advances, each a little beyond the last, and
-positions anywhere, which are not in the processor's caches.
+Positions are a reader's, each a little beyond the last, or anywhere, outside of the processor's
+caches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Position = dict[int, int]
 
 
 def measure(run: Run, marks: int = MARKS, positions: int = POSITIONS) -> list[Figure]:
-    """Time windows and, in turn, the cheapest possible search: two bisections of one array."""
+    """Time windows and, in turn, the cheapest search: two bisections of one array."""
     run.say("marks are followed")
     tracemalloc.start()
     history = followed(marks)
@@ -67,7 +67,7 @@ def _figure(name: str, taken: dict[str, list[float]], which: str, remark: str) -
 
 @contextmanager
 def following(history: MarkHistory) -> Iterator[ReaderClient]:
-    """Yield a reader that has followed all marks of a controller played from `history`."""
+    """Yield a reader that has followed all marks of `history`."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if not request.url.path.endswith("/marks"):
@@ -106,7 +106,7 @@ def _wait_for(reader: ReaderClient, history: MarkHistory) -> None:
 
 
 def followed(marks: int) -> MarkHistory:
-    """Return a history in which each mark raises some of the segments."""
+    """Return a history where each mark raises some of the segments."""
     chance = random.Random(marks)  # noqa: S311 - the same history in every run
     history = MarkHistory()
     cut = dict.fromkeys(range(SEGMENTS), 0)
@@ -118,18 +118,18 @@ def followed(marks: int) -> MarkHistory:
 
 
 def advancing(marks: int, positions: int) -> list[Position]:
-    """Return the positions of a reader that advances from the middle, each beyond the last."""
+    """Return the positions of a reader that advances from the middle."""
     begin = random.randrange(marks // 2)  # noqa: S311 - chance is no secret here
     return [somewhere(begin + 4 * step * marks // (10 * positions)) for step in range(positions)]
 
 
 def somewhere(place: int) -> Position:
-    """Return a position near that mark, with each segment a little further."""
+    """Return a position near that mark."""
     return {s: place * STEP + random.randrange(50 * STEP) for s in range(SEGMENTS)}  # noqa: S311
 
 
 def _windows_us(reader: ReaderClient, positions: list[Position]) -> float:
-    """Measure all of them with one reading of the clock, which takes as long as a search."""
+    """Measure all with one reading of the clock, which takes as long as a search."""
     begun = thread_time_ns()
     for position in positions:
         reader.advance(position)

@@ -1,7 +1,7 @@
-"""How long after a note a waiting reader has the mark, with 1,000 members.
+"""The delay from a note until a waiting reader has the mark, with 1,000 members.
 
-The members note in turn, a step each, so that every note advances the watermark by one. The floor
-is the unavoidable part: one synced SQLite commit and two round trips to a bare server.
+The members note in turn, so every note advances the watermark by one step. The floor is one synced
+SQLite commit and two round trips to a bare server.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ SLOWEST = Target("value", "at most", 50)
 
 @dataclass(slots=True)
 class Turns:
-    """The members of the stream, which note in turn: every note leads to a mark."""
+    """The members of the stream, which note in turn; each note makes a mark."""
 
     members: int
     stream: str = STREAM
     notes: int = 0
 
     def join(self) -> bytes:
-        """Return the notes by which all become members, at successive times."""
+        """Return the notes of all members, at successive times."""
         return self._request(range(self.members))
 
     def next(self) -> bytes:
-        """Return the note of the member that holds time."""
         return self._request(range(self.notes, self.notes + 1))
 
     def _request(self, numbers: range) -> bytes:
@@ -57,19 +56,18 @@ class Turns:
 
 @dataclass(slots=True)
 class Reader:
-    """A reader that waits for the next mark on a connection of its own."""
+    """A reader that waits for the next mark on its connection."""
 
     connection: LoadConnection
     stream: str = STREAM
     seq: int = 0
 
     def wait(self) -> None:
-        """Ask for the next mark, without its answer."""
         path = f"/v1/streams/{self.stream}/marks?after={self.seq}&wait_ms=30000"
         self.connection.socket.sendall(get(path))
 
     def take(self) -> None:
-        """Take the answer; raises `WrongResult` unless it is just the mark that follows."""
+        """Take the answer, or raise `WrongResult` unless it is just the next mark."""
         body = self.connection.wait().partition(b"\r\n\r\n")[2]
         seqs = [mark["seq"] for mark in json.loads(body)["marks"]]
         if seqs != [self.seq + 1]:
@@ -79,14 +77,14 @@ class Reader:
 
 @dataclass(slots=True)
 class Taken:
-    """Latencies in ms, ours and the floor's, taken in turn."""
+    """Latencies in ms of ours and the floor, in turn."""
 
     ours: list[float] = field(default_factory=list)
     floor: list[float] = field(default_factory=list)
 
 
 def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
-    """Time how long a note's mark takes to the reader, then the floor; many times."""
+    """Measure many times how long a mark takes to the reader, then the floor."""
     repeats, samples = run.repeats(full=5, quick=3), run.repeats(full=400, quick=40)
     database = sqlite_url(run.directory / "visible.db")
     with (
@@ -111,7 +109,7 @@ def measure(run: Run, members: int = MEMBERS) -> list[Figure]:
 
 
 def note_and_see(turns: Turns, writer: LoadConnection, reader: Reader) -> float:
-    """Return the ms from a note's first byte until the waiting reader has its mark."""
+    """Return the ms from a note's first byte until the reader has its mark."""
     reader.wait()
     time.sleep(PARKED_S)
     note = turns.next()
@@ -126,7 +124,7 @@ def note_and_see(turns: Turns, writer: LoadConnection, reader: Reader) -> float:
 
 @contextmanager
 def round_trips_and_commit(port: int, file: Path) -> Iterator[Callable[[], float]]:
-    """Yield a function that takes one sample of the floor, in ms."""
+    """Yield a function that takes a sample of the floor, in ms."""
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")

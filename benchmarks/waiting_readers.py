@@ -1,6 +1,6 @@
-"""The CPU time of a mark for each of many readers that wait for it, on connections of their own.
+"""The CPU time of a mark for each of many readers that wait for it.
 
-The floor is that of as many requests to a bare server.
+The floor is as many requests to a bare server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.processes import Server
 
 READERS = 1000
-ASKING = 16  # or a process would need more files than it may open by default
+ASKING = 16  # limited by the default number of open files
 MARKS_AT_ONCE = 10
 """How many marks are a sample, as the system counts CPU time by hundredths of a second."""
 
@@ -31,7 +31,7 @@ QUIET_S = 0.05
 
 
 def measure(run: Run, readers: int = READERS) -> list[Figure]:
-    """Have each mark answer all readers, then ask the bare server as often; a few times."""
+    """Let each mark answer all readers, then send the bare server as many requests."""
     database = sqlite_url(run.directory / "readers.db")
     ours, floor = [], []
     with bare_server() as bare, controller(database) as server, ExitStack() as open_:

@@ -1,4 +1,4 @@
-"""Many writers that note in permuted order, and how their notes are found again afterwards."""
+"""Many writers that note in permuted order, and checks of their notes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ AT_FIRST = 100
 class Writers:
     """Writers of one stream; the n-th note of each is at offset n of its segment.
 
-    So the offsets that are stored add up to the notes that were posted, whatever was coalesced. A
-    writer keeps to one connection, or a later note could overtake an earlier one and be refused.
+    So stored offsets add up to the posted notes. A writer keeps to one connection, or a later note
+    could overtake an earlier one.
     """
 
     def __init__(self, stream: str, count: int) -> None:
@@ -37,19 +37,19 @@ class Writers:
         return len(self._noted)
 
     def scripts(self, connections: int, requests: int, notes: int) -> list[list[bytes]]:
-        """Return for each connection its next requests, each with `notes` notes."""
+        """Return each connection's next requests, with `notes` notes each."""
         return [
             self._script(range(first, len(self), connections), requests, notes)
             for first in range(connections)
         ]
 
     def first_notes(self) -> list[list[bytes]]:
-        """Return the script of one connection by which all note at least once, many a request."""
+        """Return the script of one connection with a note of each, many a request."""
         each = min(AT_FIRST, len(self))
         return self.scripts(1, -(-len(self) // each), each)
 
     def check(self, answered: LoadResult, database: str) -> None:
-        """Raise `WrongResult` unless each note was accepted and is stored, and marks follow."""
+        """Raise `WrongResult` unless each note was accepted and stored, and marks follow."""
         self._accepted += answered.accepted
         if set(answered.statuses) != {OK}:
             raise WrongResult(f"unexpected statuses: {dict(answered.statuses)}")
