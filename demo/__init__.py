@@ -1,5 +1,5 @@
 """Real flights counted as they land: noted time against Spark's own watermark.
 
-Every carrier is a writer, a flight is an event that happens when it departs and becomes known when
-it lands, and so rows come up to eleven hours out of order. A carrier knows what it has in the air.
+A carrier is a writer, and a flight an event of its departure, written when it lands. So rows are up
+to eleven hours out of order, and a carrier knows its flights in the air.
 """

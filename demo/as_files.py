@@ -1,4 +1,4 @@
-"""The flights of the demo as a Parquet file, in the order in which they landed.
+"""Writes the flights of the demo to a Parquet file, in the order in which they landed.
 
 Run it by `./run python -m demo.as_files flights.parquet`.
 """
@@ -15,7 +15,6 @@ from demo.replay import table
 
 
 def write(file: Path) -> None:
-    """Write the flights of January, with `landing` and `departure` as timestamps."""
     pq.write_table(table(read_flights(1).landed), file)
 
 

@@ -1,4 +1,4 @@
-"""What was said of the table and what was true: as a table and in words."""
+"""Compares claims about the table with the truth, as a table and in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ HEADINGS = ("called complete by", "hours", "wrongly", "flights missed", "late", 
 
 
 def table(verdicts: Sequence[Verdict]) -> Table:
-    """Return a row for each method."""
     return stage.table(TITLE, HEADINGS, map(_row, verdicts), ours=CLAIM)
 
 
@@ -34,7 +33,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
 
 
 def late_of(verdict: Verdict) -> list[int]:
-    """Return how long after the truth the hours were called complete that were not at once."""
+    """Return by how much hours were called complete too late, of those that were."""
     return [each for each in verdict.late_ms if each]
 
 
@@ -69,7 +68,6 @@ def meaning(
 
 
 def figures(verdicts: Sequence[Verdict], others: Others) -> dict[str, Any]:
-    """Return the findings as JSON can hold them."""
     methods = [asdict(each) for each in verdicts]
     ended = {"why": others.reason, "accepted": others.accepted}
     return {"methods": methods, "when": others.when, "compactions": others.compactions, **ended}

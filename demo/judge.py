@@ -1,9 +1,8 @@
-"""What a Delta table was complete to at each look, judged from outside, and who said what then.
+"""Judges at each look how far a Delta table was complete, and who said so.
 
-The judge knows no claims: it reads which files each version of the table consists of, and the rows
-in them. A flight is missing in a version if only a later one has it. So the truth of a version is
-the earliest departure that is missing in it, and at most the clock of the replay: no hour is
-complete before it has ended.
+The judge reads the files and rows of each version, but no claims. A flight is missing in a version
+if only a later one has it. The truth of a version is the earliest missing departure, and at most
+the replay's clock: no hour is complete before its end.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Says = Callable[["Seen"], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at the table: its version, and what was claimed then, `None` if nothing was."""
+    """One look at the table: its version, and the claim, if any."""
 
     clock: int
     version: int
@@ -33,10 +32,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there was to see at a look; all times in Unix ms.
+    """The facts at a look; times are Unix ms.
 
-    `truth` is what the table was complete to, and `newest` its `max(event_time)`. `missing` counts
-    the flights that were not in it yet by the end of the hour in which they departed.
+    `truth` is how far the table was complete, and `newest` its `max(event_time)`. `missing` counts
+    the missing flights by the end of their hour.
     """
 
     clock: int
@@ -48,12 +47,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How often one method was right about the hours that have departures.
+    """How often one method was right about the hours with departures.
 
-    `called` hours were called complete, `wrong` of them while flights of that hour or one before
-    were missing, `missed` is the number of flights of these hours that a job would have missed that
-    started at the first call. `late_ms` has for each hour that was called after it was complete how
-    long after, sorted.
+    `called` hours were called complete, `wrong` of them too early, and `missed` counts the flights
+    that a job would have missed at the first call. `late_ms` has how long after it was complete
+    each hour was called, sorted.
     """
 
     name: str
@@ -65,13 +63,12 @@ class Verdict:
 
 
 def rows_of(location: str, version: int | None = None) -> Counter[Flight]:
-    """Return the rows of a version of the table, of the last one if none is given."""
+    """Return the rows of a version of the table, by default of the last."""
     files = DeltaTable(location, version=version).file_uris()
     return sum(map(_rows_in, files), Counter[Flight]())
 
 
 def seen(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
-    """Yield what there was to see at each look."""
     read: dict[str, Counter[Flight]] = {}
     missing, present = rows_of(location), set[str]()
     for look in looks:
@@ -91,7 +88,7 @@ def seen(location: str, looks: Sequence[Look]) -> Iterator[Seen]:
 
 
 def judged(name: str, looks: Sequence[Seen], ends: Sequence[int], says: Says) -> Verdict:
-    """Return how right a method was, by what it says at each look, about the hours with these ends.
+    """Return how right a method was about the hours with these ends, by its answer at each look.
 
     >>> looks = [Seen(5, 5, 5, 8, {10: 2}), Seen(12, 7, 7, 10, {10: 1}), Seen(14, 14, 14, 13, {})]
     >>> judged("claim", looks, [10], lambda look: look.claim)

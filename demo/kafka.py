@@ -1,7 +1,6 @@
-"""The carriers on a Kafka broker, each a producer with transactions, and how Spark reads them.
+"""The carriers on a Kafka broker, as producers with transactions.
 
-Two things may go wrong on the way: a partition is added, and a carrier is killed in its
-transaction.
+A partition is added meanwhile, and a carrier is killed in its transaction.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 class Carriers:
-    """The carriers of the topic, which it creates; time waits for all of them."""
+    """The carriers of a new topic; time waits for all."""
 
     def __init__(self, broker: Broker, controller_url: str, names: Sequence[str]) -> None:
         self._broker, self._url = broker, controller_url
@@ -39,7 +38,7 @@ class Carriers:
         self._producers = {name: self._producer(name) for name in names}
 
     def take(self, step: Step) -> Mapping[int, int]:
-        """Let every carrier produce what landed, and note; returns where each partition ends."""
+        """Let every carrier produce its landed flights, and note; return the ends of partitions."""
         for number, (name, producer) in enumerate(self._producers.items()):
             with producer.transaction():
                 for flight in step.landed.get(name, ()):
@@ -53,26 +52,25 @@ class Carriers:
         return self._topic.look().ends
 
     def finish(self) -> None:
-        """Let the carriers finish, once all that they noted is durable."""
+        """Let the carriers finish, after their notes are durable."""
         for producer in self._producers.values():
             producer.finish(PATIENCE_S)
 
     def close(self) -> None:
-        """Close the producers."""
         for producer in self._producers.values():
             producer.close()
 
     def grow(self) -> str:
-        """Add a partition; returns a sentence that says so."""
+        """Add a partition, and return a sentence."""
         self._partitions += 1
         self._broker.grow(STREAM, self._partitions)
-        for producer in self._producers.values():  # it refuses a partition that it has not seen
+        for producer in self._producers.values():  # it refuses an unseen partition
             while len(producer.list_topics(STREAM).topics[STREAM].partitions) < self._partitions:
                 continue
         return "A partition was added."
 
     def kill_one(self, landed: Mapping[str, Sequence[Flight]]) -> str:
-        """Have a process take the name of a carrier over, and kill it in its transaction."""
+        """Let a process take over a carrier's name, and kill it in its transaction."""
         name = max(landed, key=lambda each: len(landed[each]))
         self._producers[name].close()
         rows = json.dumps([(each.departure, record(each)) for each in landed[name]])
@@ -94,7 +92,7 @@ class Carriers:
 
 @contextmanager
 def at_work(broker: Broker, controller_url: str, names: Sequence[str]) -> Iterator[Carriers]:
-    """Yield the carriers of a new topic; at the end they finish."""
+    """Yield the carriers of a new topic, which finish at the end."""
     with ExitStack() as stack:
         carriers = Carriers(broker, controller_url, names)
         stack.callback(carriers.close)
@@ -105,7 +103,7 @@ def at_work(broker: Broker, controller_url: str, names: Sequence[str]) -> Iterat
 def with_noted_time(
     spark: SparkSession, bootstrap: str, url: str, checkpoint: str, domain: str = DOMAIN
 ) -> DataFrame:
-    """Return the flights of the topic under the watermark that is noted in a domain."""
+    """Return the flights of the topic under the noted watermark of a domain."""
     return read_noted_kafka(
         spark,
         KafkaRecords(STREAM, bootstrap, parse=flights_of, options=COMMITTED),
@@ -118,7 +116,7 @@ def with_noted_time(
 
 
 def read(reader: DataFrameReader | DataStreamReader, bootstrap: str) -> DataFrame:
-    """Return the flights of the topic without a watermark, committed ones alone."""
+    """Return the committed flights of the topic without a watermark."""
     options = {"subscribe": STREAM, "kafka.bootstrap.servers": bootstrap, **COMMITTED}
     return flights_of(reader.format("kafka").options(**options).load())
 
@@ -129,6 +127,5 @@ def record(flight: Flight) -> str:
 
 
 def flights_of(records: DataFrame) -> DataFrame:
-    """Return the flights of a topic: a record's timestamp is the departure."""
     flight = F.from_json(F.col("value").cast("string"), "origin STRING")
     return records.select(F.col("timestamp").alias(EVENT_TIME), flight["origin"].alias("origin"))

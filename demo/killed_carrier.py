@@ -1,4 +1,4 @@
-"""A carrier that writes flights in a transaction, says so, and does not survive it."""
+"""A carrier that is killed in a transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from writer_client import KafkaNotedProducer
 
 
 def fly(bootstrap: str, topic: str, controller_url: str, carrier: str, rows: str) -> None:
-    """Write rows, (departure, record) in JSON, and wait in the transaction until it is killed."""
+    """Write rows, (departure, record) in JSON, and wait in the transaction for the kill."""
     config = {"bootstrap.servers": bootstrap, "transactional.id": carrier}
     with (
         KafkaNotedProducer(config, topic, controller_url, carrier) as producer,

@@ -1,8 +1,7 @@
-"""Lost rows and latency in replay time, from what a query emitted, micro-batch by micro-batch.
+"""Measures lost rows and latency in replay time, by what micro-batches emitted.
 
-A micro-batch emits what the watermark of the batches before it closes. So a window needed the input
-up to the end of the batch before the one that emitted it, and the replay's clock there, less the
-window's end, is its latency: the speed of the machine does not matter.
+A micro-batch emits the windows that the batches before it closed. A window's latency is the
+replay's clock at the end of the batch before, less the window's end, whatever the machine's speed.
 
 * Under Spark's own watermark, batches end exactly where the newest departure passes a full hour.
 * Under noted time, batches are cut by size, so the input that a window needed is taken from the
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one method over the same `rows` rows.
+    """The result of one method over `rows` rows.
 
-    `delay_ms` is that of Spark's own watermark, `None` for noted time. `lost` rows are missing from
-    windows that were given out or closed. `latencies_ms` holds, sorted, for each hourly window that
-    was given out, the replay time from its end until the input had reached far enough for it.
+    `delay_ms` is the delay of Spark's own watermark, `None` for noted time. `lost` rows are missing
+    from closed windows. `latencies_ms` has for each emitted hourly window, sorted, the replay time
+    from its end to the necessary input.
 
     >>> Outcome(delay_ms=None, rows=4, lost=1, latencies_ms=(HOUR_MS, 3 * HOUR_MS)).median_hours
     2.0
@@ -43,24 +42,22 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The name of the method for people."""
         if self.delay_ms is None:
             return "noted time"
         return f"own watermark, {self.delay_ms / HOUR_MS:g} h"
 
     @property
     def lost_percent(self) -> float:
-        """The part of the rows that was lost, in percent."""
         return 100 * self.lost / self.rows if self.rows else 0.0
 
     @property
     def median_hours(self) -> float:
-        """The median latency in hours; not a number if no window was given out."""
+        """The median latency in hours, NaN without windows."""
         return median(self.latencies_ms) / HOUR_MS if self.latencies_ms else float("nan")
 
     @property
     def longest_hours(self) -> float:
-        """The longest latency in hours; not a number if no window was given out."""
+        """The longest latency in hours, NaN without windows."""
         return max(self.latencies_ms) / HOUR_MS if self.latencies_ms else float("nan")
 
 
@@ -72,7 +69,7 @@ Cuts = dict[int, dict[int, int]]
 
 
 def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Flight]) -> Outcome:
-    """Return the outcome of Spark's own watermark at one delay; `landed` is the input, in order."""
+    """Return the outcome of Spark's own watermark at one delay; `landed` is the ordered input."""
     delay_ms = delay_hours * HOUR_MS
     latencies = sorted(
         landed[run.read[number - 1] - 1].landing - end
@@ -83,14 +80,13 @@ def own_outcome(run: Run, delay_hours: int, truth: Truth, landed: Sequence[Fligh
 
 
 def noted_outcome(run: Run, truth: Truth, replayed: Replayed, cuts: Cuts) -> Outcome:
-    """Return the outcome of noted time."""
     latencies = sorted(replayed.clock_at(cuts[end]) - end for end in came_in(run, 0))
     lost = lost_rows(given_out(run, 0), truth, run.watermark)
     return Outcome(None, sum(truth.values()), lost, tuple(latencies))
 
 
 def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
-    """Yield (batch, count) for each row of the result that belongs to the delay."""
+    """Yield (batch, count) for each row of the delay's result."""
     for number, counts in run.given_out.items():
         for count in counts:
             if count.delay_hours == delay_hours:
@@ -98,15 +94,14 @@ def given_out(run: Run, delay_hours: int) -> Iterator[tuple[int, Count]]:
 
 
 def came_in(run: Run, delay_hours: int) -> dict[int, int]:
-    """Return which batch emitted each window: end in Unix ms → number of the batch."""
+    """Return the batch that emitted each window: end in Unix ms → batch."""
     return {count.end: number for number, count in given_out(run, delay_hours)}
 
 
 def lost_rows(counts: Iterator[tuple[int, Count]], truth: Truth, watermark: int) -> int:
-    """Count the rows that are missing from the windows up to `watermark`, in ms.
+    """Count the rows missing from windows up to `watermark` in ms.
 
-    Later windows are still open, their rows not lost. A row too many is as wrong as a row too few,
-    and counts as much.
+    Later windows are still open. A row too many counts like a row too few.
     """
     counted: Counter[tuple[int, str]] = Counter()
     for _, count in counts:

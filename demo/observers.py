@@ -1,8 +1,8 @@
-"""Producers that do not note: the maximum over partitions, and the minimum that observers note.
+"""Producers that do not note: Spark's watermark against an observer's.
 
-Each airport has a partition of a topic, and one of them is cut off for a while: its flights come
-afterwards, all at once. Spark's own watermark takes the greatest of the newest departures, the
-observer the least, both less the same delay.
+Each airport has a partition, and one is cut off for a while, so its flights come later, all at
+once. Spark's own watermark follows the newest departure of all partitions, the observer the least,
+both less the same delay.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ MAXIMUM, MINIMUM = "Spark's maximum", "observed minimum"
 
 
 def outage_of(flights: Flights) -> tuple[int, int]:
-    """Return the middle third of the replay, or the first two days of it, in Unix ms."""
+    """Return the middle third of the replay, at most two days, in Unix ms."""
     first, last = flights.landed[0].landing, flights.landed[-1].landing
     third = (last - first) // 3
     return first + third, first + third + min(third, MOST_CUT_OFF_MS)
 
 
 def with_outage(flights: Flights) -> Flights:
-    """Return the flights as they become known, whose time is in place of their landing's."""
+    """Return the flights with the time when they become known as their landing."""
     outage = outage_of(flights)
     known = (
         each._replace(landing=outage[1]) if _is_hidden(each, outage) else each
@@ -71,7 +71,6 @@ def _is_hidden(flight: Flight, outage: tuple[int, int]) -> bool:
 
 
 def opening(flights: Flights) -> list[str]:
-    """Return sentences that announce the story."""
     begin, end = outage_of(flights)
     hidden = sum(_is_hidden(each, (begin, end)) for each in flights.landed)
     unnoted = (
@@ -89,7 +88,7 @@ def opening(flights: Flights) -> list[str]:
 
 
 def play(at: Stage) -> Result:
-    """Write, observe and count, look by look, and compare the two watermarks."""
+    """Write, observe and count at each look, and compare the watermarks."""
     flights = with_outage(at.flights)
     own, observed, replayed = _count(at, flights)
     counted = truth(kafka.read(at.spark.read, at.bootstrap))
@@ -112,7 +111,7 @@ def play(at: Stage) -> Result:
 
 
 def looks(flights: Flights) -> Iterator[Step]:
-    """Yield a step for each look; its flights, by airport, became known since the one before."""
+    """Yield a step for each look, with the flights since the one before, by airport."""
     for first in range(0, len(flights.landed), ROWS_PER_LOOK):
         known = flights.landed[first : first + ROWS_PER_LOOK]
         landed = {each: [flight for flight in known if flight.origin == each] for each in AIRPORTS}
@@ -120,7 +119,7 @@ def looks(flights: Flights) -> Iterator[Step]:
 
 
 def simulated(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outcome:
-    """Return what `max` or `min` over the airports' newest departures gives, without Spark."""
+    """Return the outcome of `max` or `min` over the airports' newest departures."""
     windows, watermark = Windows(), BEFORE_ALL_TIME
     newest = dict.fromkeys(AIRPORTS, BEFORE_ALL_TIME)
     for look in looks(flights):
@@ -134,7 +133,7 @@ def simulated(flights: Flights, choose: Callable[[Iterable[int]], int]) -> Outco
 
 
 def _by_look(flights: Flights) -> Iterator[Flight]:
-    """Yield the flights with the clock of their look, which a micro-batch may split."""
+    """Yield the flights with the clock of their look."""
     for look in looks(flights):
         for flight in chain(*look.landed.values()):
             yield flight._replace(landing=look.clock)
@@ -146,7 +145,7 @@ def _count(at: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
     Returns the run under Spark's own watermark, and the observed one.
     """
     assert at.broker is not None  # noqa: S101 - the command requires --kafka
-    at.spark.conf.set(POLLING_DELAY, "200ms")  # or two idle queries would keep two cores busy
+    at.spark.conf.set(POLLING_DELAY, "200ms")  # two idle queries would keep two cores busy
     create_stream(at.url, expected=["observer"])
     at.broker.create(STREAM, len(AIRPORTS), kafka.KEPT_FOR_EVER)
     topic, producer = Topic(at.broker.config, STREAM), Producer(at.broker.config)
@@ -179,16 +178,16 @@ def _count(at: Stage, flights: Flights) -> tuple[Run, Run, Replayed]:
 
 @contextmanager
 def _observing(at: Stage) -> Iterator[EventTimeNoter]:
-    """Yield an observer by timestamps, which time waits for; at the end it finishes.
+    """Yield an observer by timestamps, which finishes at the end.
 
-    It waits for a partition however long that is quiet, as at night.
+    It waits for quiet partitions, as at night.
     """
     times = KafkaTimes({"bootstrap.servers": at.bootstrap}, STREAM)
     with WriterClient(at.url, STREAM, "observer") as client:
         observer = EventTimeNoter(client, times, delay_ms=DELAY_HOURS * HOUR_MS, idle_timeout_ms=0)
         client.flush(PATIENCE_S)
         yield observer
-        client.join(times().ends)  # no note has those of rows that left the time as it was
+        client.join(times().ends)  # no note has the ends of rows that left the time as it was
         client.finish(timeout=PATIENCE_S)
 
 

@@ -1,7 +1,7 @@
-"""The flights query as a program for a cluster: `./run cluster` submits it, as you would yours.
+"""The flights query for a cluster, which `./run cluster` submits.
 
-It counts the departures per hour and airport of the file log, or of the topic if a broker is named,
-and compares the result with all that was written. Its last line is that, as JSON.
+It counts the departures per hour and airport of the file log, or of a topic, and compares them with
+the written flights. Its last line is the result in JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS = 1000
 
 
 def main(given: dict[str, str]) -> None:
-    """Count to the end of what is there, and say what was lost or counted twice."""
+    """Count all flights, and print how many were lost or counted twice."""
     spark = SparkSession.builder.appName("flights").getOrCreate()
     url, checkpoint = given["url"], given["checkpoint"]
     if "bootstrap" in given:
@@ -39,7 +39,7 @@ def main(given: dict[str, str]) -> None:
 
 
 def compared(run: Run, expected: Truth) -> dict[str, Any]:
-    """Return how many flights there are, are lost and how many counts came twice.
+    """Return the numbers of flights, of lost ones, and of counts that came twice.
 
     >>> from demo.query import Count, Run
     >>> run = Run({0: [Count(0, 5, "EWR", 2)], 1: [Count(0, 5, "EWR", 2)]})

@@ -1,6 +1,6 @@
-"""What others do to the table: compaction, an overwrite, and the repair.
+"""Other programs that write the table: compaction, an overwrite, and the repair.
 
-Everything goes by deltalake and the command line, as from programs that know nothing of the query.
+They use deltalake and the command line, and know nothing of the query.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ COMMENT = "flights of the gap written again, checked: Ada"
 
 @dataclass(slots=True)
 class Others:
-    """Others at work on a table, after each of the `stops`; `looks` are those before.
+    """Other programs at a table, after each of the `stops`; `looks` are the earlier looks.
 
-    `when` is the clock (Unix ms) of each thing that they did, but for compactions. `reason` is why
-    nothing was claimed after the overwrite, `gap` has the rows that it removed, and `accepted` is
-    what the `command` said that vouched for the table.
+    `when` has the clock (Unix ms) of each action except compactions. `reason` is why nothing was
+    claimed after the overwrite, `gap` has the removed rows, and `accepted` is the output of the
+    accepting `command`.
     """
 
     location: str
@@ -55,7 +55,7 @@ class Others:
     gap: pa.Table = field(default_factory=SCHEMA.empty_table)
 
     def act(self) -> None:
-        """Do what is due after the present stop."""
+        """Do what is due after this stop."""
         number, overwritten = len(self.looks), self._overwritten_at()
         if (number + 1) % COMPACTED_EVERY == 0:
             DeltaTable(self.location).optimize.compact()
@@ -65,7 +65,7 @@ class Others:
             due[number](self.stops[number].clock)
 
     def _overwritten_at(self) -> int:
-        """Return the number of the stop at which six tenths of the flights have landed."""
+        """Return the number of the stop where six tenths of the flights have landed."""
         landed = list(accumulate(sum(map(len, stop.landed.values())) for stop in self.stops))
         return bisect_left(landed, OVERWRITTEN * landed[-1])
 
@@ -80,7 +80,7 @@ class Others:
         self.reason = found.why if isinstance(found, NoClaim) else ""
 
     def _repair(self, clock: int) -> None:
-        """Write the rows again that the overwrite removed, and vouch for the table."""
+        """Write the removed rows again, and accept the table."""
         self.when["accept"] = clock
         write_deltalake(self.location, self.gap, mode="append")
         version = str(DeltaTable(self.location).version())

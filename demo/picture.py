@@ -1,7 +1,6 @@
-"""The findings as a picture: rows lost against latency, one point per method.
+"""Draws the findings: rows lost against latency, one point per method.
 
-The scale of the loss is logarithmic above a tenth of a percent and linear below, so that zero has a
-place and a few lost rows are seen not to be none.
+The loss is logarithmic above a tenth of a percent and linear below, to show zero and small losses.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ LOSSES = (0, 0.1, 1, 10)
 
 
 def draw(findings: Findings, curve: Sequence[Outcome], perfect_ms: float | None) -> Figure:
-    """Return the picture, 1600 by 864 pixels; `curve` is Spark's own watermark at rising delays.
+    """Return the picture, 1600 by 864 pixels; `curve` is Spark's own watermark by delay.
 
-    `perfect_ms` is the median wait under the perfect watermark, where a window was closed.
+    `perfect_ms` is the median wait under the perfect watermark, if any.
     """
     noted, *own = findings.shown
     sooner = sooner_hours(findings.shown)
@@ -57,7 +56,7 @@ def draw(findings: Findings, curve: Sequence[Outcome], perfect_ms: float | None)
 
 
 def _axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
-    """Return axes of rows lost over latency, in which these outcomes have room."""
+    """Return axes of rows lost over latency, with room for these outcomes."""
     axes = figure.add_axes((0.085, 0.125, 0.885, 0.67))
     axes.set_xlim(0, max(outcome.median_hours for outcome in outcomes) * 1.13)
     axes.set_yscale("symlog", linthresh=LINEAR_TO, linscale=0.9)
@@ -77,7 +76,7 @@ def _axes_of(figure: Figure, outcomes: Sequence[Outcome]) -> Axes:
 
 
 def _draw_own(axes: Axes, curve: Sequence[Outcome], own: Sequence[Outcome], dots: str) -> None:
-    """Draw Spark's own watermark: a line, and a dot with its delay for each that was tried."""
+    """Draw Spark's own watermark: a line, and a dot for each tried delay."""
     hours = [outcome.median_hours for outcome in curve]
     lost = [outcome.lost_percent for outcome in curve]
     axes.plot(hours, lost, color=OWN, linewidth=2.5, alpha=0.3, zorder=2)

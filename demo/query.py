@@ -1,4 +1,4 @@
-"""The same hourly count over two watermarks: the noted one, and Spark's own at several delays."""
+"""The same hourly count under the noted watermark, and under Spark's own at several delays."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ from spark_integration.log.options import Option
 HOUR = "1 hour"
 LONG_AGO_S = 1_000_000_000
 
-# Spark judges late rows by the watermark of the batch before last, as long as data keep coming; in
-# a live stream an empty batch follows each pause, and then by the last. Off, it is always the last,
-# so that one batch an hour gives what the finest batches would.
+# Spark judges late rows by the watermark of the batch before last, and after a pause by the last.
+# Off, it is always the last, so one batch an hour is as exact as the finest batches.
 JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMultiple"
 
 
 def with_noted_time(
     spark: SparkSession, root: Path, controller_url: str, *options: Option
 ) -> DataFrame:
-    """Return the flights of the log under the watermark that the carriers vouch for."""
+    """Return the flights of the log under the noted watermark."""
     return read_noted_log(
         spark,
         root,
@@ -49,11 +48,11 @@ def with_noted_time(
 
 
 def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFrame:
-    """Return the flights under Spark's own watermark, a copy for each of several delays.
+    """Return the flights under Spark's own watermark, a copy for each delay.
 
-    One query replaces many: the copy for delay d is dated d hours later, and the watermark's delay
-    is the longest of all. So the watermark is just the newest departure, and a copy's window closes
-    when that has passed the window's end by d: what `withWatermark("departure", d)` does.
+    One query replaces many: the copy for delay d is dated d hours later, under the longest delay.
+    So a copy's window closes once the newest departure has passed its end by d, as under
+    `withWatermark("departure", d)`.
     """
     delays = F.explode(F.array(*(F.lit(hours) for hours in delay_hours)))
     dated = F.col(EVENT_TIME) + F.make_dt_interval(hours=F.col("delay_hours"))
@@ -65,7 +64,7 @@ def with_own_watermark(flights: DataFrame, delay_hours: Sequence[int]) -> DataFr
 
 
 def archived(spark: SparkSession, archive: Path) -> DataFrame:
-    """Return the stream of the files of `write_archive`, each a micro-batch, judged at once."""
+    """Return the stream of `write_archive`'s files, a micro-batch each, judged at once."""
     session = spark.newSession()
     session.conf.set(JUDGED_BY_THE_BATCH_BEFORE_LAST, "false")
     flights = session.readStream.schema(f"{EVENT_TIME} timestamp, origin string")
@@ -73,7 +72,7 @@ def archived(spark: SparkSession, archive: Path) -> DataFrame:
 
 
 def hourly(flights: DataFrame) -> DataFrame:
-    """Return the departures per hour and origin, the columns those of `Count`."""
+    """Return the departures per hour and origin, in the columns of `Count`."""
     if "delay_hours" not in flights.columns:
         flights = flights.withColumn("delay_hours", F.lit(0))
     end = F.unix_millis(F.col("window.end")) - F.col("delay_hours") * F.lit(HOUR_MS)
@@ -82,12 +81,12 @@ def hourly(flights: DataFrame) -> DataFrame:
 
 
 def truth(written: DataFrame) -> Truth:
-    """Return what a batch query counts over all that was written."""
+    """Return the counts of a batch query over all flights."""
     return {(end, origin): flights for _, end, origin, flights in hourly(written).collect()}
 
 
 def write_archive(directory: Path, batches: Iterable[Sequence[Flight]]) -> None:
-    """Write a Parquet file per micro-batch, dated so that Spark's file source keeps their order."""
+    """Write a Parquet file per micro-batch, dated in order for Spark's file source."""
     directory.mkdir(parents=True)
     for number, batch in enumerate(batches):
         path = directory / f"{number:06d}.parquet"
@@ -100,9 +99,9 @@ POLLING_DELAY = "spark.sql.streaming.pollingDelay"
 
 
 class Count(NamedTuple):
-    """One row of a result: flights that departed from `origin` in the hour up to `end` (Unix ms).
+    """A row of a result: departures from `origin` in the hour up to `end` (Unix ms).
 
-    `delay_hours` is that of Spark's own watermark, 0 with noted time.
+    `delay_hours` is the delay of Spark's own watermark, 0 for noted time.
     """
 
     delay_hours: int
@@ -113,10 +112,10 @@ class Count(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """The micro-batches of one query by their number.
+    """The micro-batches of one query by number.
 
-    `given_out` is the result; `read` counts the rows read by each batch's end; `watermark` is the
-    last one used, in ms.
+    `given_out` is the result, `read` counts the rows read by each batch's end, and `watermark` is
+    the last one, in ms.
     """
 
     given_out: dict[int, list[Count]] = field(default_factory=dict)
@@ -124,7 +123,7 @@ class Run:
     watermark: int = 0
 
     def take_progress(self, progress: Iterable[dict[str, Any]]) -> None:
-        """Add what Spark reports of each batch, in the order of the batches."""
+        """Add Spark's report of each batch, in order."""
         read = 0
         for batch in progress:
             read += batch["sources"][0]["numInputRows"]
@@ -133,7 +132,7 @@ class Run:
 
 
 def unix_ms(instant: str) -> int:
-    """Return the Unix ms of an instant as Spark writes it.
+    """Return the Unix ms of an instant of Spark.
 
     >>> unix_ms("1970-01-01T00:00:01.500Z")
     1500
@@ -146,8 +145,8 @@ def run_to_the_end(
 ) -> Run:
     """Run the query over all present rows and return its batches.
 
-    `counts` has the columns of `Count`. `on_batch` is called after each batch. The query's failure
-    is raised, and it is stopped in any case.
+    `counts` has the columns of `Count`. `on_batch` is called after each batch. Raises the query's
+    failure; the query is stopped in any case.
     """
     run = Run()
     with running(run, counts, checkpoint, on_batch, availableNow=True) as query:
@@ -161,7 +160,7 @@ def run_until(
     checkpoint: Path,
     on_batch: Callable[[Run], None] = lambda _: None,
 ) -> Run:
-    """Run the query live until a batch ran under this watermark in ms, as `run_to_the_end`."""
+    """Run the query live until a batch had this watermark in ms; see `run_to_the_end`."""
     run = Run()
     with running(run, counts, checkpoint, on_batch) as query:
         wait_for_watermark(query, watermark)
@@ -169,7 +168,7 @@ def run_until(
 
 
 def wait_for_watermark(query: StreamingQuery, watermark: int) -> None:
-    """Wait until a batch ran under a watermark in ms, at least; raises the query's error."""
+    """Wait until a batch has a watermark in ms, at least, or raise the query's error."""
     while query.isActive:
         last = query.lastProgress
         if last and unix_ms(last.eventTime["watermark"]) >= watermark:
@@ -186,7 +185,7 @@ def running(
     on_batch: Callable[[Run], None] = lambda _: None,
     **trigger: Any,  # noqa: ANN401 - as Spark takes it
 ) -> Iterator[StreamingQuery]:
-    """Run the query while the block lasts; what it gave out and reported is added to `run`."""
+    """Run the query during the block, and add its output and reports to `run`."""
 
     def keep(batch: DataFrame, number: int) -> None:
         run.given_out[number] = [Count(*row) for row in batch.collect()]

@@ -1,4 +1,4 @@
-"""The carriers at work: they write their flights into the file log as they land, and note time."""
+"""The carriers write their flights to the file log as they land, and note time."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SCHEMA = pa.schema(
 
 @dataclass(slots=True)
 class Replayed:
-    """How far the log reached at each stop of the replay: clocks in Unix ms, rising, and cuts."""
+    """The clock (Unix ms) and the ends of the log at each stop of the replay."""
 
     clocks: list[int] = field(default_factory=list)
     cuts: list[Mapping[int, int]] = field(default_factory=list)
 
     def clock_at(self, cut: Mapping[int, int]) -> int:
-        """Return the clock of the first stop at which the log reached a cut.
+        """Return the clock of the first stop where the log reached a cut.
 
         >>> replayed = Replayed([10, 20], [{0: 5}, {0: 7, 1: 2}])
         >>> replayed.clock_at({0: 5}), replayed.clock_at({0: 5, 1: 1})
@@ -52,7 +52,7 @@ class Carriers:
     """The carriers of one stream, each a writer of the file log."""
 
     def __init__(self, root: Path, clients: Mapping[str, WriterClient]) -> None:
-        """Join all of them; `clients` are those of the carriers by name."""
+        """Join all carriers; `clients` are by name."""
         self._ends = dict.fromkeys(range(SEGMENTS), 0)
         self._clients = clients
         self._logs = {
@@ -69,9 +69,9 @@ class Carriers:
         self._flush()
 
     def take(self, step: Step) -> Mapping[int, int]:
-        """Let every carrier write what landed, then note; returns where each segment ends.
+        """Let every carrier write its landed flights and note; return the ends of segments.
 
-        A carrier writes to the shortest segment, so that all grow alike. The notes are durable.
+        A carrier writes to the shortest segment, so all grow alike. The notes are durable.
         """
         for name, log in self._logs.items():
             if landed := step.landed.get(name):
@@ -87,7 +87,6 @@ class Carriers:
 
 
 def table(flights: Sequence[Flight]) -> pa.Table:
-    """Return the flights as rows of the log."""
     landings, departures, carriers, origins = zip(*flights, strict=True)
     return pa.table([departures, landings, carriers, origins], schema=SCHEMA)
 
@@ -95,9 +94,9 @@ def table(flights: Sequence[Flight]) -> pa.Table:
 def create_stream(
     controller_url: str, domains: Sequence[str] = (DOMAIN,), *, expected: Sequence[str] = ()
 ) -> None:
-    """Create the stream with a mark at every advance, which keeps its marks for a year.
+    """Create the stream, without a mark interval, which keeps its marks for a year.
 
-    From the start it waits for the writers that are expected.
+    It waits for the expected writers.
     """
     settings = {
         "expected_writers": list(expected),
@@ -113,7 +112,7 @@ def create_stream(
 
 @contextmanager
 def at_work(names: Sequence[str], root: Path, controller_url: str) -> Iterator[Carriers]:
-    """Create the stream and yield its carriers, which have all joined; at the end they finish."""
+    """Create the stream and yield its joined carriers, which finish at the end."""
     create_stream(controller_url, expected=names)
     with ExitStack() as stack:
         clients = {name: WriterClient(controller_url, STREAM, name) for name in names}
@@ -129,7 +128,7 @@ def replay(
 ) -> Replayed:
     """Take each step in turn.
 
-    `take` returns where each segment ends, `on_step` gets the number of steps that are done.
+    `take` returns the ends of segments, `on_step` gets the number of done steps.
     """
     replayed = Replayed()
     for step in steps:

@@ -29,7 +29,7 @@ HEADINGS = ("watermark", "lost", "lost %", "median", "longest", "by")
 
 
 def opening(flights: Flights) -> str:
-    """Return a sentence on which flights these are, and which were left out."""
+    """Return a sentence on the flights, and on those left out."""
     first, last = (_day(flights.landed[index].landing) for index in (0, -1))
     return (
         f"{len(flights.landed):,} flights from New York that landed from {first} to {last}, by "
@@ -45,7 +45,6 @@ def _day(time: int) -> str:
 def plot(
     flights: Flights, delay_hours: Iterable[int], *, run_own: bool, on_kafka: bool
 ) -> list[str]:
-    """Return sentences that announce what will happen."""
     delays = ", ".join(map(str, delay_hours))
     return [
         "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
@@ -64,20 +63,20 @@ def plot(
 
 
 def table(findings: Findings) -> Table:
-    """Return the table: what Spark measured, and for the rest what the simulation predicted."""
+    """Return the table of measurements, and of predictions for the rest."""
     by = ["Spark"] * len(findings.measured) + ["simulation"] * len(findings.predicted)
     rows = [(each.name, *cells(each), how) for each, how in zip(findings.shown, by, strict=False)]
     return stage.table(TITLE, HEADINGS, rows, ours=findings.shown[0].name)
 
 
 def cells(outcome: Outcome) -> tuple[str, ...]:
-    """Return what was lost and how long it took, as a table shows it."""
+    """Return loss and latency as cells."""
     hours = outcome.median_hours, outcome.longest_hours
     return f"{outcome.lost:,}", f"{outcome.lost_percent:.1f}", *(f"{each:.1f} h" for each in hours)
 
 
 def closing(findings: Findings, least_delay_ms: int) -> tuple[str, ...]:
-    """Return sentences on what the table shows, and whether the measurement can be trusted."""
+    """Return sentences on the table, and on whether the measurement can be trusted."""
     noted, sooner = findings.shown[0], sooner_hours(findings.shown)
     hours, minutes = divmod(-(-least_delay_ms // MINUTE_MS), 60)
     something = "what the simulation" if findings.agree else "something else than the simulation"
@@ -96,9 +95,9 @@ def closing(findings: Findings, least_delay_ms: int) -> tuple[str, ...]:
 
 
 def sooner_hours(outcomes: Sequence[Outcome]) -> float | None:
-    """Return by how much noted time, the first, is below the least delay that loses no row.
+    """Return by how much noted time is faster than the least delay that loses no row.
 
-    Both are median latencies in hours; `None` if each delay loses some.
+    It compares median latencies in hours; `None` if each delay loses rows.
     """
     noted, *own = outcomes
     lossless = [each for each in own if not each.lost]
@@ -107,18 +106,16 @@ def sooner_hours(outcomes: Sequence[Outcome]) -> float | None:
 
 
 def page(url: str) -> str:
-    """Return the address of the flights' page on the controller at `url`."""
+    """Return the address of the flights' page."""
     return f"{url}/#/streams/{STREAM}"
 
 
 def where(database: Path) -> str:
-    """Return a sentence on how to look at the flights later."""
     serve = f"./run serve --database {quote(f'sqlite:///{database.as_posix()}')}"
     return f"Look at the flights at {page(URL)} while this runs:\n  {serve}"
 
 
 def figures(findings: Findings) -> dict[str, Any]:
-    """Return the findings as JSON can hold them."""
     return {
         "methods": outcome_figures(findings.shown),
         "own_watermark": findings.own_source,
@@ -127,7 +124,7 @@ def figures(findings: Findings) -> dict[str, Any]:
 
 
 def outcome_figures(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
-    """Return outcomes as JSON can hold them, latencies in hours."""
+    """Return outcomes for JSON, latencies in hours."""
     return [
         {
             "method": each.name,

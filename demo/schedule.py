@@ -1,7 +1,7 @@
-"""When the replay stops, what has landed by then, and what each carrier may note.
+"""When the replay stops, the flights landed by then, and the notes of carriers.
 
-An hourly count can change only at certain moments of the replay, and stopping at those alone makes
-the figures exact with few steps: noting, or ending a micro-batch, in between would change none.
+An hourly count changes only at certain moments, so stops at these alone give exact figures with few
+steps.
 
 * Noted time closes an hour when the last flight that departed in it or before has landed, or at the
   hour's end if nothing is in the air. There the carriers write and note.
@@ -20,11 +20,10 @@ from demo.data import HOUR_MS, Flight, Flights
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The replay at `clock` (Unix ms): what landed since the step before, and what is noted.
+    """The replay at `clock` (Unix ms): the flights landed since the last step, and the notes.
 
-    `landed` maps carriers to flights in the order of their landing. `notes` maps every carrier to
-    the earliest departure that it has in the air, or the clock if it has none: all its flights
-    that departed before have landed.
+    `landed` has the flights of each carrier, in order. `notes` has each carrier's earliest
+    departure in the air, or the clock without one: all its earlier flights have landed.
     """
 
     clock: int
@@ -33,7 +32,7 @@ class Step:
 
 
 def closing_clocks(flights: Flights) -> list[int]:
-    """Return, sorted, the clocks in Unix ms at which some hour of departures becomes complete.
+    """Return the sorted clocks (Unix ms) where some hour of departures becomes complete.
 
     At the last one all flights have landed.
     """
@@ -47,9 +46,9 @@ def closing_clocks(flights: Flights) -> list[int]:
 
 
 def steps(flights: Flights, clocks: Iterable[int] | None = None) -> Iterator[Step]:
-    """Yield the steps of the replay, at other `clocks` (Unix ms, rising) than the closing ones.
+    """Yield the steps of the replay, by default at the closing clocks.
 
-    After the last, every flight has landed, if it is no earlier than the last landing.
+    `clocks` are rising Unix ms; all flights have landed if the last is late enough.
     """
     airspaces = {
         carrier: Airspace(flight for flight in flights.landed if flight.carrier == carrier)
@@ -83,7 +82,7 @@ class Airspace:
 
 
 def hourly_batches(flights: Flights) -> Iterator[Sequence[Flight]]:
-    """Yield the flights as landed, cut after each that takes the newest departure past an hour."""
+    """Yield the landed flights, cut where the newest departure passes an hour."""
     first, newest_hour = 0, None
     for index, flight in enumerate(flights.landed):
         hour = flight.departure // HOUR_MS

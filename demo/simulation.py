@@ -1,7 +1,7 @@
-"""The whole replay without Spark, files or network: an independent prediction for each method.
+"""Predicts the outcome of each method without Spark, files or network.
 
-Rows are judged one by one, as if each were a micro-batch of its own; no engine can judge finer.
-Windows are the hours of departure, and a window closes when the watermark reaches its end.
+Rows are judged one by one, as if each were a micro-batch. A window, an hour of departures, closes
+when the watermark reaches its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BEFORE_ALL_TIME = -(2**63)
 
 
 class Windows:
-    """The hourly windows while the watermark passes: what was counted, lost and emitted."""
+    """The hourly windows under a watermark: counted, lost and emitted."""
 
     def __init__(self) -> None:
         self.lost = 0
@@ -27,7 +27,7 @@ class Windows:
         self._counted: set[int] = set()
 
     def land(self, flight: Flight, watermark: int) -> None:
-        """Count the flight, or lose it if the watermark has reached the end of its hour."""
+        """Count the flight, or lose it if the watermark has reached its hour's end."""
         end = flight.window_end
         if end <= watermark:
             self.lost += 1
@@ -36,19 +36,18 @@ class Windows:
             heappush(self._open, end)
 
     def close(self, watermark: int, clock: int) -> None:
-        """Emit the windows that the watermark has reached; `clock` is the replay's, in ms."""
+        """Emit the windows that the watermark has reached, at the replay's `clock` in ms."""
         while self._open and self._open[0] <= watermark:
             self.latencies.append(clock - heappop(self._open))
 
     def outcome(self, flights: Flights, delay_ms: int | None) -> Outcome:
-        """Return the outcome."""
         return Outcome(delay_ms, len(flights.landed), self.lost, tuple(sorted(self.latencies)))
 
 
 def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
-    """Return the outcome of Spark's own watermark: the newest departure so far, less a delay.
+    """Return the outcome of Spark's own watermark: the newest departure, less a delay.
 
-    Windows that are still open when the data ends count neither as lost nor as emitted.
+    Windows still open in the end are neither lost nor emitted.
     """
     spark = analysed(flights).spark
     waits = spark.measure_waits(delay_ms).ms.tolist()
@@ -56,7 +55,6 @@ def own_watermark(flights: Flights, delay_ms: int) -> Outcome:
 
 
 def analysed(flights: Flights) -> Analysis:
-    """Return what delays cost on the flights as they land."""
     landed = flights.landed
     return analyse(
         [flight.landing for flight in landed],
@@ -66,10 +64,9 @@ def analysed(flights: Flights) -> Analysis:
 
 
 def noted_time(flights: Flights) -> Outcome:
-    """Return the outcome of noted time if all carriers note at each landing and each full hour.
+    """Return the outcome if all carriers note at each landing and each full hour.
 
-    The lower is then the earliest departure in the air of any carrier, or the clock if no flight is
-    in the air.
+    The lower is then the earliest departure in the air, or the clock without one.
     """
     airspace, windows, lower = Airspace(flights.landed), Windows(), BEFORE_ALL_TIME
     for clock, landing in _moments(flights):
@@ -81,15 +78,12 @@ def noted_time(flights: Flights) -> Outcome:
 
 
 def least_delay_without_loss(flights: Flights) -> int:
-    """Return the least delay in ms at which Spark's own watermark would have lost no row.
-
-    Only hindsight knows it.
-    """
+    """Return the least delay in ms without a lost row, known only in hindsight."""
     return analysed(flights).spark.least_delay_ms()
 
 
 def _moments(flights: Flights) -> Iterator[tuple[int, list[Flight]]]:
-    """Yield each clock at which something happens, with the flights that land then."""
+    """Yield each clock with an event, and the flights that land then."""
     moments: dict[int, list[Flight]] = {end: [] for end in flights.window_ends}
     for flight in flights.landed:
         moments.setdefault(flight.landing, []).append(flight)

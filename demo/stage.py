@@ -1,4 +1,4 @@
-"""What the comparison and a story play with, and the result of either."""
+"""The surroundings of the comparison and the stories, and their results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from demo.trials.kafka import Broker
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The flights, a controller at `url`, a Spark, a directory, and bars for what takes long.
+    """The flights, a controller at `url`, a Spark, a directory, and progress bars.
 
-    `out` is where what stays is put. `beside` runs what talks to Spark: the main thread may be
-    interrupted, which Spark's client cannot handle.
+    `out` has the files that stay. `beside` runs calls of Spark, whose client cannot handle the main
+    thread's interrupts.
     """
 
     flights: Flights
@@ -40,18 +40,16 @@ class Stage:
 
     @property
     def bootstrap(self) -> str:
-        """The address of the broker, empty without one."""
         return self.broker.address if self.broker else ""
 
     @property
     def log(self) -> Path:
-        """The root of the file log."""
         return self.directory / "log"
 
     def bar(self, description: str, total: int) -> Callable[[int], None]:
-        """Show a bar and return what to call with how much is done; `total` fills it.
+        """Show a bar, and return a function that sets how much of `total` is done.
 
-        Where there is no terminal, a line says that it begins.
+        Without a terminal, a line says that it begins.
         """
         task = self.bars.add_task(description, total=total)
         if self.bars.disable:
@@ -63,7 +61,7 @@ class Stage:
 def staged(  # noqa: PLR0913 - what there is on it
     flights: Flights, url: str, directory: Path, out: Path, console: Console, *, on_kafka: bool
 ) -> Iterator[Stage]:
-    """Yield a stage in `directory`, with a broker if asked; all it started ends with the block."""
+    """Yield a stage in `directory`, with a broker if asked, which ends with the block."""
     if on_kafka:
         kafka.install()
     with ExitStack() as stack:
@@ -76,16 +74,16 @@ def staged(  # noqa: PLR0913 - what there is on it
 
 
 def bars_on(console: Console) -> Progress:
-    """Return bars that are live while the value is entered, where there is a terminal."""
+    """Return bars that are live within `with`, on a terminal."""
     columns = TextColumn("{task.description:<50}"), BarColumn(bar_width=28), TaskProgressColumn()
     return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a story: `meaning` in sentences, and `figures` that JSON can hold.
+    """The result of a story: sentences, and `figures` for JSON.
 
-    `broken` has the promises that the story did not keep. The comparison has a picture.
+    `broken` has the promises that it did not keep. The comparison has a picture.
     """
 
     table: Table
@@ -98,7 +96,7 @@ class Result:
 def table(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, ours: str
 ) -> Table:
-    """Return a table of each method's result; the row whose first cell is `ours` stands out."""
+    """Return a table of each method's result, with the row `ours` highlighted."""
     shown = Table(title=title)
     method, *others = headings
     shown.add_column(method, no_wrap=True)

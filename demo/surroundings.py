@@ -1,4 +1,4 @@
-"""What the demo starts and always ends: a controller and a Spark of its own."""
+"""Starts a controller and a Spark for the demo, and ends them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from demo.trials.spark_programs import environment
 from demo.trials.waiting import wait_until
 from noted_time import Rejected
 
-# Hadoop's default local file systems start two processes for every file of a checkpoint, 80 ms of
-# CPU a micro-batch. With these and a plain compiler, one costs 0.12 s of CPU in place of 0.3.
+# Hadoop's default local file systems start two processes for every file of a checkpoint. With these
+# and a plain compiler, a micro-batch takes 0.12 s of CPU instead of 0.3.
 SMALL_BATCHES = {
     "spark.sql.shuffle.partitions": "1",
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
@@ -45,10 +45,10 @@ JAVA_OPTIONS = (
 
 @contextmanager
 def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[str]:
-    """Serve a controller on this machine, with its log in `directory`; port 0 is any free one.
+    """Serve a controller with its log in `directory`; port 0 is any free one.
 
-    `database` is its SQLite file, complete once the block has ended. Yields its URL. Raises
-    `Rejected`, with the end of its log, if it does not start.
+    `database` is its SQLite file, complete after the block. Yields its URL. Raises `Rejected`, with
+    the end of its log, if it does not start.
     """
     port = port or free_port()
     url = f"http://{LOOPBACK}:{port}"
@@ -64,12 +64,12 @@ def controller(database: Path, directory: Path, *, port: int = 0) -> Iterator[st
 
 @contextmanager
 def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
-    """Yield a local Spark with these `spark.jars`, whose log goes to a file in `directory`.
+    """Yield a local Spark with these `spark.jars`, whose log is a file in `directory`.
 
-    Raises `Rejected` if there is no Java.
+    Raises `Rejected` without Java.
     """
     require_java()
-    os.environ |= environment()  # the workers import the source from this clone
+    os.environ |= environment()  # for the workers
     builder = SparkSession.builder.master("local[2]").appName("noted-time demo flights")
     settings: dict[str, bool | float | str | None] = {
         **SMALL_BATCHES,
@@ -83,7 +83,7 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
     interrupt = signal.getsignal(signal.SIGINT)
     with _stderr_to(directory / "spark.log"):
         session = builder.config(map=settings).getOrCreate()
-    # Spark's own handler calls Java from any point of the program
+    # Spark's own handler calls Java at any point
     signal.signal(signal.SIGINT, interrupt)
     try:
         yield session
@@ -92,7 +92,6 @@ def spark_session(directory: Path, jars: str = "") -> Iterator[SparkSession]:
 
 
 def require_java() -> None:
-    """Raise `Rejected` if no Java is found."""
     if not classes.tool("java"):
         raise Rejected(
             "Spark needs Java 17 or newer: install one and put it on the PATH, or start the demo "
@@ -109,7 +108,7 @@ def _is_ready(url: str) -> bool:
 
 @contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Redirect the stderr of programs that start in the block, and of theirs, to `log`."""
+    """Redirect the stderr of programs started in the block to `log`."""
     sys.stderr.flush()
     kept = os.dup(2)
     with log.open("ab") as output:

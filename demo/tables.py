@@ -1,8 +1,8 @@
-"""Is my table complete? The flights in a Delta table with claims, to which others write, too.
+"""Is my table complete? The flights in a Delta table with claims, which others write, too.
 
-The carriers write and note, and a query appends their flights to the table, with a claim in each
-commit. After each stop of the replay, a reader looks at the table. In the end a judge compares what
-the claim said, what `max(event_time)` would have said, and the truth.
+The carriers write and note, and a query appends their flights, with a claim in each commit. A
+reader looks at the table after each stop of the replay. A judge then compares the claim,
+`max(event_time)`, and the truth.
 """
 
 from __future__ import annotations
@@ -44,14 +44,13 @@ COLUMNS = Columns(
 
 
 def stops_of(flights: Flights) -> list[Step]:
-    """Return a stop an hour, the last when all have landed and all hours have ended."""
+    """Return a stop an hour, until all flights have landed and all hours ended."""
     first = hour_after(flights.landed[0].landing)
     last = hour_after(max(flights.landed[-1].landing, flights.window_ends[-1]))
     return list(steps(flights, range(first, last + HOUR_MS, HOUR_MS)))
 
 
 def opening(flights: Flights) -> list[str]:
-    """Return sentences that announce the story."""
     return [
         (
             f"Each of {len(flights.carriers)} carriers is a writer, and notes. Every hour of the "
@@ -66,7 +65,7 @@ def opening(flights: Flights) -> list[str]:
 
 
 def play(at: Stage) -> Result:
-    """Fill the table while others write to it, and judge what was said of it."""
+    """Fill the table while others write to it, and judge the claims about it."""
     stops, looks = stops_of(at.flights), list[Look]()
     others = Others(str(at.out / TABLE), stops, looks)
     logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
@@ -99,7 +98,6 @@ def play(at: Stage) -> Result:
 
 
 def look_at(location: str, clock: int) -> Look:
-    """Return what a reader of the table finds now."""
     found = complete_to(f"delta:{location}")
     version = DeltaTable(location).version()
     return Look(clock, version, None if found is None else found.complete_to)
@@ -107,7 +105,7 @@ def look_at(location: str, clock: int) -> Look:
 
 @contextmanager
 def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
-    """Append the flights to the table while the block lasts."""
+    """Append the flights to the table during the block."""
     at.spark.conf.set(POLLING_DELAY, "50ms")
     checkpoint = str(at.directory / "filling")
     flights = read_noted_log(
@@ -128,7 +126,6 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
 
 
 def _broken(claim: Verdict, flights: Flights, location: str) -> Iterator[str]:
-    """Yield the promises that were not kept."""
     if claim.wrong:
         yield f"The claim called {claim.wrong:,} hours complete wrongly."
     rows = list(rows_of(location).elements())

@@ -1,1 +1,1 @@
-"""What `./run kafka`, `./run cluster` and `./run java` start: for trials, and for the tests."""
+"""Programs that `./run kafka`, `./run cluster` and `./run java` start, and tests use."""

@@ -1,4 +1,4 @@
-"""A Kafka broker of the tests, and its topics: it takes Java, its jars, and confluent-kafka."""
+"""A Kafka broker for tests and trials; needs Java, its jars, and confluent-kafka."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _FORMATTED: dict[object, dict[str, bytes]] = {}
 
 
 class Record(NamedTuple):
-    """A committed record of a topic; `time` is its timestamp in ms, -1 for none."""
+    """A committed record of a topic; `time` is its timestamp in ms, or -1."""
 
     partition: int
     offset: int
@@ -94,9 +94,9 @@ class Record(NamedTuple):
 
 
 class Broker:
-    """One node on loopback that keeps its data, its port and its topics when it starts again.
+    """One node on loopback that keeps its data, port and topics over a restart.
 
-    Retention deletes nothing. Topics are created by `create` alone.
+    Retention deletes nothing, and only `create` creates topics.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class Broker:
         settings: Settings | None = None,
         java_options: str = classes.read(classes.KAFKA),
     ) -> None:
-        """Leave it to `start`, or to a `with` block, to start it; port 0 is any free one.
+        """Configure it; `start` or a `with` block starts it, on any free port if `port` is 0.
 
-        `beside` another it is the second node of that cluster: it leads partitions, and no more.
+        With `beside`, it is the second node of that cluster and only leads partitions.
         """
         self._root = root
         self._words = [classes.java(), *_QUICK, *java_options.split(), "-cp", f"{HOME}/broker/*"]
@@ -150,7 +150,7 @@ class Broker:
             raise
 
     def _format(self, settings: Path) -> None:
-        """Format its data; Java does so once in a process for each node, 1 s of CPU."""
+        """Format its data, which takes 1 s of CPU, once in a process for each node."""
         data, node = self._root / "data", self._settings["node.id"]
         if node in _FORMATTED:
             data.mkdir()
@@ -162,19 +162,19 @@ class Broker:
         _FORMATTED[node] = {file.name: file.read_bytes() for file in data.iterdir()}
 
     def wait(self) -> None:
-        """Wait until it ends, which is an `AssertionError` with its last lines."""
+        """Wait until it ends, and raise `AssertionError` with its last lines."""
         assert self._process is not None
         self._process.wait()
         self._listens()
 
     def stop(self) -> None:
-        """End it in order; does nothing if it is not running."""
+        """End it in order, if it is running."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(60)
 
     def kill(self) -> None:
-        """End it as a power cut would, but for what the machine has not written to its disk."""
+        """Kill it; the machine keeps what it has not written to its disk."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -188,11 +188,11 @@ class Broker:
 
     @property
     def admin(self) -> AdminClient:
-        """A new client: one that has known a second node may ask it in vain after its end."""
+        """A new client: one that knows a former second node may ask it in vain."""
         return AdminClient({**self.config, "log_level": FATAL_ONLY})
 
     def change(self, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
-        """Wait until all is done that is asked of a client."""
+        """Wait until all requests to a client are done."""
         admin = self.admin
         for done in ask(admin).values():
             done.result()
@@ -208,8 +208,8 @@ class Broker:
     ) -> None:
         """Create a topic, and return once each partition has a leader.
 
-        A topic of that name is deleted first: the new one has another id, and no record. `leaders`
-        are the nodes that lead its partitions, `replicas` those that have each, its leader first.
+        A topic of that name is deleted first, so the id is new. `leaders` are the nodes that lead
+        its partitions, `replicas` the nodes of each, its leader first.
         """
         if topic in self.topics():
             self.delete(topic)
@@ -222,34 +222,32 @@ class Broker:
         self._wait_for(topic, partitions)
 
     def set(self, topic: str, name: str, value: int) -> None:
-        """Change a setting of a topic."""
         entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
         of = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         self.change(lambda admin: admin.incremental_alter_configs([of]))
 
     def topics(self) -> dict[str, int]:
-        """Return the number of partitions of each topic, but for Kafka's own."""
+        """Return the number of partitions of each topic, without Kafka's own."""
         found = self.admin.list_topics(timeout=PATIENCE_S).topics
         return {name: len(each.partitions) for name, each in found.items() if name[:2] != "__"}
 
     def hide(self, name: str, kind: ResourceType = ResourceType.TOPIC) -> None:
-        """Take the right to describe it from all clients; deleting a topic gives that back."""
+        """Take the right to describe it from all clients, until the topic is deleted."""
         everyone = ("User:*", "*", AclOperation.DESCRIBE, AclPermissionType.DENY)
         hidden = AclBinding(kind, name, ResourcePatternType.LITERAL, *everyone)
         self.change(lambda admin: admin.create_acls([hidden]))
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Add partitions, up to that many, and return once each has a leader."""
+        """Add partitions up to that number, and return once each has a leader."""
         self.change(lambda admin: admin.create_partitions([NewPartitions(topic, partitions)]))
         self._wait_for(topic, partitions)
 
     def delete(self, topic: str) -> None:
-        """Delete a topic, and return once the broker lists it no more."""
+        """Delete a topic, and return once the broker does not list it."""
         self.change(lambda admin: admin.delete_topics([topic]))
         wait_until(lambda: topic not in self.topics())
 
     def truncate(self, topic: str, begins: Mapping[int, int]) -> None:
-        """Delete the records of each partition below an offset."""
         wanted = [TopicPartition(topic, each, begin) for each, begin in begins.items()]
         self.change(lambda admin: admin.delete_records(wanted))
 
@@ -261,7 +259,7 @@ class Broker:
     ) -> None:
         """Send (partition, value, timestamp in ms), and return once all are delivered.
 
-        A timestamp of 0 is the present time. All have the same key.
+        A timestamp of 0 is the present, and all have the same key.
         """
         failed: list[object] = []
         producer = Producer(self.config)
@@ -279,7 +277,7 @@ class Broker:
         assert (left, failed) == (0, []), failed[:3]
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Have a group without members commit these offsets, and return once it has."""
+        """Commit these offsets for a group without members."""
         asked = [TopicPartition(topic, each, offset) for each, offset in offsets.items()]
         admin, wanted = self.admin, ConsumerGroupTopicPartitions(group, asked)
 
@@ -290,7 +288,7 @@ class Broker:
         wait_until(is_committed)
 
     def records(self, topic: str) -> Sequence[Record]:
-        """Return all committed records of a topic, in the order of each partition."""
+        """Return all committed records of a topic, ordered within partitions."""
         reading: dict[str, Any] = {
             **self.config,
             "group.id": "all-records",
@@ -315,7 +313,7 @@ class Broker:
         def led() -> bool:
             try:
                 return len(looking.look().ends) == partitions
-            except NotedTimeError:  # one just created may be unknown for a moment
+            except NotedTimeError:  # a new one may be unknown for a moment
                 return False
 
         looking = Topic(self.config, topic)

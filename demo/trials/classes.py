@@ -1,9 +1,8 @@
-"""The Java that runs, and archives of the classes that Spark and Kafka load.
+"""The Java program, and archives of the classes that Spark and Kafka load.
 
 With these, they start in half the CPU time.
 
-Java ignores one that is missing, or that it cannot use, such as another Java's. The tests make them
-once in an environment, beside the jars.
+Java ignores a missing or unusable archive. The tests make them once in an environment.
 """
 
 import os
@@ -16,16 +15,16 @@ KAFKA = SPARK.with_name("kafka.jsa")
 
 
 def read(archive: Path) -> str:
-    """Return the options that have Java read an archive, if there is one, and not mention it."""
+    """Return the options that make Java read an archive silently, if it exists."""
     return f"-XX:SharedArchiveFile={archive} -Xlog:disable"
 
 
 def java() -> str:
-    """Return the program that runs Java."""
+    """Return the Java program."""
     return tool("java") or "java"
 
 
 def tool(name: str) -> str | None:
-    """Return a program of JAVA_HOME, or else of the PATH, if there is one."""
+    """Return a program of JAVA_HOME or of the PATH, if there is one."""
     home = os.environ.get("JAVA_HOME", "")
     return shutil.which(Path(home, "bin", name)) or shutil.which(name)

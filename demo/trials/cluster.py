@@ -1,4 +1,4 @@
-"""A Spark cluster of its own on loopback, from the PySpark that pip installs."""
+"""A Spark cluster on loopback, from the PySpark that pip installs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONNECT = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
 CLASS = (str(HOME / "bin" / "spark-class"),)
 
 # Room for two applications, the Connect server and one more: a worker has a core and 512 MiB for
-# the first, and a core and Spark's default of 1 GiB for the second. Cores are only counted.
+# the first, and a core and Spark's 1 GiB for the second. Cores are only counted.
 CORES, MEMORY_MB = 2, 1536
 RAW_FILES = "spark.hadoop.fs.file.impl"
 """RocksDB's state does not work on the file system that is fastest for small batches."""
@@ -47,11 +47,11 @@ SMALL = {
 
 
 class Cluster:
-    """A master and its workers, each in a process group of its own; a `with` block ends them.
+    """A master and its workers, each in a process group; a `with` block ends them.
 
-    Processes log to files of the directory, and the workers keep what is theirs there. `port` is
-    the first of three, for the master, its page and the Connect server; by default any free ones.
-    The file `properties` is what `spark-submit` needs to know; `jars` are among it.
+    Logs and the workers' files are in the directory. `port` is the first of three, for the master,
+    its page and the Connect server. The file `properties` is for `spark-submit`, and has the
+    `jars`.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Cluster:
         self._settings = {**cores, **SMALL, "spark.jars": ",".join(jars)}
 
     def __enter__(self) -> Self:
-        """Start it, and return once the master counts all workers: after some 5 s."""
+        """Start it, and return once the master counts all workers, after some 5 s."""
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = (f"{name} {value}\n" for name, value in self._settings.items())
         self.properties.write_text("".join(lines))
@@ -93,17 +93,17 @@ class Cluster:
         self._ending.close()
 
     def check(self) -> None:
-        """Raise `AssertionError`, with the end of its log, if one of its processes has ended."""
+        """Raise `AssertionError`, with the end of its log, if a process has ended."""
         for daemon in filter(None, (self._master, self._server, *self._workers)):
             daemon.running()
 
     def executors(self) -> list[int]:
-        """Return the process ids of all executors there are now, of whatever application."""
+        """Return the process ids of all executors."""
         workers = filter(None, self._workers)
         return [pid for worker in workers for pid in children(worker.pid, EXECUTOR)]
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker and its executors (-9), and return once the master counts it no more."""
+        """Kill a worker and its executors (-9), and return once the master has noticed."""
         worker = self._workers[number]
         assert worker, f"worker {number} has ended before"
         worker.kill()
@@ -111,7 +111,7 @@ class Cluster:
         wait_until(self._complete)
 
     def restart_worker(self, number: int) -> None:
-        """Start a worker, which is killed first if it runs; returns once the master counts it."""
+        """Start a worker, killed first if it runs, and return once the master counts it."""
         if self._workers[number]:
             self.kill_worker(number)
         self._start_worker(number)
@@ -119,10 +119,7 @@ class Cluster:
 
     @cached_property
     def remote(self) -> str:
-        """The address of a Spark Connect server whose executors are the cluster's.
-
-        It is started when this is asked for first.
-        """
+        """The address of a Spark Connect server on the cluster, started on first use."""
         settings = {
             "spark.driver.memory": "800m",
             "spark.connect.grpc.binding.address": LOOPBACK,
@@ -139,10 +136,10 @@ class Cluster:
         arguments: Mapping[str, object],
         settings: Mapping[str, str] | None = None,
     ) -> SparkProgram:
-        """Submit a driver: a program of `tests/spark/programs` by its name, or the path of one.
+        """Submit a driver: a program of `tests/spark/programs` by name, or a path.
 
-        It receives its arguments as JSON. The settings come on top of those of the cluster, with
-        which it ends at the latest.
+        It receives its arguments as JSON. The settings are added to the cluster's, with which it
+        ends at the latest.
         """
         self._submitted += 1
         log = self.directory / f"driver-{self._submitted}.log"
@@ -177,12 +174,12 @@ class Cluster:
         own = {"JAVA_TOOL_OPTIONS": JAVA_OPTIONS, **environment(), **variables}
         own |= {"SPARK_DAEMON_JAVA_OPTS": classes.read(classes.SPARK)}
         own |= {"SPARK_HOME": str(HOME), "SPARK_LOCAL_DIRS": str(self.directory / "local")}
-        del own["PYTHONPATH"]  # executors have what their own Python has
+        del own["PYTHONPATH"]  # executors have their own
         return Daemon(words, self.directory / f"{name}.log", own)
 
 
 def submit_words(settings: Mapping[str, str], *options: str) -> list[str]:
-    """Return the words that submit a program, which follows them."""
+    """Return the words before a program that submit it."""
     given = [word for each in settings.items() for word in ("--conf", "=".join(each))]
     return [str(HOME / "bin" / "spark-submit"), *options, *given]
 
@@ -197,9 +194,9 @@ def children(parent: int, containing: str) -> Iterator[int]:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of several ports on which nothing listens.
+    """Return the first of several free ports.
 
-    They lie below those that systems choose for others, also a moment later.
+    They are below the ports that systems choose.
     """
     while True:
         first = random.randrange(20_000, 32_000)

@@ -1,4 +1,4 @@
-"""A Spark Connect server on loopback that reads Kafka, and has nothing of this project."""
+"""A Spark Connect server on loopback that reads Kafka, without this project."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ JARS = (OF_3_5,) if parse_release(pyspark.__version__) < (4, 0) else ()
 
 
 def install(repository: str | None = None) -> None:
-    """Fetch the server, 14 MB, if PySpark lacks it; the errors are those of `fetch`."""
+    """Fetch the server, 14 MB, if PySpark lacks it; raises as `fetch`."""
     fetch(JARS, JARS_HOME / "connect-server", repository=repository)
 
 
 def plain_python() -> str:
-    """Return the Python of which this environment was made: it has no package of this project."""
+    """Return the Python of which this environment was made, without this project."""
     return str(Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}"))
 
 
 @contextmanager
 def connect_server(directory: Path) -> Iterator[str]:
-    """Give the address of a server of two cores, whose Python is `plain_python()`."""
+    """Yield the address of a server of two cores, whose Python is `plain_python()`."""
     port = free_ports(1)
     jars = [*connector(), *(str(JARS_HOME / "connect-server" / jar.file) for jar in JARS)]
     settings = {

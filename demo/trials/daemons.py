@@ -1,4 +1,4 @@
-"""Processes that run until they are ended, with all that they have started."""
+"""Processes that run until they are ended, with all their children."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from demo.trials.waiting import PATIENCE_S
 
 
 class Daemon:
-    """A process that runs until it is ended, with all that it has started."""
+    """A process that runs until it is ended, with all its children."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Daemon:
         *,
         printed: Path | None = None,
     ) -> None:
-        """Start it; standard output goes to the file `printed`, by default to the log."""
+        """Start it; `printed` is the file of its output, by default the log."""
         self._log = log
         with log.open("ab") as logged, (printed or log).open("ab") as output:
             self._process = subprocess.Popen(
@@ -38,7 +38,7 @@ class Daemon:
         self.pid = self._process.pid
 
     def running(self) -> bool:
-        """Return true; raises `AssertionError` with the end of its log if it has ended."""
+        """Return true, or raise `AssertionError` with the end of its log if it has ended."""
         assert self._process.poll() is None, f"{self._log}:\n{self._log.read_text()[-3000:]}"
         return True
 

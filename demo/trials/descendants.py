@@ -1,9 +1,8 @@
-"""Ends all that a process started, and what that started, once the process itself has ended.
+"""Ends all descendants of a process, once the process itself has ended.
 
-What is started inherits a mark in its environment. A watcher, in a process of its own, reads from a
-pipe that only the marked process has open, and so learns of its end, even by `kill -9`. Then it
-ends every process with the mark. It runs this file, which therefore imports the standard library
-alone.
+They inherit a mark in their environment. A watcher process reads from a pipe that only the marked
+process has open, and so notices its end, even by `kill -9`. Then it ends every process with the
+mark. It runs this file, which therefore imports only the standard library.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ _watchers: list[int] = []
 
 
 def end_with_this_process() -> None:
-    """Have all that this process starts from now on end when it ends, however it ends.
+    """End all that this process starts from now on when it ends.
 
-    A second call does nothing. Neither does one on Windows.
+    A second call does nothing, and nor does one on Windows.
     """
     if _watchers or os.name == "nt":
         return
@@ -43,7 +42,7 @@ def end_with_this_process() -> None:
     watcher = os.posix_spawn(
         sys.executable,
         [sys.executable, "-I", "-S", __file__],
-        unmarked,  # so it outlives what the watcher of an outer process ends
+        unmarked,  # so an outer process's watcher does not end it
         file_actions=[(os.POSIX_SPAWN_DUP2, its, 0), *quiet],
         setpgroup=0,  # Ctrl-C is not for it
     )
@@ -56,7 +55,7 @@ def end_with_this_process() -> None:
 
 
 def marked(mark: str) -> set[int]:
-    """Return the ids of all processes with a mark in their environment."""
+    """Return the ids of all processes with a mark."""
     if (PROCESSES / "self" / "environ").exists():
         return {
             int(each.parent.name) for each in PROCESSES.glob("[0-9]*/environ") if _has(each, mark)
@@ -67,13 +66,13 @@ def marked(mark: str) -> set[int]:
 
 
 def _has(environ: Path, mark: str) -> bool:
-    with suppress(OSError):  # it ended meanwhile, or belongs to someone else
+    with suppress(OSError):  # it ended, or is another user's
         return mark.encode() in environ.read_bytes()
     return False
 
 
 def _watch() -> None:
-    """Wait for the end of the process that started this one; ask what it left to end, then kill."""
+    """Wait for the end of the starting process, then end and kill the others."""
     os.chdir("/")
     mark = sys.stdin.readline().strip()
     sys.stdin.read()

@@ -1,4 +1,4 @@
-"""Java for tests, benchmarks and the demo: the interceptor, built once, and producers to use it."""
+"""Java for tests, benchmarks and the demo: the interceptor, and producers that use it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ VERSIONS = ("3.1", "3.9", "4.3")
 
 
 def compiler() -> str | None:
-    """Return the program that compiles Java; a Java runtime has none."""
+    """Return the Java compiler, which a runtime lacks."""
     return classes.tool("javac")
 
 
 def class_path(version: str = "4.3") -> str:
     """Return the class path of a producer with the interceptor, for a version of Kafka's client.
 
-    It has the interceptor, and `LineProducer` beside it, behind what a broker has: so a producer of
-    its version starts with the broker's archive of classes.
+    The interceptor and `LineProducer` follow a broker's classes, so a producer of its version
+    starts with the broker's archive.
     """
     own = [interceptor_jar(), BUILT]
     if version == "4.3":
@@ -61,9 +61,9 @@ def class_path(version: str = "4.3") -> str:
 
 
 def interceptor_jar() -> Path:
-    """Return the interceptor's jar, after building it if its sources have changed.
+    """Return the interceptor's jar, built if its sources have changed.
 
-    Raises `Rejected` if there is no JDK, and what `fetch` raises if Kafka's client is not there.
+    Raises `Rejected` without a JDK, and as `fetch` without Kafka's client.
     """
     jar = BUILT / INTERCEPTOR
     sources = sorted(file for each in SOURCES for file in each.rglob("*.java"))
@@ -82,7 +82,7 @@ def interceptor_jar() -> Path:
 
 
 def interceptor(url: str, writer: str) -> dict[str, object]:
-    """Return the settings with which a producer notes as a writer, twenty times a second."""
+    """Return the settings with which a producer notes, twenty times a second."""
     return {
         "interceptor.classes": "notedtime.NotedTimeInterceptor",
         "noted.time.url": url,
@@ -92,7 +92,7 @@ def interceptor(url: str, writer: str) -> dict[str, object]:
 
 
 def compile_into(directory: Path, sources: list[Path]) -> None:
-    """Compile for the oldest Java; raises `Rejected` without a JDK, or if a source has a fault."""
+    """Compile for the oldest Java, or raise `Rejected`."""
     javac = compiler()
     if javac is None:
         raise Rejected(
@@ -112,7 +112,7 @@ def run_tool(tool: Path, *words: str | Path) -> None:
 
 
 def pack(jar: Path, directory: Path, files: Iterable[Path]) -> None:
-    """Pack files of a directory into a jar, whose bytes depend on nothing but theirs."""
+    """Pack files into a jar whose bytes depend only on theirs."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     contents = {"META-INF/MANIFEST.MF": MANIFEST.format(version=version).encode()}
     contents["META-INF/LICENSE"] = (ROOT / "LICENSE").read_bytes()
@@ -125,12 +125,12 @@ def pack(jar: Path, directory: Path, files: Iterable[Path]) -> None:
 
 
 class JavaProducer:
-    """A `LineProducer` in a process of its own, with the interceptor among its settings."""
+    """A `LineProducer` process with the interceptor among its settings."""
 
     def __init__(
         self, directory: Path, topic: str, settings: Mapping[str, object], version: str = "4.3"
     ) -> None:
-        """Start it; its settings and what it logs are files in the directory."""
+        """Start it, with its settings and log in the directory."""
         directory.mkdir(parents=True, exist_ok=True)
         file, self._log = directory / "producer.properties", directory / "log"
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -149,7 +149,7 @@ class JavaProducer:
         self.process.stdin.flush()
 
     def flush(self, records: int = 0) -> int:
-        """Send so many further records, wait until all are delivered; returns the ns of CPU."""
+        """Send so many records, wait until all are delivered, and return the ns of CPU."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"*{records}\n" if records else "\n")
@@ -157,22 +157,21 @@ class JavaProducer:
         return int(self.process.stdout.readline())
 
     def close(self) -> int:
-        """Close the producer; returns the exit status of its process."""
+        """Close the producer, and return the exit status."""
         self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it."""
         self.process.kill()
         self.process.communicate()
 
     def log(self) -> str:
-        """Return what it has logged."""
         return self._log.read_text()
 
 
 def main() -> int:
-    """Build the interceptor, and say where it is; returns the exit status."""
+    """Build the interceptor, print its path, and return the exit status."""
     try:
         jar = interceptor_jar()
     except NotedTimeError as error:

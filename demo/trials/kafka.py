@@ -1,4 +1,4 @@
-"""The jars of Kafka and of Spark's connector, which `install` brings, and the broker."""
+"""The jars of Kafka and of Spark's connector, which `install` fetches."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def connector() -> list[str]:
 
 
 def installed() -> bool:
-    """Whether a broker, the other clients and the connector are there."""
+    """Whether a broker, the other clients and the connector are installed."""
     return all(installed_in(HOME / name, ALL[name]) for name in ("broker", "connector", "clients"))
 
 
 def connect() -> str:
-    """Return the class path of Kafka Connect, nothing if it is not installed."""
+    """Return the class path of Kafka Connect, empty if not installed."""
     is_there = installed_in(HOME / "connect", CONNECT) and installed()
     return f"{HOME}/broker/*:{HOME}/connect/*" if is_there else ""
 
 
 def install(repository: str | None = None) -> None:
-    """Fetch all jars, 76 MB; the errors are those of `fetch`."""
+    """Fetch all jars, 76 MB; raises as `fetch`."""
     for name, jars in ALL.items():
         fetch(jars, HOME / name, repository=repository)

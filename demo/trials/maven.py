@@ -1,4 +1,4 @@
-"""Fetch jars of a Maven repository, with their checksums known, for tests and trials."""
+"""Fetches jars of a Maven repository, and checks their checksums."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class Jar(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Its name in a directory."""
         return f"{self.name}-{self.version}.jar"
 
     def is_in(self, directory: Path) -> bool:
@@ -45,7 +44,7 @@ def listed(file: Path) -> tuple[Jar, ...]:
 
 
 def listed_by_release(file: Path) -> dict[str, list[Jar]]:
-    """Return the jars of a file by the first word of each line, a release of Spark."""
+    """Return the jars of a file by Spark release, the first word of each line."""
     found: dict[str, list[Jar]] = {}
     for line in file.read_text().splitlines():
         release, *jar = line.split()
@@ -54,21 +53,20 @@ def listed_by_release(file: Path) -> dict[str, list[Jar]]:
 
 
 def installed_in(directory: Path, jars: Sequence[Jar]) -> list[str]:
-    """Return the paths of jars in a directory, none if one is not there."""
+    """Return the paths of jars in a directory, none if one is missing."""
     paths = [directory / jar.file for jar in jars]
     return [str(path) for path in paths] if all(path.exists() for path in paths) else []
 
 
 def say(sentence: str) -> None:
-    """Tell the person at the terminal."""
     print(sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def fetch(jars: Sequence[Jar], directory: Path, *, repository: str | None = None) -> list[Path]:
-    """Return the paths of jars, after fetching those that the directory does not have unchanged.
+    """Fetch the jars that the directory does not have unchanged, and return all paths.
 
-    Without a `repository` it is Maven's central one. Raises `Unreachable` if it sends nothing for
-    `PATIENCE_S`, or not all of them, and `Rejected` if one has another checksum, which is not kept.
+    The default `repository` is Maven's central one. Raises `Unreachable` after `PATIENCE_S` of
+    silence or an incomplete answer, and `Rejected` for a wrong checksum.
     """
     missing = [jar for jar in jars if not jar.is_in(directory)]
     if missing:
@@ -81,7 +79,7 @@ def fetch(jars: Sequence[Jar], directory: Path, *, repository: str | None = None
 
 
 def _central() -> str:
-    """Return the address of the central repository, which a client of it knows."""
+    """Return the address of the central repository, from a client of it."""
     from maven_artifact import Downloader  # noqa: PLC0415 - most runs have all jars
 
     return str(Downloader().resolver.base)

@@ -1,4 +1,4 @@
-"""A Spark cluster to try things with: `./run cluster`. What it writes stays in the clone."""
+"""A Spark cluster for trials: `./run cluster`. Its files stay in the clone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ docs/guides/spark-elsewhere.md has such programs. Ctrl-C ends all of it."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a cluster, and the flights query on it, until Ctrl-C; returns the exit status."""
+    """Run a cluster and the flights query until Ctrl-C, and return the exit status."""
     given = _parser().parse_args(arguments)
     ended = f"a process ended or did not start, see {given.data}"
     return run_until_interrupted("cluster", lambda: _run(given), ended)
@@ -100,7 +100,7 @@ def _run(given: argparse.Namespace) -> None:
 
 
 def refuse(port: int, workers: int, available: int | None) -> None:
-    """Raise `Rejected`, with what to do, if the cluster could not start."""
+    """Raise `Rejected`, with the remedy, if the cluster could not start."""
     if workers < 1:
         raise Rejected("a cluster needs a worker at least: choose --workers 1 or more")
     if not 0 < port <= LAST_PORT - len(PORTS):
@@ -121,7 +121,7 @@ def refuse(port: int, workers: int, available: int | None) -> None:
 
 
 def available_mb(meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """Return how much memory is free, in MB; `None` where the system does not say."""
+    """Return the free memory in MB, or `None` where the system does not say."""
     found = re.search(r"MemAvailable: +(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
     return int(found[1]) // 1024 if found else None
 
@@ -139,7 +139,7 @@ def _present(cluster: Cluster, asked: Mapping[str, str]) -> None:
 
 
 def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
-    """Let the carriers write their flights, and note: to a log at a path, or to a topic."""
+    """Let the carriers write their flights and note, to a log or a topic."""
     flights = read_flights(1, days)
     say(f"{len(flights.carriers)} carriers write {len(flights.landed):,} flights, and note.")
     names = flights.carriers
@@ -150,7 +150,7 @@ def write_flights(days: int, url: str, to: Path | kafka.Broker) -> None:
 
 
 def _say_result(driver: SparkProgram) -> None:
-    """Wait until the driver ends, and say what it counted."""
+    """Wait until the driver ends, and print its counts."""
     found = json.loads(driver.finish())
     say(
         f"It counted {found['flights']:,} flights in {found['hours']:,} hours: {found['lost']:,} "

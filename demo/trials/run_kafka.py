@@ -1,4 +1,4 @@
-"""A Kafka broker to try things with: `./run kafka`. Its jars and its data stay in the clone."""
+"""A Kafka broker for trials: `./run kafka`. Its jars and its data stay in the clone."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ consumer.close()'
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fetch the jars, and run a broker until Ctrl-C; returns the exit status."""
+    """Fetch the jars, run a broker until Ctrl-C, and return the exit status."""
     given = _parser().parse_args(arguments)
     out = given.data / "out"
     return run_until_interrupted("kafka", lambda: _run(given), f"the broker ended; {out} says why")
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 def run_until_interrupted(name: str, run: Callable[[], None], ended: str) -> int:
     """Run a program of `./run` until Ctrl-C, and return its exit status.
 
-    `ended` is the message if the process ends without being interrupted.
+    `ended` is the message for another end.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     end_with_this_process()
@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fetch_all(repository: str | None) -> None:
-    """Fetch what tests need: also Kafka Connect, other clients, and connectors of Spark."""
+    """Fetch what tests need: Kafka Connect, other clients, and connectors of Spark."""
     from demo.trials import connect_server, kafka, tables  # noqa: PLC0415 - these load Spark
 
     for each in (kafka, tables, connect_server):
@@ -157,7 +157,7 @@ def _topics(broker: Broker) -> str:
 
 
 def _say_how(broker: SecuredBroker) -> None:
-    """Show the settings of its secured listeners, whose certificates it leaves here."""
+    """Print the settings of its secured listeners, and write their certificates."""
     for file in (CA, OWN):
         shutil.copy(file, file.name)
     for settings in (broker.scram, broker.mutual, broker.bearer):
@@ -168,7 +168,7 @@ def _say_how(broker: SecuredBroker) -> None:
 
 @contextmanager
 def alone(data: Path, name: str) -> Iterator[None]:
-    """Let one `./run` of this name at a time use the data: a second one would damage it."""
+    """Let only one `./run` of this name use the data, which two would damage."""
     data.mkdir(parents=True, exist_ok=True)
     with (data / "lock").open("w") as lock:
         try:
@@ -179,7 +179,6 @@ def alone(data: Path, name: str) -> Iterator[None]:
 
 
 def _is_running(data: Path) -> bool:
-    """Whether another `./run kafka` uses the data."""
     try:
         with alone(data, "kafka"):
             return False
@@ -188,7 +187,6 @@ def _is_running(data: Path) -> bool:
 
 
 def _interrupt(_signal: int, _frame: object) -> NoReturn:
-    """Take a signal for Ctrl-C."""
     raise KeyboardInterrupt
 
 

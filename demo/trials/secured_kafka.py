@@ -1,4 +1,4 @@
-"""A broker with a listener for TLS with a login (SCRAM, tokens), and one for certificates."""
+"""A broker with a TLS listener for logins (SCRAM, tokens), and one for certificates."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ USER, PASSWORD = "alice", "wonderland"
 
 
 class SecuredBroker(Broker):
-    """Beside the listener of every broker, which asks for nothing, it has two that are secured.
+    """A broker with an open listener and two secured ones.
 
-    `scram` and `mutual` configure clients of librdkafka for them, `bearer` all but `oauth_cb` for
-    tokens in place of the password, which `token_url` gives.
+    `scram` and `mutual` configure clients of librdkafka for them, and `bearer` for tokens, except
+    for the `oauth_cb` that gets them from `token_url`.
     """
 
     def __init__(self, root: Path, *, port: int = 0) -> None:
-        """Have the secured listeners on the next two ports, and the server of tokens on the third.
+        """Use the next two ports for the secured listeners, and the third for tokens.
 
-        Port 0 has all on any free ones.
+        Port 0 uses any free ones.
         """
         super().__init__(root, port=port)
         at_scram = f"127.0.0.1:{port + 1 if port else free_port()}"
@@ -76,7 +76,7 @@ class SecuredBroker(Broker):
         }
 
     def start(self) -> None:
-        """Start it, with a user who may log in, and get tokens."""
+        """Start it, with a user who may log in and get tokens."""
         self._keys.parent.mkdir(parents=True, exist_ok=True)
         self._keys.write_text(json.dumps(KEYS))
         super().start()
@@ -86,12 +86,11 @@ class SecuredBroker(Broker):
         self.change(lambda admin: admin.alter_user_scram_credentials([user]))
 
     def stop(self) -> None:
-        """End both."""
         self._close_tokens()
         super().stop()
 
     def kill(self) -> None:
-        """End both, the broker as a power cut would."""
+        """End both, the broker by a kill."""
         self._close_tokens()
         super().kill()
 

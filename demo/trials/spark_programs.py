@@ -1,4 +1,4 @@
-"""Spark drivers in processes of their own, which a test can kill."""
+"""Spark drivers as processes that a test can kill."""
 
 import json
 import os
@@ -18,9 +18,9 @@ LAST_WORDS_S = 10
 
 
 class SparkProgram(Daemon):
-    """One run of a program from `tests/spark/programs`, or at a path, with its arguments as JSON.
+    """A run of a program from `tests/spark/programs`, or at a path, with arguments as JSON.
 
-    `words` come before the program's path: by default the Python that runs it.
+    `words` precede the program's path, by default the Python that runs it.
     """
 
     def __init__(
@@ -32,14 +32,14 @@ class SparkProgram(Daemon):
     ) -> None:
         path = program if isinstance(program, Path) else PROGRAMS / f"{program}.py"
         command = [*words, str(path), json.dumps(given)]
-        # Java may still log when the program has printed its last line, so the two are kept apart.
+        # Java may still log after the program has printed its last line.
         self._printed = log.with_suffix(".printed")
         super().__init__(command, log, environment(), printed=self._printed)
 
     def finish(self, timeout_s: float = PATIENCE_S) -> str:
-        """Wait for the end and return the last line it printed.
+        """Wait for the end and return the last printed line.
 
-        A failure shows its log; one that does not end logs first where its threads are.
+        A failure shows its log; without an end, that has the threads' stacks.
         """
         try:
             code = self._process.wait(timeout_s)
@@ -51,32 +51,29 @@ class SparkProgram(Daemon):
         return self.printed().strip().rpartition("\n")[2]
 
     def status(self, timeout_s: float = PATIENCE_S) -> int:
-        """Wait for the end, and return the status: negative if a signal ended it."""
+        """Wait for the end, and return the status: negative for a signal."""
         try:
             return self._process.wait(timeout_s)
         finally:
             self.kill()
 
     def printed(self) -> str:
-        """Return what it has printed so far."""
         return self._printed.read_text()
 
     def has_ended(self) -> bool:
-        """Whether it has ended, in whatever way."""
         return self._process.poll() is not None
 
     def has_said(self, text: str) -> bool:
-        """Whether a text is in its log."""
         return text in self._log.read_text()
 
     def said(self) -> str:
-        """Return its last error with what followed, or else the end of its log."""
+        """Return its last error and what followed, or the end of its log."""
         text = self._log.read_text()
         return f"{self._log}:\n{text[text.rfind('Traceback (most recent call last)') :][-9000:]}"
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of a program: this clone and its Python, no other Spark's settings."""
+    """Return a program's environment: this clone and its Python, without Spark's settings."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     return {
         **inherited,

@@ -1,4 +1,4 @@
-"""Starts of Spark's queries, each with Python processes that Spark waits ten seconds for."""
+"""Starts Spark's queries, again if their Python processes took too long."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STARTS = 6
 
 
 def connected(start: Callable[[], Result]) -> Result:
-    """Return what `start` returns; it is called again while Python does not connect back to Spark.
+    """Return the result of `start`, called again while Python does not connect back to Spark.
 
-    Spark waits ten seconds for each Python process that it starts, which no setting changes and a
-    busy machine exceeds. The sixth failure is raised.
+    Spark waits ten seconds for each Python process, whatever the settings, which a busy machine
+    exceeds. The sixth failure is raised.
 
     >>> from itertools import count
     >>> calls = count()
@@ -47,7 +47,7 @@ def connected(start: Callable[[], Result]) -> Result:
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Return the query that `start` starts, once its sources have their Python processes.
 
-    It is started again if one of these did not connect back; how else it fails is its own.
+    It is started again if one of these did not connect back; other failures are not handled.
     """
     return connected(lambda: _initialized(start()))
 

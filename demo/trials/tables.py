@@ -27,19 +27,19 @@ MISSING = (
 
 
 def install(repository: str | None = None) -> None:
-    """Fetch the connectors, 57 MB, if there are any; the errors are those of `fetch`."""
+    """Fetch the connectors, 57 MB, if there are any; raises as `fetch`."""
     fetch(JARS, HOME / "tables", repository=repository)
 
 
 def connectors() -> list[str]:
-    """Return the jars that Spark needs for both, none if they are not installed."""
+    """Return the jars that Spark needs for both, none if not installed."""
     return installed_in(HOME / "tables", JARS)
 
 
 def settings(directory: Path) -> dict[str, str]:
-    """Return a session's settings for both, whose tables are kept in a directory.
+    """Return a session's settings for both, with tables in a directory.
 
-    Delta is Spark's own catalog, and Iceberg's is `lake`. Without the connectors: none.
+    Delta is Spark's catalog, and Iceberg's is `lake`. Without the connectors: none.
     """
     if not connectors():
         return {}
@@ -50,9 +50,9 @@ def settings(directory: Path) -> dict[str, str]:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(directory / "lake"),
-        # to read, Iceberg asks the file system for its scheme, and the quick one of tests has none
+        # Iceberg reads the file system's scheme, which the quick one of tests lacks
         "spark.sql.catalog.lake.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
         "spark.sql.catalog.lake.hadoop.fs.file.impl.disable.cache": "true",
         "spark.sql.warehouse.dir": str(directory / "delta"),
-        "spark.databricks.delta.snapshotPartitions": "1",  # else each commit is 50 tasks
+        "spark.databricks.delta.snapshotPartitions": "1",  # or each commit is 50 tasks
     }

@@ -1,4 +1,4 @@
-"""A server of tokens (OAuth 2.0, client credentials), and the keys by which a broker knows them."""
+"""A server of tokens (OAuth 2.0, client credentials), and its keys for a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ LASTS_S = 3600
 
 
 def encoded(part: bytes) -> str:
-    """Return a part of a token as text."""
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
 
 
@@ -25,7 +24,7 @@ KEYS: dict[str, Any] = {"keys": [{"kty": "oct", "kid": ID, "alg": "HS256", "k": 
 
 
 def token_of(user: str, key: bytes = KEY) -> str:
-    """Return a signed token (JWT) of a user, which is valid for an hour."""
+    """Return a signed token (JWT) of a user, valid for an hour."""
     now = int(time.time())
     claims = {"sub": user, "iat": now, "exp": now + LASTS_S}
     parts = ({"alg": "HS256", "kid": ID}, claims)
@@ -34,17 +33,16 @@ def token_of(user: str, key: bytes = KEY) -> str:
 
 
 class TokenServer(ThreadingHTTPServer):
-    """Gives a token to whoever has the password of a user."""
+    """Gives a token for the password of a user."""
 
     def __init__(self, port: int, user: str, password: str) -> None:
-        """Serve in a thread of its own until `close`."""
+        """Serve in a thread until `close`."""
         super().__init__(("127.0.0.1", port), _Answer)
         self.user = user
         self.login = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """Serve no more."""
         self.shutdown()
         self.server_close()
 
@@ -53,7 +51,6 @@ class _Answer(BaseHTTPRequestHandler):
     server: TokenServer
 
     def do_POST(self) -> None:
-        """Give a token."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.headers.get("Authorization") != self.server.login:
             self.send_error(401)
@@ -67,4 +64,4 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""How long what other processes do is waited for, however busy the machine is."""
+"""Waits for other processes, however busy the machine is."""
 
 import time
 from collections.abc import Callable
@@ -8,7 +8,7 @@ PATIENCE_S = 600.0
 
 
 def wait_until(holds: Callable[[], object]) -> None:
-    """Wait until it holds; fails after `PATIENCE_S`."""
+    """Wait until it holds, or fail after `PATIENCE_S`."""
     until = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < until, "it never held"
