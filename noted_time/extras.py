@@ -45,10 +45,10 @@ def load_function(name: str) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found: Callable[..., Any] = attrgetter(function)(import_module(module))
+        loaded: Callable[..., Any] = attrgetter(function)(import_module(module))
     except Exception as error:
         raise Rejected(
             f"the function {name!r} cannot be imported: {error}. Write it as module:function, and "
             f"put the module on the PYTHONPATH of {sys.executable}"
         ) from error
-    return found
+    return loaded

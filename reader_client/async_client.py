@@ -58,8 +58,8 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     ) -> AsyncGenerator[Mark]:
         """Yield the marks with a seq above `after`; see `ReaderClient.marks`."""
         cursor = MarkCursor(self._following, after, domain)
-        while found := await self._take_page(cursor, domain, wait):
-            for mark in found:
+        while page := await self._take_page(cursor, domain, wait):
+            for mark in page:
                 yield mark
 
     async def windows(
@@ -73,11 +73,11 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
     ) -> AsyncGenerator[CompleteWindow]:
         """Yield the complete windows, in order; see `ReaderClient.windows`."""
         cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
-        while found := await self._take_page(cursor, domain, wait):
+        while page := await self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
-                answer = await self._transport.ask(cursor.ask_missing(found))
-            for window in cursor.add_missing(found, answer):
+                answer = await self._transport.ask(cursor.ask_missing(page))
+            for window in cursor.add_missing(page, answer):
                 yield window
 
     async def changed_windows(

@@ -74,8 +74,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         the stream is recreated, its marks follow from seq 1.
         """
         cursor = MarkCursor(self._following, after, domain)
-        while found := self._take_page(cursor, domain, wait):
-            yield from found
+        while page := self._take_page(cursor, domain, wait):
+            yield from page
 
     def windows(
         self,
@@ -96,11 +96,11 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         controller is unreachable.
         """
         cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
-        while found := self._take_page(cursor, domain, wait):
+        while page := self._take_page(cursor, domain, wait):
             answer = None
             with contextlib.suppress(NotedTimeError):
-                answer = self._transport.ask(cursor.ask_missing(found))
-            yield from cursor.add_missing(found, answer)
+                answer = self._transport.ask(cursor.ask_missing(page))
+            yield from cursor.add_missing(page, answer)
 
     def changed_windows(
         self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0

@@ -252,9 +252,9 @@ class Reader(ABC, Generic[Network]):
     ) -> Generator[Wait[bool], bool, list[Found]]:
         while True:
             self._health.check()
-            found = cursor.take_page()
-            if found or self._closed or wait == 0:
-                return found
+            page = cursor.take_page()
+            if page or self._closed or wait == 0:
+                return page
             try:
                 if not (yield self._waits.wait_for_items(cursor, domain)):
                     return []

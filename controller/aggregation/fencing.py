@@ -55,12 +55,12 @@ class Fences:
         self._recorded = deque[int](maxlen=MOST_RECORDED)
         self._takeovers = deque[tuple[str, int]](maxlen=TAKEOVERS_WATCHED)
 
-    def refuse(self, note: Note, held: Session, at: int) -> None:
-        labels = {each.id: each.label for each in held.lost}
+    def refuse(self, note: Note, owner: Session, at: int) -> None:
+        labels = {each.id: each.label for each in owner.lost}
         label = labels.get(note.session or "") or note.label
         self.notes += 1
         self._last.pop(note.writer, None)
-        self._last[note.writer] = FencedProcess(note.writer, label, held.label, held.since, at)
+        self._last[note.writer] = FencedProcess(note.writer, label, owner.label, owner.since, at)
         if len(self._last) > FENCED_SHOWN:
             del self._last[next(iter(self._last))]
 

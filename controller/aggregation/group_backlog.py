@@ -42,34 +42,34 @@ class GroupBacklog:
 
 
 def assess(stream: StreamState, group: str, moment: Moment) -> GroupBacklog:
-    kept = stream.groups.backlog(group)
+    stored = stream.groups.backlog(group)
     reported = [Cause("reported", reader=each) for each in stream.groups.behind(group)]
-    if kept is None and not reported:
+    if stored is None and not reported:
         return GroupBacklog()
-    before = kept or BacklogRecord(stream.id, group)
+    before = stored or BacklogRecord(stream.id, group)
     states = dict(_assess_domains(stream, group, before, moment))
     lags = (Cause(each, domain) for domain, state in states.items() for each in state.because)
     because = (*reported, *lags)
     is_new = before.since is None or before.backlog != bool(because)
-    found = replace(
+    record = replace(
         before,
         backlog=bool(because),
         since=moment.wall if is_new else before.since,
         caught_up=_list_caught_up(before, states),
     )
-    return GroupBacklog(found, because)
+    return GroupBacklog(record, because)
 
 
 def list_flags(stream: StreamState, moment: Moment) -> list[tuple[str, bool]]:
-    found = ((group, assess(stream, group, moment)) for group in stream.groups)
-    return [(group, each.backlog) for group, each in found if each.record is not None]
+    backlogs = ((group, assess(stream, group, moment)) for group in stream.groups)
+    return [(group, each.backlog) for group, each in backlogs if each.record is not None]
 
 
 def keep(stream: StreamState, draft: Draft, group: str) -> GroupBacklog:
-    found = assess(stream, group, draft.moment)
-    if found.record is not None and found.record != stream.groups.backlog(group):
-        stream.groups.keep_backlog(found.record, draft)
-    return found
+    backlog = assess(stream, group, draft.moment)
+    if backlog.record is not None and backlog.record != stream.groups.backlog(group):
+        stream.groups.keep_backlog(backlog.record, draft)
+    return backlog
 
 
 def set_policy(
@@ -77,10 +77,10 @@ def set_policy(
 ) -> BacklogPolicy | None:
     """Set the policy of a group, which then has not caught up; raises `LimitReached`."""
     stream.groups.check_room(group, None, {}, limits)
-    kept = stream.groups.ensure(group)
-    before = kept.policy if kept else None
+    stored = stream.groups.ensure(group)
+    before = stored.policy if stored else None
     if policy != before:
-        record = kept or BacklogRecord(stream.id, group)
+        record = stored or BacklogRecord(stream.id, group)
         stream.groups.keep_backlog(replace(record, policy=policy, caught_up=()), draft)
     keep(stream, draft, group)
     return before

@@ -100,8 +100,8 @@ class ReaderGroups:
 
         A reader without that time gets one at the next `time_out`.
         """
-        for kept in backlogs:
-            self._groups[kept.group] = _Group(backlog=kept)
+        for backlog in backlogs:
+            self._groups[backlog.group] = _Group(backlog=backlog)
         latest = 0
         for record in records:
             group = self._groups.setdefault(record.group, _Group())
@@ -269,7 +269,7 @@ class ReaderGroups:
             return
         stream, group = self._stream_id, self._groups[name]
         online, segments = group.position.readers, group.position.segments_by_reader()
-        kept = sorted(each for each in readers if each in online or each in segments)
+        names = sorted(each for each in readers if each in online or each in segments)
         draft.report(
             ReaderRecord(
                 stream,
@@ -280,7 +280,7 @@ class ReaderGroups:
                 group.reports[each],
                 group.own.get(each),
             )
-            for each in kept
+            for each in names
         )
         forgotten = [each for each in readers if each not in online and each not in segments]
         for reader in forgotten:

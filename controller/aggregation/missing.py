@@ -14,14 +14,14 @@ ENTRIES_AT_A_TIME = 1000
 
 
 def read_missing(record: StreamRecord, store: Store) -> dict[str, MissingWriters]:
-    found = {}
+    by_domain = {}
     for domain in record.settings.domains:
         missing = MissingWriters(record.ledger_from.get(domain, MIN_INT64))
         for entry in _read_entries(store, record.id, domain):
             for _ in take_entry(missing, entry):
                 pass
-        found[domain] = missing
-    return found
+        by_domain[domain] = missing
+    return by_domain
 
 
 def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
@@ -32,9 +32,9 @@ def take_entry(missing: MissingWriters, entry: LedgerEntry) -> Iterator[None]:
         yield
 
 
-def add_forgotten(found: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
+def add_forgotten(by_domain: Mapping[str, MissingWriters], aggregator: Aggregator) -> None:
     """Add missing members whose entries in the ledger have been deleted."""
-    for number, (domain, missing) in enumerate(found.items()):
+    for number, (domain, missing) in enumerate(by_domain.items()):
         for writer in aggregator.domains[domain].absences.missing - missing.open.keys():
             track = aggregator.member(writer).track(number)
             missing.begin(absence_of(track, None), seq=0, at=0)

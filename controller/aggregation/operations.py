@@ -106,9 +106,9 @@ def preview_settings(stream: StreamState, changes: Mapping[str, Any], wall: int)
     stream.aggregator.check_settings(settings)
     dropped = {}
     for domain in stream.histories:
-        was = find_first_kept(stream, domain, wall - known.mark_retention_ms)
+        first_kept = find_first_kept(stream, domain, wall - known.mark_retention_ms)
         becomes = find_first_kept(stream, domain, wall - settings.mark_retention_ms)
-        dropped[domain] = max(0, becomes - was)
+        dropped[domain] = max(0, becomes - first_kept)
     return dropped
 
 
@@ -190,13 +190,13 @@ def truncate(stream: StreamState, draft: Draft, order: Order, cut: Mapping[int, 
 
     A reader exactly at the cut needs that mark, and none can be before the cut.
     """
-    found = preview_truncation(stream, cut)
-    for domain, dropped in found.dropped.items():
+    truncation = preview_truncation(stream, cut)
+    for domain, dropped in truncation.dropped.items():
         forget_before(stream, domain, stream.histories[domain].first_seq + dropped, draft)
-    if any(found.dropped.values()):
+    if any(truncation.dropped.values()):
         became = {"cut": position_to_wire(cut)}
         _record(stream, draft, order, "truncated", became=became)
-    return found
+    return truncation
 
 
 def remove(
@@ -207,14 +207,14 @@ def remove(
     Raises `NotedMeanwhile`, unchanged, if the writer noted after `unless_since` (Unix ms).
     """
     member = stream.aggregator.member(writer)
-    was, heard_at = member.excluded, member.heard_at
+    exclusion, heard_at = member.excluded, member.heard_at
     if unless_since is not None and heard_at is not None and heard_at > unless_since:
         raise NotedMeanwhile(writer, heard_at)
     stream.aggregator.remove(writer, stream.begin(draft), order.who)
     stream.excluded += 1
     draft.touch(stream).add(writer)
     stream.keep_unbounded(draft)
-    if was != "removed":
+    if exclusion != "removed":
         _record(stream, draft, order, "removed", writer=writer)
 
 
@@ -223,16 +223,16 @@ def hold(stream: StreamState, draft: Draft, order: Order, writer: str, for_ms: i
 
     Raises `NotLive` if the watermark does not wait for the writer.
     """
-    was, now = _find_hold_end(stream, writer, draft), stream.begin(draft)
+    hold_end, now = _find_hold_end(stream, writer, draft), stream.begin(draft)
     until = None if for_ms is None else now + for_ms
     stream.aggregator.hold(writer, until, order.label or order.by, order.comment)
     draft.touch(stream).add(writer)
     became = _find_hold_end(stream, writer, draft)
     if became is not None:
         became = {"for_ms": for_ms} | became
-        _record(stream, draft, order, "held", writer=writer, was=was, became=became)
-    elif was is not None:
-        _record(stream, draft, order, "released", writer=writer, was=was)
+        _record(stream, draft, order, "held", writer=writer, was=hold_end, became=became)
+    elif hold_end is not None:
+        _record(stream, draft, order, "released", writer=writer, was=hold_end)
 
 
 def set_backlog_policy(  # noqa: PLR0913 - the change and its limits

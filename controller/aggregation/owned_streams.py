@@ -55,24 +55,24 @@ class OwnedStreams:
         return bucket_of(name, self.buckets)
 
     def find(self, name: str) -> StreamState | None:
-        found = self._by_name.get(name)
-        if found is None and name not in self:
+        stream = self._by_name.get(name)
+        if stream is None and name not in self:
             raise NotOwner(name)
-        return found
+        return stream
 
     def stream(self, name: str) -> StreamState:
-        found = self.find(name)
-        if found is None:
+        state = self.find(name)
+        if state is None:
             raise UnknownStream(name)
-        return found
+        return state
 
     def is_owned(self, stream: StreamState) -> bool:
         """Return whether the stream is still owned: not removed, recreated or released."""
         return self._by_id.get(stream.id) is stream
 
     def find_by_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
-        found = map(self._by_id.get, stream_ids)
-        return (stream for stream in found if stream is not None)
+        streams = map(self._by_id.get, stream_ids)
+        return (stream for stream in streams if stream is not None)
 
     def add(self, stream: StreamState) -> None:
         stream.clock_ahead = self.clocks[self.bucket_of(stream.record.name)]

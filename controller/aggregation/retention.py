@@ -51,9 +51,9 @@ def forget_old_records(streams: OwnedStreams, draft: Draft) -> None:
     for stream in streams:
         draft.batch.forgotten_changes.append((stream.id, before))
         draft.batch.forgotten_ledger.append((stream.id, before))
-        for domain, found in stream.missing.items():
+        for domain, missing in stream.missing.items():
             lower = stream.histories[domain].last_lower
-            found.forget_before(before, lower, stream.aggregator.writers())
+            missing.forget_before(before, lower, stream.aggregator.writers())
         for domain, late in stream.late.items():
             draft.keep_late(stream.id, domain, dict.fromkeys(late.forget_before(before)))
         stream.keep_known_from(draft)

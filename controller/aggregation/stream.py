@@ -298,8 +298,8 @@ class StreamState:
     def final_cut(self) -> Mapping[int, int] | None:
         return next(iter(self.histories.values())).final_cut
 
-    def _is_own_log(self, given: str) -> bool:
-        return not self.record.logs or given in self.record.logs
+    def _is_own_log(self, log: str) -> bool:
+        return not self.record.logs or log in self.record.logs
 
     def _is_full_for(self, writer: str, most_writers: int) -> bool:
         return len(self.aggregator) >= most_writers and writer not in self.aggregator
@@ -317,8 +317,8 @@ class StreamState:
         due = self._next_mark_at.get(domain)
         if due is None:
             last, interval = self.histories[domain].last, self.settings.mark_interval_ms
-            left = 0 if last is None else last.written_at + interval - moment.wall
-            due = self._next_mark_at[domain] = moment.steady + max(0, min(left, interval))
+            wait_ms = 0 if last is None else last.written_at + interval - moment.wall
+            due = self._next_mark_at[domain] = moment.steady + max(0, min(wait_ms, interval))
         return due
 
     def _advance_all(self, draft: Draft) -> bool:
@@ -362,6 +362,6 @@ class StreamState:
         draft.batch.ledger.append(entry)
 
 
-def _collect_known_from(found: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
-    times = {domain: each.known_from for domain, each in found.items()}
+def _collect_known_from(records: Mapping[str, MissingWriters | LateReports]) -> dict[str, int]:
+    times = {domain: each.known_from for domain, each in records.items()}
     return {domain: time for domain, time in times.items() if time != MIN_INT64}

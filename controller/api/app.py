@@ -110,8 +110,8 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
 
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
-    found = await controller.replicas()
-    each = [convert(ControllerAnswer, record, buckets=count) for record, count in found]
+    replicas = await controller.replicas()
+    each = [convert(ControllerAnswer, record, buckets=count) for record, count in replicas]
     return reply(ControllersAnswer(each, await controller.risk(check=check)))
 
 

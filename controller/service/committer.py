@@ -261,10 +261,10 @@ class Committer:
         await self._reload(service_ms)
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
-        taken = await self.ownership.turn(self.streams, known)
+        loaded = await self.ownership.turn(self.streams, known)
         self._clocks.pass_over()  # notes waited meanwhile
-        self._intervals.begin(taken)
-        if taken:
+        self._intervals.begin(loaded)
+        if loaded:
             self._work.set()
 
     async def _turn_or_reload(self) -> None:

@@ -76,8 +76,8 @@ class Controller:
     async def start(self) -> None:
         await self._committer.start()
         try:
-            if found := await self.risk():
-                log.warning("commits_may_be_lost", risk=found)
+            if risk := await self.risk():
+                log.warning("commits_may_be_lost", risk=risk)
         except StoreUnavailable as away:  # the streams were loaded
             log.warning("store_unavailable", error=str(away))
         maintenance = maintain(self._committer, self._store, self._clocks)
@@ -143,11 +143,11 @@ class Controller:
 
     async def replicas(self) -> list[tuple[ReplicaRecord, int]]:
         """Return the database's controllers, each with its number of buckets."""
-        found = await asyncio.to_thread(self._store.reading.replicas)
+        records = await asyncio.to_thread(self._store.reading.replicas)
         alone = [ReplicaRecord(self._url, find_running_version(), SCHEMA_REVISION, None)]
         leases = self.ownership.leases
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
-        return [(each, owned[each.url]) for each in found or alone]
+        return [(each, owned[each.url]) for each in records or alone]
 
     async def risk(self, *, check: bool = False) -> str | None:
         """Return why acknowledged changes may be lost, such as by a power cut.
@@ -289,10 +289,10 @@ class Controller:
         A changed result is stored first, so it survives a restart.
         """
         stream = self.stream(name)
-        found = group_backlog.assess(stream, group, self.now)
-        if found.record != stream.groups.backlog(group):
-            _, found = await self.change(name, group_backlog.keep, group)
-        return found
+        backlog = group_backlog.assess(stream, group, self.now)
+        if backlog.record != stream.groups.backlog(group):
+            _, backlog = await self.change(name, group_backlog.keep, group)
+        return backlog
 
     def check_alive(self) -> None:
         self._committer.check_alive()

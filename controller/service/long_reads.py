@@ -97,8 +97,8 @@ class Views:
             start = end if trend.first_at is None else min(trend.first_at, end)
         elif start >= end:
             raise Rejected(f"`from` {format_time(start)} is not before `to` {format_time(end)}")
-        found = await asyncio.to_thread(trend.points, start, end, points)
-        return Period(now, start, end, trend.first_at, trend.lower_before(start), found)
+        slots = await asyncio.to_thread(trend.points, start, end, points)
+        return Period(now, start, end, trend.first_at, trend.lower_before(start), slots)
 
     async def ledger(
         self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
@@ -150,15 +150,15 @@ class Views:
                 ranks.append(rank)
                 conditions[condition] += 1
         names = [rank[-1] for rank in nsmallest(start + limit, ranks)[start:]]
-        found = [
+        known_rows = [
             build_stream_row(owned[name], now)
             async for name in iterate_in_slices(names)
             if name in owned
         ]
         if unknown := [name for name in names if name not in owned]:
             summaries = await asyncio.to_thread(self._reading.summaries, unknown)
-            found += [build_summary_row(each, now.wall) for each in summaries]
-        rows = {row.name: row for row in found}
+            known_rows += [build_summary_row(each, now.wall) for each in summaries]
+        rows = {row.name: row for row in known_rows}
         next_start = start + limit if len(ranks) > start + limit else None
         shown = [rows[name] for name in names if name in rows]  # it may have been removed
         return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, next_start)
@@ -169,16 +169,16 @@ class Views:
         if len(streams.clocks) == streams.buckets:
             return []
         names = await asyncio.to_thread(self._reading.names)
-        found = iterate_in_slices(names)
-        return [name async for name in found if name not in streams and is_shown(name)]
+        slices = iterate_in_slices(names)
+        return [name async for name in slices if name not in streams and is_shown(name)]
 
 
 async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
     """Return who vouches at each of several marks, given by rising seq and time."""
     results: list[VouchedBy] = []
     if marks:
-        async for found in iterate_in_slices(roster.tally(marks)):
-            results = found
+        async for tally in iterate_in_slices(roster.tally(marks)):
+            results = tally
     return results
 
 

@@ -209,26 +209,26 @@ class Ownership:
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]
         for stream, lasts in known:
             for domain, last in lasts.items():
-                held, found = last.seq, self._find_last_kept(stream, domain, last)
-                if found < held:
-                    stream.lost_marks += held - found
-                    was, now = ({"domain": domain, "seq": seq} for seq in (held, found))
+                held, kept = last.seq, self._find_last_kept(stream, domain, last)
+                if kept < held:
+                    stream.lost_marks += held - kept
+                    was, now = ({"domain": domain, "seq": seq} for seq in (held, kept))
                     changes.append(Change(stream.id, at, "went_back", None, was, now))
                     name = stream.record.name
-                    log.error("went_back", stream=name, domain=domain, held=held, found=found)
+                    log.error("went_back", stream=name, domain=domain, held=held, found=kept)
         if changes:
             await self._in_thread(self._store.commit, Transaction(changes=changes))
         for stream, _ in known:
             self._last_marks.pop(stream.id, None)
 
     @staticmethod
-    def _find_last_kept(stream: StreamState, domain: str, held: Mark) -> int:
-        """Return the last seq, up to `held`, whose mark may still be stored."""
+    def _find_last_kept(stream: StreamState, domain: str, mark: Mark) -> int:
+        """Return the last seq, up to `mark`, that may still be stored."""
         history = stream.histories.get(domain, MarkHistory())  # the domain may be lost
-        if history.last_seq < held.seq:
+        if history.last_seq < mark.seq:
             return history.last_seq
-        is_kept = held.seq >= history.first_seq
-        return held.seq - (is_kept and _drop_cut(history.mark(held.seq)) != held)
+        is_kept = mark.seq >= history.first_seq
+        return mark.seq - (is_kept and _drop_cut(history.mark(mark.seq)) != mark)
 
     def _set_leases(self, leases: Leases) -> None:
         if leases != self.leases:

@@ -152,13 +152,13 @@ class Grant:
         }
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Self:
+    def from_json(cls, grant: Mapping[str, Any]) -> Self:
         """Return the grant from its JSON; missing entries grant nothing."""
         return cls(
-            admin=kept.get("admin", False) is True,
-            read=Patterns(tuple(kept.get("read", ()))),
-            write=Patterns(tuple(kept.get("write", ()))),
-            writers=Patterns(tuple(kept.get("writers", ()))),
+            admin=grant.get("admin", False) is True,
+            read=Patterns(tuple(grant.get("read", ()))),
+            write=Patterns(tuple(grant.get("write", ()))),
+            writers=Patterns(tuple(grant.get("writers", ()))),
         )
 
 

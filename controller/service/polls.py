@@ -243,17 +243,17 @@ class LongPolls:
             if stream.settings.are_unix_ms:
                 check_windows(after, tiling, history)
             coverage = stream.coverage(domain)
-            found = find_complete_windows(
+            complete = find_complete_windows(
                 history, tiling, after=after, limit=limit, coverage=coverage
             )
-            first = [*islice(found, 1)]
+            first = [*islice(complete, 1)]
             is_over = first or stream.final_cut is not None
             if after is None:
                 awaited = _build_awaited(stream, domain, "seq", history.last_seq + 1)
             else:
                 awaited = _build_awaited(stream, domain, "lower", tiling.first_end(after))
             if is_over or not await self._wait_for_mark(awaited, deadline, is_admin=is_admin):
-                return CompleteWindows(stream, chain(first, found))
+                return CompleteWindows(stream, chain(first, complete))
 
     async def _wait_for_mark(
         self, awaited: AwaitedMark, deadline: float, *, is_admin: bool

@@ -46,21 +46,23 @@ LOCK_MS = 1000
 class WrongSchema(StoreUnavailable):
     """The database does not have this version's tables, or, without `found`, no tables."""
 
-    def __init__(self, url: str, found: str | None, oldest: str | None = None) -> None:
+    def __init__(self, url: str, revision: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url
         remedy = f"run `noted-time migrate --database {quote(url)}`"
-        if found is None:
+        if revision is None:
             sentence = f"the database {url} has no tables of noted-time: {remedy}"
-        elif found < SCHEMA_REVISION:
-            sentence = f"the schema of {url} is at {found}, older than {SCHEMA_REVISION}: {remedy}"
+        elif revision < SCHEMA_REVISION:
+            sentence = (
+                f"the schema of {url} is at {revision}, older than {SCHEMA_REVISION}: {remedy}"
+            )
         else:
             sentence = (
-                f"the schema of {url} is at {found}, newer than {SCHEMA_REVISION}: install the "
-                f"noted-time that created it, or any version from revision {oldest or found} on"
+                f"the schema of {url} is at {revision}, newer than {SCHEMA_REVISION}: install the "
+                f"noted-time that created it, or any version from revision {oldest or revision} on"
             )
         super().__init__(sentence)
         self.url = url
-        self.found = found
+        self.found = revision
 
 
 def check(url: str) -> None:
@@ -68,11 +70,11 @@ def check(url: str) -> None:
 
     A newer schema must be marked as compatible.
     """
-    found, oldest = _read_state(url)
-    if found != SCHEMA_REVISION and not (
-        found and found > SCHEMA_REVISION and is_compatible(oldest)
+    revision, oldest = _read_state(url)
+    if revision != SCHEMA_REVISION and not (
+        revision and revision > SCHEMA_REVISION and is_compatible(oldest)
     ):
-        raise WrongSchema(url, found, oldest)
+        raise WrongSchema(url, revision, oldest)
 
 
 def read_revision(url: str) -> str | None:
@@ -84,10 +86,10 @@ def _read_state(url: str) -> tuple[str | None, str | None]:
     if not is_postgres(url) and not parse_file(url).exists():
         return None, None
     with _connect(_engine(url)) as connection:
-        found = _revision(connection)
-        if found is None or found <= SCHEMA_REVISION:
-            return found, None
-        return found, connection.exec_driver_sql(SELECT_OLDEST_REVISION).scalar()
+        revision = _revision(connection)
+        if revision is None or revision <= SCHEMA_REVISION:
+            return revision, None
+        return revision, connection.exec_driver_sql(SELECT_OLDEST_REVISION).scalar()
 
 
 def create_if_new(url: str) -> bool:
@@ -104,8 +106,8 @@ def migrate(url: str) -> None:
     Several processes may call it; a newer schema is not changed. Raises `WrongSchema` if this code
     does not work with it.
     """
-    found = read_revision(url)
-    if found is not None and found >= SCHEMA_REVISION:
+    revision = read_revision(url)
+    if revision is not None and revision >= SCHEMA_REVISION:
         check(url)
         return
     with _migrating(url) as connection:

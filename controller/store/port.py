@@ -226,11 +226,11 @@ class Transaction:
         dropped = set(self.dropped)
         if not dropped:
             return self
-        kept: dict[str, Any] = {
+        fields: dict[str, Any] = {
             name: [each for each in getattr(self, name) if find_stream_id(each) not in dropped]
             for name in STREAM_PARTS
         }
-        return replace(self, **kept)
+        return replace(self, **fields)
 
     @property
     def records(self) -> int:

@@ -155,8 +155,8 @@ class PostgresStore(SqlStore):
         with cursor.connection.cursor() as asking:
             columns = [list(column) for column in zip(*chains, strict=True)]
             asking.execute(statement.format(chains=_CHAINS_TABLE), columns)
-            found: list[Any] = asking.fetchall()
-            return found
+            chain_rows: list[Any] = asking.fetchall()
+            return chain_rows
 
     def _rows(self, query: Executable) -> Sequence[Any]:
         """Return the rows, and renew the leases: a load has many such queries."""

@@ -83,8 +83,8 @@ class SqlReading:
         """Read scale events after the marks, so all that precede a mark are included."""
         named = stream.c.name.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
-            found = connection.execute(select(stream).where(named).order_by(stream.c.name))
-            records = [rows.STREAM_ROWS.value(row) for row in found]
+            stream_rows = connection.execute(select(stream).where(named).order_by(stream.c.name))
+            records = [rows.STREAM_ROWS.value(row) for row in stream_rows]
             marks = _read_last_marks(connection, records)
             scales = _read_scales(connection, named)
         return [
@@ -96,31 +96,31 @@ class SqlReading:
         return [rows.scale_of(row) for row in self._rows(_filter_stream(events, scale, stream_id))]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        found = select(member).order_by(member.c.writer)
-        return map(rows.member_of, self._many_rows(_filter_stream(found, member, stream_id)))
+        query = select(member).order_by(member.c.writer)
+        return map(rows.member_of, self._many_rows(_filter_stream(query, member, stream_id)))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
         chain = select(mark).where(mark.c.domain == domain).order_by(mark.c.seq)
         return rows.marks_of(self._many_rows(_filter_stream(chain, mark, stream_id)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
-        found = select(reader).order_by(reader.c.reader_group, reader.c.reader)
+        query = select(reader).order_by(reader.c.reader_group, reader.c.reader)
         return [
             rows.READER_ROWS.value(row)
-            for row in self._rows(_filter_stream(found, reader, stream_id))
+            for row in self._rows(_filter_stream(query, reader, stream_id))
         ]
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        found = select(backlog).order_by(backlog.c.reader_group)
+        query = select(backlog).order_by(backlog.c.reader_group)
         return [
             rows.BACKLOG_ROWS.value(row)
-            for row in self._rows(_filter_stream(found, backlog, stream_id))
+            for row in self._rows(_filter_stream(query, backlog, stream_id))
         ]
 
     def late(self, stream_id: str) -> list[LateRecord]:
-        found = select(late).order_by(*late.primary_key.columns)
+        query = select(late).order_by(*late.primary_key.columns)
         return [
-            rows.LATE_ROWS.value(row) for row in self._rows(_filter_stream(found, late, stream_id))
+            rows.LATE_ROWS.value(row) for row in self._rows(_filter_stream(query, late, stream_id))
         ]
 
     def ledger(
@@ -146,8 +146,8 @@ class SqlReading:
         return [rows.change_of(row) for row in self._rows(page)]
 
     def replicas_secret(self) -> bytes:
-        found = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
-        return b"".join(value.encode() for (value,) in found)
+        secrets = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
+        return b"".join(value.encode() for (value,) in secrets)
 
     def replicas(self) -> list[ReplicaRecord]:
         return []
@@ -172,8 +172,8 @@ class SqlReading:
     def _many_rows(self, query: Executable) -> Generator[Any]:
         with self._convert_errors(), self._reading.connect() as connection:
             streamed = connection.execution_options(yield_per=ROWS_AT_A_TIME)
-            with streamed.execute(query) as found:  # closed, even if the caller stops early
-                yield from found
+            with streamed.execute(query) as cursor:  # closed, even if the caller stops early
+                yield from cursor
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
@@ -212,27 +212,27 @@ def _read_last_marks(
     On PostgreSQL this is one query, to save round trips; SQLite has no lateral join.
     """
     chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
-    found: list[Row[Any]] = []
+    tails: list[Row[Any]] = []
     if connection.dialect.name == "postgresql":
         lists = {
             "stream_ids": [each for each, _ in chains],
             "domains": [domain for _, domain in chains],
         }
-        found += connection.execute(_TAIL_OF_ALL, lists)
+        tails += connection.execute(_TAIL_OF_ALL, lists)
     else:
         for stream_id, domain in chains:
-            found += connection.execute(_TAIL_OF_ONE, {"stream_id": stream_id, "domain": domain})
+            tails += connection.execute(_TAIL_OF_ONE, {"stream_id": stream_id, "domain": domain})
     marks: dict[str, dict[str, Mark]] = {}
-    for _, tail in groupby(found, itemgetter(0, 1)):
+    for _, tail in groupby(tails, itemgetter(0, 1)):
         each = rows.last_mark_of(list(tail))
         marks.setdefault(each.stream_id, {})[each.domain] = each.mark
     return marks
 
 
 def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
-    found = select(scale).join(stream).where(named).order_by(scale.c.seq)
+    query = select(scale).join(stream).where(named).order_by(scale.c.seq)
     scales: dict[str, list[ScaleEvent]] = {}
-    for row in connection.execute(found):
+    for row in connection.execute(query):
         scales.setdefault(row.stream_id, []).append(rows.scale_of(row))
     return scales
 

@@ -246,13 +246,13 @@ def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int
 
 def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
     """Return the rows of marks, and update their chains in `tails`."""
-    found = []
+    values = []
     for appended in marks:
         chain = appended.stream_id, appended.domain
         tail, stored = extend_tail(tails.get(chain), appended.mark)
         tails[chain] = tail
-        found.append(_mark_row(appended, stored, whole=not tail.cost))
-    return found
+        values.append(_mark_row(appended, stored, whole=not tail.cost))
+    return values
 
 
 def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool) -> Values:
@@ -274,22 +274,22 @@ def _mark_row(appended: AppendedMark, offsets: Mapping[int, int], *, whole: bool
     )
 
 
-def marks_of(found: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
+def marks_of(chain: Iterable[Sequence[Any]]) -> Iterator[AppendedMark]:
     """Yield the marks of a chain's rows, the first a whole row."""
     offsets: Mapping[int, int] = {}
-    for row in found:
+    for row in chain:
         each = _mark_of(row, offsets)
         offsets = each.mark.cut.offsets
         yield each
 
 
-def last_mark_of(found: Sequence[Sequence[Any]]) -> AppendedMark:
-    return _mark_of(found[-1], join_cuts(found[:-1]))
+def last_mark_of(chain: Sequence[Sequence[Any]]) -> AppendedMark:
+    return _mark_of(chain[-1], join_cuts(chain[:-1]))
 
 
-def join_cuts(found: Iterable[Sequence[Any]]) -> dict[int, int]:
+def join_cuts(chain: Iterable[Sequence[Any]]) -> dict[int, int]:
     offsets: dict[int, int] = {}
-    for row in found:
+    for row in chain:
         offsets |= read_row(schema.mark, row, CUT_COLUMN, lambda bare: _offsets(bare[CUT_COLUMN]))
     return offsets
 

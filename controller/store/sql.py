@@ -150,9 +150,9 @@ class SqlStore(SqlReading):
             cursor.executemany(statement.replace("?", self.placeholder), parameters)
 
     def _seal_rows(
-        self, found: Iterable[rows.Values], at: int = rows.RECORD_COLUMN
+        self, values: Iterable[rows.Values], at: int = rows.RECORD_COLUMN
     ) -> list[rows.Values]:
-        return rows.add_seals(found, at) if self.seals else list(found)
+        return rows.add_seals(values, at) if self.seals else list(values)
 
     def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
         """Write many rows by each statement, as each waits for the interpreter's lock."""
@@ -163,8 +163,8 @@ class SqlStore(SqlReading):
     def _last_seqs(
         self, cursor: DBAPICursor, chains: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
-        found = self._query_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
-        return {(stream_id, domain): seq or 0 for stream_id, domain, seq in found}
+        last_rows = self._query_chains(cursor, _LAST_SEQ, [(*chain, 0) for chain in chains])
+        return {(stream_id, domain): seq or 0 for stream_id, domain, seq in last_rows}
 
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
         """Remove and return the tails of chains that no other store has appended to.
@@ -172,23 +172,23 @@ class SqlStore(SqlReading):
         An equal seq proves this: no seq is written twice. The caller stores the new tails after the
         commit.
         """
-        taken = {chain: self._tails.pop(chain, None) for chain in last}
-        return {chain: tail for chain, tail in taken.items() if tail and tail.seq == last[chain]}
+        tails = {chain: self._tails.pop(chain, None) for chain in last}
+        return {chain: tail for chain, tail in tails.items() if tail and tail.seq == last[chain]}
 
     def _find_whole_rows(self, cursor: DBAPICursor, forgotten: Seqs) -> Iterator[rows.Values]:
         """Yield each chain's new first row as a whole row, if it is not whole."""
-        found = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
-        for _, group in groupby(found, itemgetter(0, 1, 2)):
+        chain_rows = self._query_chains(cursor, _UP_TO_KEPT, forgotten)
+        for _, group in groupby(chain_rows, itemgetter(0, 1, 2)):
             chain = [(*row[3:-3], *map(bool, row[-3:])) for row in group]  # the row of `mark`
             if len(chain) > 1:
                 yield rows.build_whole_row(chain)
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
-        found: list[Any] = []
+        chain_rows: list[Any] = []
         for each in chains:
             cursor.execute(statement.format(chains=_ONE_CHAIN), each)
-            found += cursor.fetchall()
-        return found
+            chain_rows += cursor.fetchall()
+        return chain_rows
 
 
 @cache
@@ -197,15 +197,16 @@ def _put_members(count: int) -> str:
     return upsert(member, f"VALUES {', '.join([row] * count)}")
 
 
-def check_revision(found: object, ask: Callable[[str], Any]) -> None:
+def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
     """Raise `StoreUnavailable` if this code does not work with the schema."""
-    if found == SCHEMA_REVISION or (
-        str(found) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
+    if revision == SCHEMA_REVISION or (
+        str(revision) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {found}, not at {SCHEMA_REVISION}, and this controller "
-        "does not work with it: start the version that created it, or run `noted-time migrate`"
+        f"the schema of the database is at {revision}, not at {SCHEMA_REVISION}, and this "
+        "controller does not work with it: start the version that created it, or run "
+        "`noted-time migrate`"
     )
 
 

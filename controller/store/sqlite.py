@@ -118,7 +118,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         """
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
-            found = [why for each in checks for (why,) in ask(each) if why != "ok"]
+            faults = [why for each in checks for (why,) in ask(each) if why != "ok"]
             streams = map(rows.STREAM_ROWS.value, connection.execute(select(stream)))
             domains = {each.id: {None, *each.settings.domains} for each in streams}
             groups = ask(_SELECT_GROUPS).fetchall()
@@ -126,9 +126,9 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         for table, stream_id, domain, is_complete in groups:
             is_one = is_complete and many[table, stream_id, domain] == 1
             if not is_one or domain not in domains.get(stream_id, ()):
-                found.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
-        if found:
-            raise StoreDamaged(str(self._files.file), found[0])
+                faults.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
+        if faults:
+            raise StoreDamaged(str(self._files.file), faults[0])
 
     def commit(self, batch: Transaction) -> None:
         super().commit(batch)
@@ -139,8 +139,8 @@ class SqliteStore(SingleNodeLeases, SqlStore):
             self._files.check_writable()
             # on a read-only database, SQLite begins to read without an error
             connection.exec_driver_sql(_WRITE_NOTHING)
-            found = connection.exec_driver_sql(_SELECT_REVISION).scalar()
-            check_revision(found, lambda query: connection.exec_driver_sql(query).scalar())
+            revision = connection.exec_driver_sql(_SELECT_REVISION).scalar()
+            check_revision(revision, lambda query: connection.exec_driver_sql(query).scalar())
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
@@ -292,9 +292,9 @@ class DatabaseFiles:
     def remember_files(self) -> None:
         if not self._log_files:
             for path in (os.fspath(self.wal), f"{self._path}-shm"):
-                found = _identity_of(path)
-                if found is not None:
-                    self._log_files[path] = found
+                identity = _identity_of(path)
+                if identity is not None:
+                    self._log_files[path] = identity
         self.check()
 
     def check(self) -> None:
@@ -318,15 +318,15 @@ class DatabaseFiles:
 
     def _identify(self) -> Identity:
         try:
-            found = os.stat(self._path)  # noqa: PTH116 - a path object would double the time
+            status = os.stat(self._path)  # noqa: PTH116 - a path object would double the time
         except OSError as error:
             raise StoreUnavailable(f"{self.file}: {error.strerror}") from error
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 def _identity_of(path: str) -> Identity | None:
     try:
-        found = os.stat(path)  # noqa: PTH116 - as above
+        status = os.stat(path)  # noqa: PTH116 - as above
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

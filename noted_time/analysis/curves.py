@@ -126,11 +126,11 @@ class Analysis:
 
 
 def summarize_by_name(names: NDArray[Any], ms: Times, most: int = 10) -> list[RowsBehind]:
-    found = []
+    behind = []
     for rows in group_rows(names) if len(names) else ():
         median, worst = float(np.median(ms[rows])), int(ms[rows].max())
-        found.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
-    return sorted(found, key=lambda each: (-each.worst_ms, each.name))[:most]
+        behind.append(RowsBehind(str(names[rows[0]]), len(rows), median, worst))
+    return sorted(behind, key=lambda each: (-each.worst_ms, each.name))[:most]
 
 
 def find_rows_ahead(arrivals: ArrayLike, times: ArrayLike, ahead_ms: int) -> NDArray[np.int64]:

@@ -74,11 +74,11 @@ class NotedMarks:
     def find_marks_below(self, segments: ArrayLike, offsets: ArrayLike) -> Times:
         """Return the last mark whose cut does not cover each row, or -1."""
         in_segments, at_offsets = np.asarray(segments), np.asarray(offsets)
-        found = np.empty(len(in_segments), np.int64)
+        last_marks = np.empty(len(in_segments), np.int64)
         for rows in group_rows(in_segments) if len(in_segments) else ():
             begins, marks = self.steps(int(in_segments[rows[0]]))
-            found[rows] = marks[np.searchsorted(begins, at_offsets[rows], "right") - 1]
-        return found
+            last_marks[rows] = marks[np.searchsorted(begins, at_offsets[rows], "right") - 1]
+        return last_marks
 
 
 class AbsencePeriod(NamedTuple):
@@ -107,13 +107,13 @@ class WriterPromise:
 
     def verdicts(self, seqs: Times, times: Times) -> NDArray[np.object_]:
         known_from = self.periods[0].from_seq if self.periods else MAX_INT64
-        found = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
+        results = np.where(seqs < known_from, UNKNOWN_VERDICT, IDLE_VERDICT).astype(object)
         for first, last, reason in self.away:
             is_known = (seqs >= known_from) | (first == 0)
-            found[is_known & (first <= seqs) & (seqs <= last)] = reason
+            results[is_known & (first <= seqs) & (seqs <= last)] = reason
         for from_seq, until in self.periods:
-            found[(seqs >= from_seq) & (times < until)] = BROKEN_VERDICT
-        return found
+            results[(seqs >= from_seq) & (times < until)] = BROKEN_VERDICT
+        return results
 
 
 class LocatedRows(NamedTuple):
@@ -140,10 +140,10 @@ class LocatedRows(NamedTuple):
         """
         if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
             return np.where(known, self.names, "")
-        found = np.full(len(self.times), "", object)
+        names = np.full(len(self.times), "", object)
         for segment, owner in owners.items():
-            found[self.segments == segment] = owner
-        return found
+            names[self.segments == segment] = owner
+        return names
 
 
 class LostRows(NamedTuple):
@@ -180,9 +180,9 @@ class Judgement:
         groups: dict[tuple[str, str], list[int]] = {}
         for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
             groups.setdefault(each[:2], []).append(each[2])
-        found = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
+        lost = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
         return sorted(
-            found, key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name)
+            lost, key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name)
         )
 
 

@@ -41,8 +41,8 @@ class LogDirectories:
         known = self._segments
         try:
             for names in self._listed.list_changes():
-                found = sorted(find_segments(self._root / self._stream, names))
-                self._segments = {n: known.get(n) or self._directory(n) for n in found}
+                numbers = sorted(find_segments(self._root / self._stream, names))
+                self._segments = {n: known.get(n) or self._directory(n) for n in numbers}
         except FileNotFoundError:
             self._segments, self._listed.is_settled = {}, False
             check_root(self._root, self._stream)

@@ -139,7 +139,7 @@ class Cluster:
                     if code in self._errors:
                         raise Rejected(self._describe_error(code))
         try:
-            found = future.result(0)
+            result = future.result(0)
         except TimeoutError as error:
             raise self.build_unreachable() from error
         except KafkaException as error:
@@ -147,11 +147,11 @@ class Cluster:
                 raise self.build_unreachable() from error
             raise
         self._has_answered = True
-        return found
+        return result
 
     def build_unreachable(self) -> NotedTimeError:
-        found = next((code for code in ERROR_PHRASES if code in self._errors), None)
-        return Unreachable(self._describe_error(found))
+        code_seen = next((code for code in ERROR_PHRASES if code in self._errors), None)
+        return Unreachable(self._describe_error(code_seen))
 
     def _record_error(self, error: KafkaError) -> None:
         """Of several reasons for a code, keep the longest."""

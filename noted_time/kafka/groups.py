@@ -68,11 +68,11 @@ class GroupOffsets:
         check_known(cut or {}, look.ends, f"Kafka topic {topic.name!r}, unlike the stream,")
         places = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not places or not self._may_be_compacted()
-        found = self._find_first_records(places) if places and is_whole else {}
-        if found:  # records deleted meanwhile were not read
-            kept = topic.begins()
-            found = {each: at for each, at in found.items() if kept.get(each, at) <= places[each]}
-        position = {**committed, **found}
+        firsts = self._find_first_records(places) if places and is_whole else {}
+        if firsts:  # records deleted meanwhile were not read
+            lows = topic.begins()
+            firsts = {each: at for each, at in firsts.items() if lows.get(each, at) <= places[each]}
+        position = {**committed, **firsts}
         required = look.ends if cut is None else cut
         without = sorted(
             each
@@ -106,13 +106,13 @@ class GroupOffsets:
         for each in listed:
             if each.error is not None:
                 raise self._build_error(each.error)
-        found = [each for each in listed if each.offset >= 0]
-        if not found:
+        committed = [each for each in listed if each.offset >= 0]
+        if not committed:
             why = SHARE_GROUP if self._is_share_group() else NO_OFFSET
             raise NothingKnown(why.format(group=group))
-        own = {each.partition: each.offset for each in found if each.topic == name}
+        own = {each.partition: each.offset for each in committed if each.topic == name}
         if not own:
-            others = ", ".join(sorted({each.topic for each in found})[:10])
+            others = ", ".join(sorted({each.topic for each in committed})[:10])
             raise NothingKnown(
                 f"group {group!r} has committed offsets of {others}, and none of {name}: pass its "
                 "topic as --topic, and the stream of this topic"
@@ -152,7 +152,7 @@ class GroupOffsets:
     def _find_first_records(self, places: Mapping[int, int]) -> dict[int, int]:
         name, until = self._topic.name, clocks.monotonic() + LOOKUP_S
         consumer = create_client(Consumer, {**self._topic.connection, **CONSUMER_SETTINGS})
-        found: dict[int, int] = {}
+        firsts: dict[int, int] = {}
         waiting = dict(places)
         try:
             consumer.incremental_assign([TopicPartition(name, p, at) for p, at in places.items()])
@@ -166,10 +166,10 @@ class GroupOffsets:
                     at = waiting.pop(partition)
                     consumer.incremental_unassign([TopicPartition(name, partition)])
                     if error is None or error.code() == PARTITION_END:
-                        found[partition] = max(at, message.offset() or 0)
+                        firsts[partition] = max(at, message.offset() or 0)
         finally:
             consumer.close()
-        return found
+        return firsts
 
     def _build_error(self, error: KafkaError) -> Rejected | Unreachable:
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:

@@ -87,8 +87,8 @@ class TopicLook:
         {1: 7}
         """
 
-        def some(found: Mapping[int, Of]) -> dict[int, Of]:
-            return {each: found[each] for each in partitions if each in found}
+        def some(by_partition: Mapping[int, Of]) -> dict[int, Of]:
+            return {each: by_partition[each] for each in partitions if each in by_partition}
 
         unknown = self.unknown.intersection(partitions)
         beside = some(self.newest), some(self.in_sync), some(self.high)
@@ -187,16 +187,16 @@ class Topic:
     def largest_times(self) -> Mapping[int, int]:
         """Return the largest timestamps, also of uncommitted and aborted records."""
         _, partitions = self._describe_or_reconnect()
-        found = self._list_offsets(partitions, LARGEST_TIMESTAMP)
-        return {partition: stamp.time for partition, stamp in found.items() if stamp.time >= 0}
+        stamps = self._list_offsets(partitions, LARGEST_TIMESTAMP)
+        return {partition: stamp.time for partition, stamp in stamps.items() if stamp.time >= 0}
 
     def first_stamps(self, time_ms: int, partitions: Iterable[int]) -> Mapping[int, Stamp]:
-        found = self._list_offsets(partitions, OffsetSpec.for_timestamp(time_ms))
-        return {partition: stamp for partition, stamp in found.items() if stamp.offset >= 0}
+        stamps = self._list_offsets(partitions, OffsetSpec.for_timestamp(time_ms))
+        return {partition: stamp for partition, stamp in stamps.items() if stamp.offset >= 0}
 
     def operations(self) -> frozenset[str]:
-        found = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
-        return frozenset(each.name for each in found.authorized_operations or ())
+        description = self._fetch_description(TIMEOUT_S, include_authorized_operations=True)
+        return frozenset(each.name for each in description.authorized_operations or ())
 
     def settings(self, *, timeout_s: float = TIMEOUT_S) -> Mapping[str, str]:
         return self._fetch_settings(ResourceType.TOPIC, self.name, timeout_s)
@@ -213,7 +213,7 @@ class Topic:
         key = ConfigResource(kind, name)
         future = self._cluster.admin.describe_configs([key], request_timeout=timeout_s)[key]
         try:
-            found = self._cluster.wait_for(future, timeout_s + 1.0)
+            settings = self._cluster.wait_for(future, timeout_s + 1.0)
         except KafkaException as error:
             if error.args[0].code() in FORBIDDEN_CODES:
                 raise Rejected(
@@ -221,7 +221,7 @@ class Topic:
                     "grant it the operation DESCRIBE_CONFIGS"
                 ) from None
             raise self._build_error(error.args[0]) from None
-        return {each.name: each.value for each in found.values()}
+        return {each.name: each.value for each in settings.values()}
 
     def _describe_or_reconnect(
         self, timeout_s: float = TIMEOUT_S
@@ -237,19 +237,19 @@ class Topic:
             return self._describe(timeout_s / 2)
 
     def _describe(self, timeout_s: float) -> tuple[str | None, dict[int, int]]:
-        found = self._fetch_description(timeout_s)
-        topic_id = str(found.topic_id)
-        in_sync = {each.id: len(each.isr) for each in found.partitions}
+        description = self._fetch_description(timeout_s)
+        topic_id = str(description.topic_id)
+        in_sync = {each.id: len(each.isr) for each in description.partitions}
         return None if topic_id == NO_TOPIC_ID else log_id(topic_id), in_sync
 
     def _fetch_description(self, timeout_s: float, **more: bool) -> TopicDescription:
         topics = TopicCollection([self.name])
         futures = self._cluster.admin.describe_topics(topics, request_timeout=timeout_s, **more)
         try:
-            found: TopicDescription = self._cluster.wait_for(futures[self.name], timeout_s + 1.0)
+            topic: TopicDescription = self._cluster.wait_for(futures[self.name], timeout_s + 1.0)
         except KafkaException as error:
             raise self._build_error(error.args[0]) from None
-        return found
+        return topic
 
     def _list_offsets(
         self,
@@ -268,18 +268,18 @@ class Topic:
         futures = self._cluster.admin.list_offsets(
             specs, isolation_level=level, request_timeout=timeout_s
         )
-        found: dict[int, Stamp] = {}
+        stamps: dict[int, Stamp] = {}
         for at, future in futures.items():
             try:
                 there = future.result(max(0.0, deadline - clocks.monotonic()))
                 if there.offset != OFFSET_INVALID:
-                    found[at.partition] = Stamp(there.timestamp, there.offset)
+                    stamps[at.partition] = Stamp(there.timestamp, there.offset)
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS_CODES:
                     raise self._build_error(error.args[0]) from None
             except TimeoutError:
                 continue
-        return found
+        return stamps
 
     def _build_error(self, error: KafkaError) -> NotedTimeError:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -297,5 +297,5 @@ class Topic:
         return Unreachable(f"Kafka at {self._cluster.servers}, topic {self.name!r}: {error.str()}")
 
 
-def _take_offsets(found: Mapping[int, Stamp]) -> dict[int, int]:
-    return {partition: stamp.offset for partition, stamp in found.items()}
+def _take_offsets(stamps: Mapping[int, Stamp]) -> dict[int, int]:
+    return {partition: stamp.offset for partition, stamp in stamps.items()}

@@ -160,6 +160,6 @@ class BrokerClocks:
             if bounds:
                 times[number] = max(bounds)
         if times and len(times) == len(self._partitions):
-            least = min(times.values())
-            self.noted = least if self.noted is None else max(least, self.noted)
+            least_time = min(times.values())
+            self.noted = least_time if self.noted is None else max(least_time, self.noted)
         return times

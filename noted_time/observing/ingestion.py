@@ -27,15 +27,15 @@ class GrowingEnds:
 
     def take(self, ends: Mapping[int, int]) -> dict[int, int]:
         """Return the ends above 0, or raise `Recreated` if an end went back."""
-        found = {segment: end for segment, end in ends.items() if end}
+        nonzero = {segment: end for segment, end in ends.items() if end}
         for segment, end in self.seen.items():
-            now = found.get(segment, 0)
+            now = nonzero.get(segment, 0)
             if now < end:
                 raise Recreated(
                     self.log, f"segment {segment} ends at {now} and ended at {end} before"
                 )
-        self.seen = found
-        return found
+        self.seen = nonzero
+        return nonzero
 
     def reach(self, ends: Mapping[int, int]) -> None:
         seen = dict(self.seen)
@@ -83,14 +83,14 @@ class Look:
         None is due while the clock is behind the last noted time. Raises `Recreated` if an end went
         back.
         """
-        found = self.ends.take(ends)
+        position = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last
         if last is not None and last.time is not None:
             if time < last.time:
                 return None
-            if found == last.position and time - last.time < self.max_lag_ms:
+            if position == last.position and time - last.time < self.max_lag_ms:
                 return None
-        self._last = Note(self.writer, time, found, self.domain)
+        self._last = Note(self.writer, time, position, self.domain)
         return self._last
 
     def silence_ms(self) -> int:

@@ -47,15 +47,15 @@ class NewestTimes:
 
         Segments in `active` have invisible records. A time is at most `now`, and `None` if unknown.
         """
-        found: dict[int, int | None] = {}
+        times: dict[int, int | None] = {}
         for segment, end in ends.items():
             self._look(segment, newest.get(segment), end)
             is_new = end != self._ends.get(segment, 0)
             if is_new or segment in self._waiting or segment in active:
                 known = self._known.get(segment)
-                found[segment] = None if known is None else min(known, now)
+                times[segment] = None if known is None else min(known, now)
         self._ends = dict(ends)
-        return found
+        return times
 
     def _look(self, segment: int, newest: Stamp | None, end: int) -> None:
         waiting = self._waiting.pop(segment, None)

@@ -30,9 +30,9 @@ class OpenTransactions:
         known, self._facts = self._facts, {}
         for segment, end in ends.items():
             if end < high[segment]:
-                was = known.get(segment)
-                is_same = was is not None and was.offset == end
-                since = was.time if was is not None and is_same else now
+                known_fact = known.get(segment)
+                is_same = known_fact is not None and known_fact.offset == end
+                since = known_fact.time if known_fact is not None and is_same else now
                 self._facts[segment] = LogFact("open_transaction", segment, end, since)
         return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
 

@@ -34,10 +34,10 @@ def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
     if key or value is None or RESOLVED_FIELD not in value:
         return None
     try:
-        found = json.loads(value)
+        record = json.loads(value)
     except (ValueError, RecursionError):
-        found = None
-    match found:
+        record = None
+    match record:
         case {"resolved": str(time), **rest} | {"__crdb__": {"resolved": str(time)}, **rest}:
             matched = None if rest else HLC_PATTERN.fullmatch(time)
             if matched is not None:

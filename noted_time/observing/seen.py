@@ -23,8 +23,8 @@ class Seen:
 
 
 def find_log_id(look: Callable[[], Seen]) -> str | None:
-    found: str | None = getattr(look, "log_id", None)
-    return found
+    log_id: str | None = getattr(look, "log_id", None)
+    return log_id
 
 
 def count_unusable(look: object) -> int:

@@ -115,8 +115,8 @@ def find_doubt(name: str, values: Iterable[object]) -> str | None:
         in_words = UNIT_NAMES[unit]
         days = f"{day} as {in_words}, {as_ms} as ms"
         return f"{of} look like Unix {in_words} ({days}): pass --unit {unit}"
-    take = "pass --unit ms to take them as they are"
-    return f"{of}, for example {shown}, are Unix time in no unit: {take}"
+    remedy = "pass --unit ms to take them as they are"
+    return f"{of}, for example {shown}, are Unix time in no unit: {remedy}"
 
 
 def _count_unix(unit: Unit, numbers: Sequence[float]) -> int:

@@ -35,13 +35,13 @@ def parse_offsets(text: str, *, inclusive: bool = False) -> dict[int, int]:
     """
     form = 'write {"0": 25, "1": 12}, an offset for each partition'
     try:
-        found = json.loads(text, object_pairs_hook=_check_unique)
+        pairs = json.loads(text, object_pairs_hook=_check_unique)
     except (ValueError, RecursionError) as error:
         raise Rejected(f"the offsets are not JSON ({error}): {form}") from error
-    if not isinstance(found, dict):
+    if not isinstance(pairs, dict):
         raise Rejected(f"the offsets are {text.strip()!r:.80}, which is not a JSON object: {form}")
     return {
-        _parse_partition(key): _parse_offset(key, value) + inclusive for key, value in found.items()
+        _parse_partition(key): _parse_offset(key, value) + inclusive for key, value in pairs.items()
     }
 
 
@@ -94,10 +94,10 @@ def find_lookup_starts(
 
 
 def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         raise Rejected("the offsets name a partition twice: remove one of both")
-    return found
+    return unique
 
 
 def _parse_partition(key: str) -> int:

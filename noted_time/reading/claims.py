@@ -181,33 +181,33 @@ class TableHistory:
         if names is None and not self.expects and len(wanted) > 1:
             return NoClaim(SEVERAL_NAMES.format(", ".join(sorted(wanted))))
         unknown = Standing(why=NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)
-        found = {name: standings.get(name, unknown) for name in wanted}
-        ended = [f"{name}: {each.why}" for name, each in found.items() if each.complete_to is None]
-        return NoClaim("; ".join(ended)) if ended else _combine_claims(found, self.commits)
+        named = {name: standings.get(name, unknown) for name in wanted}
+        ended = [f"{name}: {each.why}" for name, each in named.items() if each.complete_to is None]
+        return NoClaim("; ".join(ended)) if ended else _combine_claims(named, self.commits)
 
 
-def _combine_claims(found: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
-    known = {name: each.claim for name, each in found.items() if each.claim is not None}
+def _combine_claims(standings: Mapping[str, Standing], commits: Sequence[Commit]) -> TableClaim:
+    known = {name: each.claim for name, each in standings.items() if each.claim is not None}
     missing = [claim.missing for claim in known.values()]
     checked = [each for each in missing if each is not None]
     return TableClaim(
-        min(each.complete_to for each in found.values() if each.complete_to is not None),
+        min(each.complete_to for each in standings.values() if each.complete_to is not None),
         commits[-1].id,
         known,
         tuple(sorted({name for each in checked for name in each})) if checked == missing else None,
-        any(each.is_foreign for each in found.values()),
-        tuple(_least_steps([each.steps for each in found.values()], commits)),
+        any(each.is_foreign for each in standings.values()),
+        tuple(_least_steps([each.steps for each in standings.values()], commits)),
     )
 
 
 def _least_steps(names: Sequence[Steps], commits: Sequence[Commit]) -> Iterator[tuple[int, int]]:
     now: dict[int, int] = {}
-    least: int | None = None
+    least_time: int | None = None
     for place, name, time in sorted((at, n, t) for n, steps in enumerate(names) for at, t in steps):
         now[name] = time
-        if len(now) == len(names) and (least is None or min(now.values()) > least):
-            least = min(now.values())
-            yield commits[place].id, least
+        if len(now) == len(names) and (least_time is None or min(now.values()) > least_time):
+            least_time = min(now.values())
+            yield commits[place].id, least_time
 
 
 class _Fold:
@@ -300,8 +300,8 @@ class _Fold:
             return "" if self._has_record(after, claim) else WRONG_PREDECESSOR.format(after)
         if self._history.is_whole or self._history.is_numbered:
             return WRONG_PREDECESSOR.format(after) if self._history.is_whole else HISTORY_EXPIRED
-        seen = self._places.get(after if claim.seen is None else claim.seen)
-        return HISTORY_EXPIRED if seen is None or self._changed_at > seen else ""
+        place = self._places.get(after if claim.seen is None else claim.seen)
+        return HISTORY_EXPIRED if place is None or self._changed_at > place else ""
 
     def _find_doubt_of_accepted(self, before: Standing, claim: Claim) -> str:
         place = None if claim.after is None else self._places.get(claim.after)

@@ -69,11 +69,11 @@ def find_committed_part(
         what = f"and batch {newest}" if newest > claim.batch else "with other content"
         before = f"roll it back to snapshot {later.parent}, or " if not history.is_numbered else ""
         raise Rejected(IN_TABLE.format(claim.batch, what, before * (later.parent is not None)))
-    found = next((record for _, record in same if record.part == claim.part), None)
+    committed = next((record for _, record in same if record.part == claim.part), None)
     runs = {each.runs.get(claim.part, "") for each in memory if each.batch == claim.batch}
-    if found is not None and run in runs - {""} and not found.merges:
+    if committed is not None and run in runs - {""} and not committed.merges:
         raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
-    return found
+    return committed
 
 
 def prepare_commit(
@@ -156,8 +156,8 @@ def build_acceptance(
     if at not in places:
         raise Rejected(f"version {at} does not lead to the table's present state")
     inspected = replace(history, commits=history.commits[: places[at] + 1])
-    found = inspected.standings()
-    wanted = {name: found[name] for name in tuple(names) or found if name in found}
+    standings = inspected.standings()
+    wanted = {name: standings[name] for name in tuple(names) or standings if name in standings}
     holds = {name for name, each in history.standings().items() if each.complete_to is not None}
     ended = [
         each for name, each in wanted.items() if each.complete_to is None and name not in holds
@@ -183,7 +183,7 @@ def build_acceptance(
             after=at,
             after_id=ids[-1] if ids else "",
             seen=at,
-            names=dict.fromkeys(found.keys() - {claim.name}),
+            names=dict.fromkeys(standings.keys() - {claim.name}),
             since=claim.since,
             accepted=comment,
         )

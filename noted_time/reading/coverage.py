@@ -66,13 +66,13 @@ class Coverage:
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
         is_before = self.first_lower is not None and start < self.first_lower
         new = self.newcomers if newest >= self.newcomers_from else Missing()
-        found = Missing(
+        missing_writers = Missing(
             (*missing.writers, *new.writers)[:WRITERS_NAMED],
             missing.count + new.count,
             missing.is_known and not is_before,
             missing.joined_later + new.joined_later,
         )
-        return Uncovered(found, late, is_before)
+        return Uncovered(missing_writers, late, is_before)
 
 
 Periods = tuple[VouchingPeriod, ...]
@@ -138,13 +138,13 @@ class VouchingTally:
     def results(self, *, names_known: bool = True) -> list[VouchedBy]:
         """Expected writers that are not members do not vouch."""
         unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
-        members, found = self._members + len(unknown), []
+        members, tallies = self._members + len(unknown), []
         counts, expected = accumulate(self._steps), accumulate(self._expected_steps)
         for names, others, count, vouching in zip(
             self._names.lists, self._others.lists, counts, expected, strict=False
         ):
             absent = sorted([*others, *unknown], key=lambda each: not each.is_expected)
-            found.append(
+            tallies.append(
                 VouchedBy(
                     count,
                     tuple(names),
@@ -155,7 +155,7 @@ class VouchingTally:
                     names_known,
                 )
             )
-        return found
+        return tallies
 
 
 class _NameLists:

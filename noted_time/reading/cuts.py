@@ -64,11 +64,12 @@ class Cuts:
             moved[segment] += offset != before
         mark, new = self._dropped + index, {}
         for segment, offset in cut.items():
-            found = moves.get(segment)
-            if found is not None:
-                if found.offsets[-1] != offset:
-                    found.at.append(mark)  # first: a search reads `at` after it finds an offset
-                    found.offsets.append(offset)
+            segment_moves = moves.get(segment)
+            if segment_moves is not None:
+                if segment_moves.offsets[-1] != offset:
+                    # first: a search reads `at` after it finds an offset
+                    segment_moves.at.append(mark)
+                    segment_moves.offsets.append(offset)
             elif segment not in columns:
                 new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
         if new:
@@ -89,13 +90,13 @@ class Cuts:
         for segment, offset in position.items():
             column = columns.get(segment)
             if column is None:
-                found = moves.get(segment)
-                if found is None:
+                segment_moves = moves.get(segment)
+                if segment_moves is None:
                     unknown += 1
                     if offset:
                         beyond = count
                 else:
-                    since, until = self._within(found, offset, count)
+                    since, until = self._within(segment_moves, offset, count)
                     last = min(last, until - 1)
                     beyond = max(beyond, since)
             elif last >= 0 and column[last] > offset:
@@ -120,14 +121,14 @@ class Cuts:
         """Return, for each segment, the index of the last mark that the position reaches, or -1."""
         columns, moves, _ = self._forms
         last, offset_of = count - 1, position.get
-        found = {}
+        reached = {}
         for segment, column in columns.items():
             offset = offset_of(segment, 0)
             is_last = column[last] <= offset
-            found[segment] = last if is_last else bisect_right(column, offset, 0, last) - 1
+            reached[segment] = last if is_last else bisect_right(column, offset, 0, last) - 1
         for segment, each in moves.items():
-            found[segment] = min(last, self._within(each, offset_of(segment, 0), count)[1] - 1)
-        return found
+            reached[segment] = min(last, self._within(each, offset_of(segment, 0), count)[1] - 1)
+        return reached
 
     def at(self, index: int) -> dict[int, int]:
         columns, moves, _ = self._forms
@@ -186,15 +187,15 @@ class Cuts:
 
     def since(self, start: int, count: int) -> Cuts:
         """Return a copy from the mark `start` on, while others may search."""
-        kept, (columns, moves, moved) = Cuts(), self._forms
-        kept._dropped = self._dropped
-        kept._forms = _Forms(
+        copy, (columns, moves, moved) = Cuts(), self._forms
+        copy._dropped = self._dropped
+        copy._forms = _Forms(
             {segment: column[:count] for segment, column in columns.items()},
             {segment: _Moves(at[:], offsets[:]) for segment, (at, offsets) in moves.items()},
             dict(moved),
         )
-        kept.drop(start, count)
-        return kept
+        copy.drop(start, count)
+        return copy
 
     def _within(self, moves: _Moves, offset: int, count: int) -> tuple[int, int]:
         """Return the indexes of the first marks at or above an offset, and above it."""
@@ -208,8 +209,8 @@ class Cuts:
 
     def _choose_forms(self, count: int) -> None:
         columns, moves, moved = self._forms
-        least = max(count / OFTEN_EVERY, CHOSEN_EVERY)
-        often = [segment for segment, each in moves.items() if len(each.at) >= least]
+        least_moves = max(count / OFTEN_EVERY, CHOSEN_EVERY)
+        often = [segment for segment, each in moves.items() if len(each.at) >= least_moves]
         rarely = [segment for segment, number in moved.items() if number * RARELY_EVERY < count]
         if not often and not rarely:
             return

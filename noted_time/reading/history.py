@@ -224,8 +224,8 @@ class MarkHistory:
             return uppers[bounded] if bounded >= 0 else MIN_INT64
 
         known = range(bounds.rfind(1, 0, max(0, end)) + 1)
-        found = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
-        return self._mark(found) if found >= 0 and uppers[found] < time else None
+        place = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
+        return self._mark(place) if place >= 0 and uppers[place] < time else None
 
     def first_reaching(self, position: Mapping[int, int]) -> Mark | None:
         """Return the first mark whose cut reaches a position, or `None`."""

@@ -116,13 +116,13 @@ class LateReports:
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Late]:
         if starts:
             first, beyond = starts[0], starts[-1] + size
-            found = [each for each in self if each.first < beyond and each.most >= first]
+            overlapping = [each for each in self if each.first < beyond and each.most >= first]
             for start in starts:
-                yield self._select(found, start, start + size)
+                yield self._select(overlapping, start, start + size)
 
     def _select(self, reports: Iterable[LateReport], start: int, end: int) -> Late:
-        found = sum_by_writer(each for each in reports if each.first < end and each.most >= start)
-        found.sort(key=lambda each: (-each.rows, each.writer))
+        sums = sum_by_writer(each for each in reports if each.first < end and each.most >= start)
+        sums.sort(key=lambda each: (-each.rows, each.writer))
         writers = tuple(
             LateWriter(
                 each.writer,
@@ -133,9 +133,9 @@ class LateReports:
                 each.first < start or each.most >= end,
                 each.unknown,
             )
-            for each in found[:WRITERS_NAMED]
+            for each in sums[:WRITERS_NAMED]
         )
-        return Late(writers, len(found), start >= self.known_from)
+        return Late(writers, len(sums), start >= self.known_from)
 
 
 def sum_by_writer(reports: Iterable[LateReport]) -> list[LateReport]:

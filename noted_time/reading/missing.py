@@ -116,12 +116,12 @@ class MissingWriters:
     def find_at_mark(self, mark: Mark) -> Missing:
         seq = mark.seq
         later = self._ended[bisect_left(self._last_seqs, seq) :]
-        found = [
+        absent = [
             each.writer
             for each in (*later, *self.open.values())
             if each.first_seq <= seq and not (each.writer.joined_later and mark.lower <= each.start)
         ]
-        return sort_missing(found, is_known=mark.lower > self.known_from)
+        return sort_missing(absent, is_known=mark.lower > self.known_from)
 
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
         """Return the first mark from `seq` to `last` without missing members.
@@ -135,8 +135,8 @@ class MissingWriters:
                 seq = each.last_seq + 1
         seq = min(seq, last)
         still = (each for each in members if each.last_seq >= seq)
-        found = (*still, *self.open.values())
-        return seq, [each.writer for each in found if each.first_seq <= seq]
+        absent = (*still, *self.open.values())
+        return seq, [each.writer for each in absent if each.first_seq <= seq]
 
     def find_in_windows(self, starts: Sequence[int], size: int) -> Iterator[Missing]:
         if not starts:
@@ -161,22 +161,22 @@ class MissingWriters:
         later: dict[str, list[Interval]] = {}
         for start, new, ended in zip(starts, begin, over, strict=False):
             for each in ended:
-                found = later if each.writer.joined_later else members
-                found[each.writer.writer].remove(each)
-                if not found[each.writer.writer]:
-                    del found[each.writer.writer]
+                by_name = later if each.writer.joined_later else members
+                by_name[each.writer.writer].remove(each)
+                if not by_name[each.writer.writer]:
+                    del by_name[each.writer.writer]
             for each in new:
-                found = later if each.writer.joined_later else members
-                found.setdefault(each.writer.writer, []).append(each)
+                by_name = later if each.writer.joined_later else members
+                by_name.setdefault(each.writer.writer, []).append(each)
             both = chain(members.values(), later.values())
             shown = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
             yield Missing(shown, count, start >= self.known_from, len(later))
 
 
-def sort_missing(found: Iterable[MissingWriter], *, is_known: bool) -> Missing:
+def sort_missing(absent: Iterable[MissingWriter], *, is_known: bool) -> Missing:
     """Former members precede writers that joined later."""
-    writers = sorted(found, key=attrgetter("joined_later"))
+    writers = sorted(absent, key=attrgetter("joined_later"))
     later = sum(each.joined_later for each in writers)
     return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)
 

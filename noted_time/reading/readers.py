@@ -41,10 +41,10 @@ class ReaderGroup:
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
         """Return `segments_of` each reader with segments."""
-        found: dict[str, dict[int, int]] = {}
+        by_reader: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
-            found.setdefault(owner, {})[segment] = offset
-        return found
+            by_reader.setdefault(owner, {})[segment] = offset
+        return by_reader
 
     def report(self, reader: str, position: Mapping[int, int]) -> None:
         """Record how far `reader` has read in its segments."""

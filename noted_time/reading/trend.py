@@ -147,11 +147,11 @@ class Trend(NamedTuple):
         return seqs[start : bisect_left(seqs, self.first_seq + until, start)]
 
     def _name_excluded(self, seqs: Iterable[int]) -> tuple[str, ...]:
-        found = (
+        all_names = (
             name for seq in islice(seqs, MARKS_SEARCHED) for name in self.excluded.get(seq, ())
         )
         names: dict[str, None] = {}
-        for name in found:
+        for name in all_names:
             names[name] = None
             if len(names) == NAMES_PER_POINT:
                 break

@@ -62,11 +62,11 @@ class WholeFrom:
 WHOLE_LOG = WholeFrom(time=MIN_INT64)
 
 
-def combine_whole(found: Iterable[WholeFrom | None]) -> WholeFrom:
+def combine_whole(results: Iterable[WholeFrom | None]) -> WholeFrom:
     """Combine the results of several logs; `None` stands for one that is not checked.
 
     >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True
     """
-    checked = [each for each in found if each is not None]
+    checked = [each for each in results if each is not None]
     return max(checked, key=lambda w: (w.is_pending, w.unknown, w.time or 0), default=WHOLE_LOG)

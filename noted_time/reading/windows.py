@@ -162,23 +162,23 @@ def find_changed_windows(
     if last is None:
         return iter(())
     coverage = replace(coverage, late=coverage.late.since(since))
-    least = tiling.first_end(LEAST_TIME if after is None else after) - tiling.size_ms
+    earliest = tiling.first_end(LEAST_TIME if after is None else after) - tiling.size_ms
     beyond = last.lower + (tiling.size_ms if history.is_whole else 1) - tiling.size_ms
-    starts = _find_starts(coverage.late, tiling, least, beyond)
-    found = (
+    starts = _find_starts(coverage.late, tiling, earliest, beyond)
+    changed = (
         (start, each)
         for start in starts
         for each in coverage.assess_windows([start], tiling.size_ms)
     )
-    return _build_windows(history, found, tiling.size_ms)
+    return _build_windows(history, changed, tiling.size_ms)
 
 
-def _find_starts(late: LateReports, tiling: Tiling, least: int, beyond: int) -> Iterator[int]:
+def _find_starts(late: LateReports, tiling: Tiling, earliest: int, beyond: int) -> Iterator[int]:
     for each in sorted(late, key=attrgetter("first")):
-        first = max(least, tiling.start_of(each.first))
+        first = max(earliest, tiling.start_of(each.first))
         for start in range(first, min(beyond, each.most + 1), tiling.size_ms):
             yield start
-            least = start + tiling.size_ms
+            earliest = start + tiling.size_ms
 
 
 def _build_windows(

@@ -120,8 +120,8 @@ class Aggregator:
     @property
     def forgotten_lowers(self) -> dict[str, int]:
         """The last lower of each domain when a member was last forgotten."""
-        found = {domain.name: domain.forgotten_lower for domain in self.domains}
-        return {name: lower for name, lower in found.items() if lower is not None}
+        lowers = {domain.name: domain.forgotten_lower for domain in self.domains}
+        return {name: lower for name, lower in lowers.items() if lower is not None}
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
         """Accept the note, or return why it is refused, without a change.
@@ -163,10 +163,10 @@ class Aggregator:
             behind = max(0, own.lower - each.least) if own.last else 0
             report = LateReport(note.writer, each.rows, each.least, most, at, at, behind)
             reports.append((own.name, report))
-        for domain, least in self.domains.latecomers:
-            most = domain.lower - 1 if least is None else max(least, domain.lower - 1)
-            behind = 0 if least is None else max(0, domain.lower - least)
-            report = LateReport(note.writer, 0, least, most, at, at, behind, unknown=True)
+        for domain, least_time in self.domains.latecomers:
+            most = domain.lower - 1 if least_time is None else max(least_time, domain.lower - 1)
+            behind = 0 if least_time is None else max(0, domain.lower - least_time)
+            report = LateReport(note.writer, 0, least_time, most, at, at, behind, unknown=True)
             reports.append((domain.name, report))
         self.domains.latecomers.clear()
         return reports

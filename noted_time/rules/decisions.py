@@ -164,7 +164,7 @@ def _is_waiting(members: Collection[str], excluded: AbstractSet[str]) -> bool:
 def _find_timed_out(
     domains: Domains, removed: AbstractSet[str], timeout_ms: int, now: int
 ) -> set[str]:
-    excluded, found = set(removed), set[str]()
+    excluded, timed_out = set(removed), set[str]()
     while True:
         for domain in domains:
             overtaken = _predict_overtaken(domain, removed, now)
@@ -179,11 +179,11 @@ def _find_timed_out(
                 return track.times_out_at(timeout_ms, waiting_since, overtaken(track)) <= now
 
             waited_for = (*domain.holders.values(), *domain.late.values())
-            found |= {t.member.writer for t in waited_for if times_out(t, t.waiting_since)}
-            found |= {t.member.writer for t in domain.next_to_exclude(times_out)}
-        if found <= excluded:
+            timed_out |= {t.member.writer for t in waited_for if times_out(t, t.waiting_since)}
+            timed_out |= {t.member.writer for t in domain.next_to_exclude(times_out)}
+        if timed_out <= excluded:
             return excluded
-        excluded.update(found)
+        excluded.update(timed_out)
 
 
 def _predict_overtaken(

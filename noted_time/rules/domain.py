@@ -374,9 +374,9 @@ class Domain:
         """
         if self.holders or self.is_sealed or not self._ahead.settle(self.lower):
             return None
-        least = self._ahead.least
-        if least is not None:
-            return Advance(least)
+        least_time = self._ahead.least
+        if least_time is not None:
+            return Advance(least_time)
         if self.late or self.highest <= self.lower:
             return None
         return Advance(self.highest, flush=True)
@@ -395,9 +395,9 @@ class Domain:
             return None
         if any(writer not in names for writer in self.holders):
             return None
-        _, least = self._ahead.skip_while(lambda track: track.member.writer in names)
-        if least is not None:
-            return Advance(least)
+        _, least_time = self._ahead.skip_while(lambda track: track.member.writer in names)
+        if least_time is not None:
+            return Advance(least_time)
         if self.highest <= self.lower or any(writer not in names for writer in self.late):
             return None
         return Advance(self.highest, flush=True)
@@ -449,10 +449,10 @@ class Domain:
         return self.last
 
     def _pop_newcomers(self) -> tuple[Absence, ...]:
-        found = self.not_counted_yet
+        newcomers = self.not_counted_yet
         start = self.forgotten_lower  # a forgotten member may have had its name
         joined = tuple(
-            Absence(each.writer, None, {}, each.reason, each.since, start) for each in found
+            Absence(each.writer, None, {}, each.reason, each.since, start) for each in newcomers
         )
         self.newcomers.clear()
         return joined

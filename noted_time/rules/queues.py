@@ -59,16 +59,16 @@ class TimeQueue(Generic[Item]):
         return self._items.pop(heappop(self._times))
 
     def take(self, upto: int, limit: int) -> list[Item]:
-        found: list[Item] = []
-        while self._times and self._times[0] <= upto and len(found) < limit:
+        taken_items: list[Item] = []
+        while self._times and self._times[0] <= upto and len(taken_items) < limit:
             items = self.peek()
-            left = len(items) + len(found) - limit
-            if left <= 0:
-                found += self.pop()
+            remaining = len(items) + len(taken_items) - limit
+            if remaining <= 0:
+                taken_items += self.pop()
             else:
-                found += items[left:]
-                del items[left:]
-        return found
+                taken_items += items[remaining:]
+                del items[remaining:]
+        return taken_items
 
     def discard(self, time: int, item: Item) -> None:
         self._items[time].remove(item)
@@ -260,8 +260,8 @@ class Absences:
         return tuple(absences[writer] for writer in sorted(absences))
 
     def pop_returned(self, lower: int) -> tuple[str, ...]:
-        found = self._returning.items()
-        back = sorted(writer for writer, track in found if not track.is_missing_at(lower))
+        returning = self._returning.items()
+        back = sorted(writer for writer, track in returning if not track.is_missing_at(lower))
         self._returning.clear()
         self.missing.difference_update(back)
         return tuple(back)

@@ -34,8 +34,8 @@ def complete_to(
     table: Table, names: Iterable[str] | None = None, *, at: int | str | None = None
 ) -> TableClaim | None:
     """Return a table's valid claim, or `None`; see `standing`."""
-    found = standing(table, names, at=at)
-    return None if isinstance(found, NoClaim) else found
+    claim = standing(table, names, at=at)
+    return None if isinstance(claim, NoClaim) else claim
 
 
 def standing(
@@ -64,8 +64,8 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     """
     if not comment.strip():
         raise Rejected("the comment is empty: say who vouches for the table, and why")
-    found = build_acceptance(open_history(url), comment, tuple(names), at=at)
-    records = [replace(claim, id=token_hex(8)) for claim in found]
+    claims = build_acceptance(open_history(url), comment, tuple(names), at=at)
+    records = [replace(claim, id=token_hex(8)) for claim in claims]
     append_nothing(url, {claim.key: claim.to_json() for claim in records})
     return records
 
@@ -76,6 +76,6 @@ def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     Raises as `standing`.
     """
     history = open_history(url)
-    found = history.standings()
-    places = [each.ended_at for name, each in found.items() if name in (tuple(names) or found)]
+    known = history.standings()
+    places = [each.ended_at for name, each in known.items() if name in (tuple(names) or known)]
     return list(history.commits[max(min(places, default=0), 0) :])

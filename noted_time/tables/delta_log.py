@@ -66,21 +66,21 @@ class DeltaLog:
         fs = import_module("pyarrow.fs")
         handler = import_module("deltalake.fs").DeltaStorageHandler(self._location)
         files = fs.PyFileSystem(handler)
-        found = {}
+        infos = {}
         for info in files.get_file_info(fs.FileSelector(LOG_DIRECTORY)):
             if commit := _COMMIT_FILE.fullmatch(info.base_name):
-                found[int(commit[1])] = info
-        kept = {v: known for v, known in self._known.items() if v in found}
-        self._known = {v: k for v, k in kept.items() if k[0] == (found[v].size, found[v].mtime_ns)}
+                infos[int(commit[1])] = info
+        kept = {v: known for v, known in self._known.items() if v in infos}
+        self._known = {v: k for v, k in kept.items() if k[0] == (infos[v].size, infos[v].mtime_ns)}
 
         def row_of(version: int) -> Mapping[str, Any]:
-            with files.open_input_stream(found[version].path) as stream:
+            with files.open_input_stream(infos[version].path) as stream:
                 return {**_parse_commit(stream.read()), "version": version}
 
-        new = sorted(found.keys() - self._known.keys())
+        new = sorted(infos.keys() - self._known.keys())
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
             for version, row in zip(new, pool.map(row_of, new), strict=True):
-                self._known[version] = ((found[version].size, found[version].mtime_ns), row)
+                self._known[version] = ((infos[version].size, infos[version].mtime_ns), row)
 
 
 def _parse_commit(text: bytes) -> Mapping[str, Any]:
@@ -92,8 +92,8 @@ def _parse_commit(text: bytes) -> Mapping[str, Any]:
     for line in text.splitlines():
         if b'"commitInfo"' in line[:64]:
             try:
-                found = json.loads(line)["commitInfo"]
-                return {**found, "operation": found.get("operation", "")}
+                info = json.loads(line)["commitInfo"]
+                return {**info, "operation": info.get("operation", "")}
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 break
     return {"operation": ""}

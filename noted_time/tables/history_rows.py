@@ -119,10 +119,10 @@ def parse_iceberg_commit(row: Row) -> Commit:
 
 def _parse_metadata(text: object) -> Row:
     try:
-        found = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_RECORD else {}
+        metadata = json.loads(text) if isinstance(text, str) and len(text) <= LARGEST_RECORD else {}
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:

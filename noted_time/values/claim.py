@@ -86,28 +86,28 @@ class Claim:
         return f", by {pluralize(self.vouched['count'], 'writer')}, none expected"
 
     def to_json(self) -> str:
-        found = asdict(self)
+        fields = asdict(self)
         batch = [self.query, self.batch]
         record = {"complete_to": self.complete_to, "batch": batch, "id": self.id}
-        found["cut"] = self.cut if len(self.cut) <= SEGMENTS_KEPT else {}
-        given = {key: found[key] for key in RECORD_FIELDS if found[key] != RECORD_DEFAULTS[key]}
-        return json.dumps({**record, **given}, separators=(",", ":"))
+        fields["cut"] = self.cut if len(self.cut) <= SEGMENTS_KEPT else {}
+        values = {key: fields[key] for key in RECORD_FIELDS if fields[key] != RECORD_DEFAULTS[key]}
+        return json.dumps({**record, **values}, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Claim:
         try:
-            found: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
-            query, batch = found["batch"]
-            given = {key: found[key] for key in RECORD_FIELDS if key in found}
-            complete_to, given["id"] = found["complete_to"], found["id"]
+            record: Any = json.loads(text) if len(text) <= LARGEST_RECORD else None
+            query, batch = record["batch"]
+            values = {key: record[key] for key in RECORD_FIELDS if key in record}
+            complete_to, values["id"] = record["complete_to"], record["id"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}") from error
         is_record = _is_time(complete_to) and _is_text(query) and _is_int(batch)
-        if not (is_record and all(RECORD_FIELDS[key](value) for key, value in given.items())):
+        if not (is_record and all(RECORD_FIELDS[key](value) for key, value in values.items())):
             raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}")
-        if given.get("missing") is not None:
-            given["missing"] = tuple(given["missing"])
-        return cls(name, complete_to, query=query, batch=batch, **given)
+        if values.get("missing") is not None:
+            values["missing"] = tuple(values["missing"])
+        return cls(name, complete_to, query=query, batch=batch, **values)
 
 
 def _is_int(value: object) -> bool:
@@ -169,10 +169,10 @@ def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
     >>> parse_claims({"noted-time.flights": text, "owner": "me"})
     {'flights': Claim(name='flights', complete_to=50, ...)}
     """
-    found = {
+    texts = {
         str(key).removeprefix(KEY_PREFIX): text for key, text in metadata.items() if is_key(key)
     }
-    return {name: _read(name, text) for name, text in found.items()}
+    return {name: _read(name, text) for name, text in texts.items()}
 
 
 def is_key(key: object) -> bool:

@@ -205,8 +205,8 @@ class InvalidCut(Rejected):
 
     def __init__(self, behind: Mapping[int, int], beyond: Mapping[int, int]) -> None:
         facts = (("behind what was noted", behind), ("beyond the end of a segment", beyond))
-        found = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
-        super().__init__(f"the final cut is {found[:500]}")
+        conflicts = "; ".join(f"{what}: {dict(offsets)}" for what, offsets in facts if offsets)
+        super().__init__(f"the final cut is {conflicts[:500]}")
         self.behind = behind
         self.beyond = beyond
 

@@ -107,8 +107,8 @@ class LateReport:
 
         Reports with the same place are merged.
         """
-        least = MIN_INT64 if self.least is None else self.least
-        hours = least // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
+        least_time = MIN_INT64 if self.least is None else self.least
+        hours = least_time // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
         return self.writer, *hours
 
     def join(self, other: LateReport) -> LateReport:

@@ -69,12 +69,12 @@ def parse_time(text: str, *, up: bool = True) -> int:
         return int(text)
     forms = "use an integer, or ISO 8601 with a zone, for example 2013-01-01T10:00Z"
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise Unreadable(f"{text[:40]!r} is not a time: {forms}") from error
-    if found.tzinfo is None:
+    if moment.tzinfo is None:
         raise Unreadable(f"{text[:40]!r} has no zone: {forms}")
-    return unix_ms_of(found, up=up)
+    return unix_ms_of(moment, up=up)
 
 
 def parse_duration(text: str) -> int:
@@ -84,12 +84,12 @@ def parse_duration(text: str) -> int:
     (500, 5400000, 3600000, 0)
     """
     parts = DURATION_PATTERN.fullmatch(text)
-    found = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
-    if found > LONGEST_MS:
+    ms = int(parts[1]) * UNITS_MS[parts[2]] if parts else LONGEST_MS + 1
+    if ms > LONGEST_MS:
         raise Unreadable(
             f"invalid duration {text[:40]!r}; use for example 90d, 12h, 30m, 45s or 500ms"
         )
-    return found
+    return ms
 
 
 def format_line(text: str, most: int) -> str:

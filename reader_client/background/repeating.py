@@ -68,9 +68,9 @@ class Health:
 
     def check(self) -> None:
         if self.fault is not None:
-            kept = f"{self._who} no longer follows"
+            text = f"{self._who} no longer follows"
             why = f"{self._broken} ended by {type(self.fault).__name__}: {self.fault}"
-            raise ClientFailed(f"{kept}: {why}; create a new one, and report this") from self.fault
+            raise ClientFailed(f"{text}: {why}; create a new one, and report this") from self.fault
 
 
 class Attempts:

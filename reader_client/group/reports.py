@@ -75,8 +75,8 @@ class Reports:
 
     def report(self, position: Mapping[int, int]) -> None:
         latest = self._latest
-        left = latest.leaving is not None and latest.leaving.is_done
-        own = {**({} if left else latest.own), **position}
+        has_left = latest.leaving is not None and latest.leaving.is_done
+        own = {**({} if has_left else latest.own), **position}
         self._latest = latest._replace(own=own, leaving=None)
 
     def leave(self, position: Mapping[int, int]) -> LeaveRequest:

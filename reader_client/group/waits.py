@@ -34,14 +34,14 @@ def until_found(
     deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
     news.listen(wake)
     try:
-        while (found := wait.look()) is None:
-            left = None if deadline is None else deadline - clocks.monotonic()
-            if timeout_s is not None and left is not None and left <= 0:
+        while (result := wait.look()) is None:
+            remaining_s = None if deadline is None else deadline - clocks.monotonic()
+            if timeout_s is not None and remaining_s is not None and remaining_s <= 0:
                 return wait.give_up(timeout_s)
-            yield left
+            yield remaining_s
     finally:
         news.forget(wake)
-    return found
+    return result
 
 
 class Waits:
@@ -136,9 +136,9 @@ class _Patience:
             if isinstance(step.attempts.failure, Rejected):
                 step.retry()
 
-    def look(self, found: Found | None) -> Found | None:
-        if found is not None:
-            return found
+    def look(self, result: Found | None) -> Found | None:
+        if result is not None:
+            return result
         self._check()
         for step in self._steps():
             attempts = step.attempts

@@ -201,9 +201,9 @@ class KafkaNotedConsumer(Closing):
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._closing:
             return
-        found = consumer.committed(partitions, timeout=TIMEOUT_S)
+        committed = consumer.committed(partitions, timeout=TIMEOUT_S)
         until = clocks.monotonic() + TIMEOUT_S
-        begun = {at.partition: self._find_begin(at, until - clocks.monotonic()) for at in found}
+        begun = {at.partition: self._find_begin(at, until - clocks.monotonic()) for at in committed}
         self._assigned.update(begun)
         self.reader.advance(begun)
 

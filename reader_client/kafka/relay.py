@@ -166,9 +166,9 @@ class KafkaRelay(PollingLoop):
             except Rejected as error:
                 raise self._build_outdated(f"{name}, offset {offset}: {error}") from error
             log = topic_id if record.topic_id in stream.logs else record.topic_id
-            found = record.stream, record.stream_id, log
-            if found != ours:
-                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (found, ours)]
+            theirs = record.stream, record.stream_id, log
+            if theirs != ours:
+                two = ["stream {!r} with id {} over topic id {}".format(*x) for x in (theirs, ours)]
                 raise self._build_outdated(
                     f"{name}, offset {offset}: this is a mark of {two[0]}, and the relay is of "
                     f"{two[1]}. If another relay writes it, end that one"

@@ -33,10 +33,10 @@ class Cursor(ABC, Generic[Item]):
         self._stream_id: str | None = None
 
     def take_page(self) -> list[Item]:
-        found = self._look(self.most)
-        if found:
-            self._after = self._find_end(found[-1])
-        return found
+        page = self._look(self.most)
+        if page:
+            self._after = self._find_end(page[-1])
+        return page
 
     def has_more(self) -> bool:
         return bool(self._look(1))

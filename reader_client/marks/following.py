@@ -82,8 +82,8 @@ class Following:
 
     def get_steps(self, domain: str | None) -> list[Repeated[Any]]:
         follower = self.get_follower(domain)
-        found = self._steps.get(None if follower is None else follower.domain)
-        return [] if found is None else [found]
+        step = self._steps.get(None if follower is None else follower.domain)
+        return [] if step is None else [step]
 
     @property
     def is_caught_up(self) -> bool:

@@ -32,13 +32,13 @@ def merged(
     >>> list(merged({0: iter("ab"), 1: iter("c")}, InTurn()))
     [(1, 'c'), (0, 'a'), (0, 'b')]
     """
-    left = dict(iterators)
-    while left:
-        segment = reader.next_segment(left.keys(), domain)
+    remaining = dict(iterators)
+    while remaining:
+        segment = reader.next_segment(remaining.keys(), domain)
         if segment is None:
-            segment = min(left)
-        for item in left[segment]:
+            segment = min(remaining)
+        for item in remaining[segment]:
             yield segment, item
             break
         else:
-            del left[segment]
+            del remaining[segment]

@@ -167,13 +167,13 @@ def _find_window(
 
 
 def _find_segments(stream: str, domain: str | None) -> Generator[Any, Any, list[int]]:
-    found: list[int] = []
+    segments: list[int] = []
     start: int | None = 0
     while start is not None:
         page = yield ask_segments(stream, start, domain)
-        found += [each["segment"] for each in page["segments"]]
+        segments += [each["segment"] for each in page["segments"]]
         start = page["next"]
-    return found
+    return segments
 
 
 def _append_source(why: str, read: ReadOffsets) -> str:

@@ -41,12 +41,12 @@ class Requirement:
 
 
 def find_objections(cut: CutReply, required: Requirement) -> list[str]:
-    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
+    objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
-        found.append("nobody vouches for times before the first mark")
+        objections.append("nobody vouches for times before the first mark")
     elif required.everyone and not cut.missing.is_known:
-        found.append(f"which writers are missing is not known: {NOT_SO_FAR}")
-    return found
+        objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
+    return objections
 
 
 def find_first_complete(
@@ -70,16 +70,16 @@ def find_unanswered(
     >>> find_unanswered(TableClaim(5, 1, claims), Requirement(everyone="known"))
     [('pos', None), ('web', None)]
     """
-    found = [
+    unanswered = [
         each
         for each in claim.claims.values()
         if required.writers
         or (required.everyone and each.missing is None)
         or (required.everyone == "all" and not each.vouched)
     ]
-    if not all(each.stream for each in found):
+    if not all(each.stream for each in unanswered):
         return None
-    pairs = {(stream, each.domain) for each in found for stream in each.stream.split(",")}
+    pairs = {(stream, each.domain) for each in unanswered for stream in each.stream.split(",")}
     return [(stream, domain or None) for stream, domain in sorted(pairs)]
 
 
@@ -88,23 +88,23 @@ def find_table_objections(
 ) -> Generator[Question, Json, list[str]]:
     """Ask about the streams of claims that do not show who vouches."""
     named = claim.missing_writers
-    found = [f"{writer} is missing" for writer in required.writers if writer in named]
+    objections = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:
-        found += [f"writers that are missing: {len(named)}"] if named else []
-        found += [claim.gone] if claim.since is None else []
+        objections += [f"writers that are missing: {len(named)}"] if named else []
+        objections += [claim.gone] if claim.since is None else []
     if required.everyone == "all":
-        found += filter(None, map(_describe_missing, claim.claims.values()))
+        objections += filter(None, map(_describe_missing, claim.claims.values()))
     streams = find_unanswered(claim, required)
     if streams is None:
-        return [*found, NOT_ASKED]
+        return [*objections, NOT_ASKED]
     for stream, domain in streams:
         cut = decode_cut((yield ask_cut(stream, time, domain, required=required.query)))
-        found += [f"{stream}: {each}" for each in find_objections(cut, required)]
+        objections += [f"{stream}: {each}" for each in find_objections(cut, required)]
         if cut.mark.lower > claim.complete_to:  # it has read only the first mark
             first = decode_cut((yield ask_cut(stream, time, domain)))
             if first.mark.seq < cut.mark.seq:
-                found.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")
-    return found
+                objections.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")
+    return objections
 
 
 def _describe_missing(claim: Claim) -> str:

@@ -68,10 +68,10 @@ def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question,
     marks, seq, has_more = NotedMarks(), 0, True
     while has_more:
         page = yield ask_marks(stream, seq, domain, 0)
-        found, has_more = decode_marks(page), page["has_more"]
-        if found.stream_id != stream_id:
+        reply, has_more = decode_marks(page), page["has_more"]
+        if reply.stream_id != stream_id:
             raise Conflict(f"stream {stream!r} was created again while it was read: read it again")
-        for mark in found.marks:
+        for mark in reply.marks:
             seq = mark.seq
             marks.append(mark)
     if not len(marks):
@@ -82,13 +82,13 @@ def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question,
 def _read_pages(
     path: str, name: str, cursor: str, about: Json
 ) -> Generator[Question, Json, list[Json]]:
-    found: list[Json] = []
+    rows: list[Json] = []
     start: int | None = 0
     while start is not None:
         page = yield Question("GET", path, {**about, "limit": ROWS_PER_PAGE, cursor: start})
-        found += page[name]
+        rows += page[name]
         start = page["next"]
-    return found
+    return rows
 
 
 def _find_owners(
@@ -120,8 +120,8 @@ def _find_absences(entries: Iterable[Json]) -> defaultdict[str, list[AbsencePeri
 
 
 def _find_periods(row: Json, domain: str) -> list[VouchingPeriod]:
-    found = (row.get("vouching") or {}).get(domain, ())
+    periods = (row.get("vouching") or {}).get(domain, ())
     return [
         VouchingPeriod(each["from_seq"], MAX_INT64 if each["until"] is None else each["until"])
-        for each in found
+        for each in periods
     ]

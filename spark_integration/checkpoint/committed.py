@@ -30,15 +30,15 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     progress, last = QueryProgress(checkpoint), max(batches)
     try:
         planned = progress.read_batch(last)
-        found = list(_find_positions(planned.offsets, topic))
+        positions = list(_find_positions(planned.offsets, topic))
     except (ValueError, LookupError) as error:
         raise Rejected(f"{checkpoint} has no offset log of Spark: {error!r}") from error
-    if not found:
+    if not positions:
         raise Rejected(
             f"no source of the query of {checkpoint} reads {topic!r}: pass --topic with the topic "
             "that the query reads, and the stream of that topic"
         )
-    position = {each: min(p.get(each, 0) for p in found) for each in set().union(*found)}
+    position = {each: min(p.get(each, 0) for p in positions) for each in set().union(*positions)}
     by = f"batch {last} of the query of {checkpoint}"
     if not progress.has_state():
         return ReadOffsets(position, by)

@@ -56,8 +56,8 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
     >>> parse_place("s3a://lake/flights//hourly/"), parse_place("dbfs:/counts").path
     (CheckpointPlace(scheme='s3a', bucket='lake', path='flights/hourly'), '/dbfs/counts')
     """
-    found = _CHECKPOINT_URI.fullmatch(checkpoint)
-    scheme, bucket, path = found.groups(default="") if found else ("", "", checkpoint)
+    match = _CHECKPOINT_URI.fullmatch(checkpoint)
+    scheme, bucket, path = match.groups(default="") if match else ("", "", checkpoint)
     scheme = scheme.lower()
     if scheme not in {*DISK_SCHEMES, *HADOOP_SCHEMES, *STORE_CREDENTIALS}:
         known = ":, ".join((*DISK_SCHEMES[1:], *HADOOP_SCHEMES, *STORE_CREDENTIALS))
@@ -96,8 +96,8 @@ class Files:
         self._system, self._path = system, path
 
     def list_names(self, directory: str) -> list[str]:
-        found = self._list_paths(posixpath.join(self._path, directory))
-        return [posixpath.basename(each) for each in found]
+        paths = self._list_paths(posixpath.join(self._path, directory))
+        return [posixpath.basename(each) for each in paths]
 
     def read(self, name: str) -> str | None:
         with suppress(FileNotFoundError):
@@ -105,8 +105,8 @@ class Files:
         return None
 
     def has_files(self, directory: str) -> bool:
-        found = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
-        return bool(self._system.get_file_info(found))
+        selector = fs.FileSelector(posixpath.join(self._path, directory), allow_not_found=True)
+        return bool(self._system.get_file_info(selector))
 
     def write(self, name: str, text: str) -> None:
         path = posixpath.join(self._path, name)
@@ -120,8 +120,8 @@ class Files:
             self._system.delete_file(posixpath.join(self._path, name))
 
     def _list_paths(self, directory: str) -> list[str]:
-        found = fs.FileSelector(directory, allow_not_found=True)
-        return [info.path for info in self._system.get_file_info(found)]
+        selector = fs.FileSelector(directory, allow_not_found=True)
+        return [info.path for info in self._system.get_file_info(selector)]
 
     def _read_bytes(self, path: str) -> bytes:
         return bytes(self._system.open_input_stream(path).read())
@@ -157,8 +157,8 @@ class StoredFiles(Files):
     def has_files(self, directory: str) -> bool:
         with self._translate_errors():
             prefix = posixpath.join(self._path, directory)
-            found = self._objects.list_with_delimiter(self._store, prefix)
-        return bool(found["objects"] or found["common_prefixes"])
+            listed = self._objects.list_with_delimiter(self._store, prefix)
+        return bool(listed["objects"] or listed["common_prefixes"])
 
     def write(self, name: str, text: str) -> None:
         with self._translate_errors():
@@ -170,8 +170,8 @@ class StoredFiles(Files):
 
     def _list_paths(self, directory: str) -> list[str]:
         with self._translate_errors():
-            found = self._objects.list_with_delimiter(self._store, directory)
-        return [each["path"] for each in found["objects"]]
+            listed = self._objects.list_with_delimiter(self._store, directory)
+        return [each["path"] for each in listed["objects"]]
 
     def _read_bytes(self, path: str) -> bytes:
         with self._translate_errors():

@@ -57,8 +57,8 @@ class PositionListener(StreamingQueryListener):
         self._reader = (url, stream, group, reader)
         self._who = f"reader {reader!r} of group {group!r}, stream {stream!r},"
         self._bearer = token
-        given = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
-        self._position_of = [p.among_others if isinstance(p, KafkaTopic) else p for p in given]
+        maps = (position,) if position else (NotedLog(stream), KafkaTopic(stream))
+        self._position_of = [p.among_others if isinstance(p, KafkaTopic) else p for p in maps]
         self._query_name = query_name
         self._positions: dict[str, dict[int, int]] = {}
 

@@ -151,8 +151,8 @@ def _join_marks(
     )
     for name in (SEQ_COLUMN, LOWER_COLUMN):
         both = both.withColumn(name, F.last(name, ignorenulls=True).over(by_offset))
-    found = both.where(F.col(IS_RECORD)).drop(IS_RECORD)
-    return found.withColumn(LOWER_COLUMN, F.timestamp_millis(LOWER_COLUMN))
+    records = both.where(F.col(IS_RECORD)).drop(IS_RECORD)
+    return records.withColumn(LOWER_COLUMN, F.timestamp_millis(LOWER_COLUMN))
 
 
 def _limit_lower(lower: int) -> int:

@@ -103,18 +103,18 @@ class WindowReader(Picklable, DataSourceReader):
             yield from chain.from_iterable(self._find_slices(file, first, end) for file in run)
 
     def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
-        least, most = max(first - file.start, 0), min(end - file.start, file.end - file.start)
+        low, high = (max(first - file.start, 0), min(end - file.start, file.end - file.start))
         begun: int | None = None
         ended = 0
         for group in file.groups:
-            if not self._may_have(group) or group.last <= least or group.first >= most:
+            if not self._may_have(group) or group.last <= low or group.first >= high:
                 continue
             if begun is not None and ended != group.first:
-                yield Slice(str(file.path), max(begun, least), min(ended, most))
+                yield Slice(str(file.path), max(begun, low), min(ended, high))
                 begun = None
             begun, ended = group.first if begun is None else begun, group.last
         if begun is not None:
-            yield Slice(str(file.path), max(begun, least), min(ended, most))
+            yield Slice(str(file.path), max(begun, low), min(ended, high))
 
     def _may_have(self, group: RowGroup) -> bool:
         if group.least is None or group.most is None:

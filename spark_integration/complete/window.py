@@ -77,9 +77,9 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
             clocks.sleep(step.seconds)
             return None
 
-        found: WindowsReply = run(until_complete(read.timeout), perform)
-    AnotherLog.check(stream, found.logs, log_id)
-    window = found.windows[0]
+        reply: WindowsReply = run(until_complete(read.timeout), perform)
+    AnotherLog.check(stream, reply.logs, log_id)
+    window = reply.windows[0]
     if window.missing and read.missing == "fail":
         raise WritersMissing(window.missing)
     if window.late and late == "fail":
@@ -103,12 +103,12 @@ class _WantedWindow(NamedTuple):
         if domain is None:
             domain = choose_domain(decode_stream((yield ask_stream(stream))).domains)
             check_promised(domain, event_time)
-        found = decode_windows((yield ask_windows(stream, start, end - start, 1, domain, wait_ms)))
-        if not found.windows:
+        reply = decode_windows((yield ask_windows(stream, start, end - start, 1, domain, wait_ms)))
+        if not reply.windows:
             last = decode_cut((yield ask_cut(stream, end, domain))).mark
             if last.lower < end:
                 raise Rejected(
                     f"{stream} is sealed at {format_time(last.lower)}: no window follows"
                 )
             raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)
-        return found
+        return reply

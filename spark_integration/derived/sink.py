@@ -133,13 +133,13 @@ class NotedLogSink(Picklable):
             self._client.flush(NO_WAIT_S)
 
     def __getstate__(self) -> dict[str, Any]:
-        given, example = self._client_or_factory, 'partial(WriterClient, "http://…", "{}", "…")'
-        if isinstance(given, WriterClient):
+        client, example = self._client_or_factory, 'partial(WriterClient, "http://…", "{}", "…")'
+        if isinstance(client, WriterClient):
             raise CannotPickle(
                 "a Connect server cannot use the client of this process: give NotedLogSink a "
                 f"function that returns one, {example.format(self._stream)}"
             )
-        if isinstance(given, partial) and given.keywords.get("token") is not None:
+        if isinstance(client, partial) and client.keywords.get("token") is not None:
             raise CannotPickle(
                 "the token would be part of the query: leave it out, and set NOTED_TIME_TOKEN in "
                 "the environment of the Connect server"

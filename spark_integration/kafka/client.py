@@ -77,11 +77,11 @@ def build_client_config(
                 'client="module:function"'
             )
         return {"bootstrap.servers": bootstrap, **same, **client}
-    found = {"bootstrap.servers": bootstrap, **same}
+    config = {"bootstrap.servers": bootstrap, **same}
     for name, value in settings.items():
         if name.startswith(("sasl.", "ssl.")) and name not in SHARED_SETTINGS:
-            found |= _translate_setting(name, value, settings)
-    return found
+            config |= _translate_setting(name, value, settings)
+    return config
 
 
 def _translate_setting(name: str, value: str, settings: Mapping[str, str]) -> Mapping[str, str]:

@@ -261,11 +261,11 @@ def _skip_partial(
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
     """Spark fails a query whose start offsets are deleted."""
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
-        found, begins = planner.wait_for_whole()
-    whole = combine_whole(found.values())
+        by_topic, begins = planner.wait_for_whole()
+    whole = combine_whole(by_topic.values())
     if whole.time is None:
         raise Rejected(f'first_windows="skip" is not possible: {whole.sentence}')
-    return found, {STARTING_OFFSETS: json.dumps(begins)} if begins else {}
+    return by_topic, {STARTING_OFFSETS: json.dumps(begins)} if begins else {}
 
 
 def _create_planner(
@@ -309,8 +309,8 @@ def _read_events(
 ) -> DataFrame:
     name, event_time = asked
     reader = set_reader_name(spark, spark.readStream, name).format("kafka")
-    given = {STARTING_OFFSETS: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
-    events = records.parsed(reader.options(**given, subscribe=",".join(streams.values())).load())
+    merged = {STARTING_OFFSETS: "earliest", **options, "kafka.bootstrap.servers": records.bootstrap}
+    events = records.parsed(reader.options(**merged, subscribe=",".join(streams.values())).load())
     check_events(events, event_time)
     return require_event_time(events, event_time)
 
@@ -397,9 +397,9 @@ def _find_only_domain(stream: StreamReply | None) -> str | None:
 def _find_logs(
     known: Mapping[str, StreamReply | None], ids: Mapping[str, str | None]
 ) -> dict[str, frozenset[str]]:
-    found = {}
+    logs_by_stream = {}
     for stream, read in known.items():
         logs, topic_id = read.logs if read else (), ids.get(stream)
         AnotherLog.check(stream, logs, topic_id)
-        found[stream] = frozenset((*logs, *([topic_id] if topic_id else ())))
-    return found
+        logs_by_stream[stream] = frozenset((*logs, *([topic_id] if topic_id else ())))
+    return logs_by_stream

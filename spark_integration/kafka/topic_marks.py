@@ -71,7 +71,7 @@ class WantedMarks:
         reader = spark.readStream.format("kafka").options(**self.connection, subscribe=topics)
         reader = reader.option("startingOffsets", "earliest")
         several = len(self.topics) > 1
-        found = []
+        frames = []
         for stream, topic in self.topics.items():
             snapshot = spark.read.format("kafka").options(**self.connection, **FAST_RETRIES)
             events = snapshot.option("subscribe", topic).load()
@@ -86,8 +86,8 @@ class WantedMarks:
             marks = source.select_lowers(
                 set_reader_name(spark, reader, name).load(), last, named=named
             )
-            found.append(marks.select(F.timestamp_millis("lower").alias("time")))
-        return found
+            frames.append(marks.select(F.timestamp_millis("lower").alias("time")))
+        return frames
 
 
 @dataclass(frozen=True, slots=True)

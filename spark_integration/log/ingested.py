@@ -138,25 +138,25 @@ class IngestionMarks:
 
     def _find_marks(self, ended: LogOffset) -> list[Mark]:
         first, last = ended.get_released(FIRST_STAMP), ended.get_released(LAST_STAMP)
-        kept = self._marks if last.stream_id == self._stream_id else []
-        if not _has_all(kept, first, last):
-            kept = self._fetch_marks(first, last)
-        return [mark for mark in kept if first.seq <= mark.seq <= last.seq]
+        marks = self._marks if last.stream_id == self._stream_id else []
+        if not _has_all(marks, first, last):
+            marks = self._fetch_marks(first, last)
+        return [mark for mark in marks if first.seq <= mark.seq <= last.seq]
 
     def _fetch_marks(self, first: Released, last: Released) -> list[Mark]:
         feed = self._feed_of()
         try:
             feed.begin(replace(first, seq=first.seq - 1))
-            found = feed.take()
+            new_marks = feed.take()
         finally:
             feed.close()
         which = (
             f"{feed.subject}: marks {first.seq} to {last.seq}, which stamp rows to be read again"
         )
-        if not found.stream_id:
+        if not new_marks.stream_id:
             raise Unreachable(f"{which}, cannot be fetched now")
-        marks = _select_stamps(found)
-        if found.stream_id != last.stream_id or not _has_all(marks, first, last):
+        marks = _select_stamps(new_marks)
+        if new_marks.stream_id != last.stream_id or not _has_all(marks, first, last):
             raise Rejected(f"{which}, are no longer kept")
         return marks
 

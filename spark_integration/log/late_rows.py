@@ -40,8 +40,8 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _without_watermark(rows: DataFrame, name: str) -> Column:
-    kept = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY_METADATA}
-    return F.col(f"`{name}`").alias(name, metadata=kept)
+    metadata = {k: v for k, v in rows.schema[name].metadata.items() if k != DELAY_METADATA}
+    return F.col(f"`{name}`").alias(name, metadata=metadata)
 
 
 def are_late(event_times: pa.Array, below: int | None) -> pa.Array:

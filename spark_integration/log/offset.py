@@ -48,11 +48,11 @@ class LogOffset:
         before = self.stream, recorded, self.root
         asked = new.stream, domain, new.root
         if before != asked:
-            was, is_asked = (
+            own, is_asked = (
                 "stream {!r}, domain {!r}, under {}".format(*of) for of in (before, asked)
             )
             raise Rejected(
-                f"the checkpoint is of {was}, and the query reads {is_asked}: read the former, or "
+                f"the checkpoint is of {own}, and the query reads {is_asked}: read the former, or "
                 "start a query with a new checkpoint"
             )
         return replace(self, claims=new.claims)

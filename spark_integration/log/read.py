@@ -82,7 +82,7 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
 
 def _parse_schema(schema: StructType | str | None) -> StructType | None:
-    found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if found is None or isinstance(found, StructType):
-        return found
+    parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if parsed is None or isinstance(parsed, StructType):
+        return parsed
     raise Rejected(f'schema {schema!r} has no columns: use "departure timestamp, origin string"')

@@ -91,8 +91,8 @@ def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] 
     missing = set(names) - set(schema.names)
     if missing:
         raise Rejected(f"{path} has no column {', '.join(sorted(missing))}")
-    kept = pa.schema([schema.field(name) for name in names])
-    return convert_schema(from_arrow_schema(kept.remove_metadata()), event_time, str(path))
+    selected = pa.schema([schema.field(name) for name in names])
+    return convert_schema(from_arrow_schema(selected.remove_metadata()), event_time, str(path))
 
 
 def convert_schema(events: StructType, event_time: str | None, where: str) -> StructType:

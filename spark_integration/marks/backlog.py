@@ -40,8 +40,8 @@ class QueryBacklog:
     ) -> bool:
         self._is_idle = idle
         now_ms = time.time_ns() // 1_000_000
-        found = self._backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
-        return found.backlog
+        state = self._backlog.look(now_ms, lower, last_lower, idle=idle, first_lower=first_lower)
+        return state.backlog
 
     @property
     def flag(self) -> bool | None:

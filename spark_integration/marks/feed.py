@@ -173,17 +173,17 @@ def check_known(
     """Return the stream, or `None` if the controller is unreachable."""
     try:
         stream = transport.ask(ask_stream(name))
-        found = decode_stream(stream)
+        reply = decode_stream(stream)
     except UnexpectedAnswer:
         raise
     except Unreachable:
         return None
-    chosen = domain or choose_domain(found.domains)
-    if chosen not in found.domains:
-        raise UnknownDomain(chosen, found.domains)
+    chosen = domain or choose_domain(reply.domains)
+    if chosen not in reply.domains:
+        raise UnknownDomain(chosen, reply.domains)
     if domain is None:
         check_promised(chosen, event_time)
     last = stream["marks"].get(chosen)
-    if isinstance(end_at, int) and last and found.are_unix_ms:
+    if isinstance(end_at, int) and last and reply.are_unix_ms:
         check_time(end_at, last["lower"])
-    return found
+    return reply

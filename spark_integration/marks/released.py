@@ -109,16 +109,16 @@ class Restated:
 
 def whole_to_json(whole: WholeFrom) -> Json:
     begins = None if whole.begins is None else position_to_wire(whole.begins)
-    kept = {"begins": begins, "time": whole.time, "unknown": whole.unknown or None}
-    return {name: value for name, value in kept.items() if value is not None}
+    fields = {"begins": begins, "time": whole.time, "unknown": whole.unknown or None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def whole_from_json(json: Json) -> WholeFrom | None:
-    kept = json.get("whole")
-    if kept is None:
+    fields = json.get("whole")
+    if fields is None:
         return None
-    begins = kept.get("begins")
-    return WholeFrom(**{**kept, "begins": begins and position_from_wire(begins)})
+    begins = fields.get("begins")
+    return WholeFrom(**{**fields, "begins": begins and position_from_wire(begins)})
 
 
 def is_of_marks(offset: object) -> TypeGuard[Json]:

@@ -140,10 +140,10 @@ class WatchedTopic:
             if known.begins is None:
                 self.begun = self.begun or find_whole_from(self._topic, self._look_at_topic())
             begun = self.begun or known
-            found = begun.resolve(marks, bounded=bounded)
-            if found not in (known, self._logged, WHOLE_LOG):
-                warn_of_deleted(self._topic.name, begun.begins or {}, self._look_at_topic(), found)
-            self._logged = known = found
+            whole = begun.resolve(marks, bounded=bounded)
+            if whole not in (known, self._logged, WHOLE_LOG):
+                warn_of_deleted(self._topic.name, begun.begins or {}, self._look_at_topic(), whole)
+            self._logged = known = whole
         return known
 
     def _look_at_topic(self) -> TopicLook:
@@ -234,11 +234,11 @@ class MarksPlanner:
         The first offset of a run is always new (`Restated`). A new query's has the token.
         """
         if begun.streams.keys() != self._query.streams.keys():
-            was, asked = (
+            own, asked = (
                 ", ".join(map(repr, sorted(n))) for n in (begun.streams, self._query.streams)
             )
             raise Rejected(
-                f"the checkpoint is of stream {was}, and the query asks for marks of {asked}: "
+                f"the checkpoint is of stream {own}, and the query asks for marks of {asked}: "
                 "start a query with a new checkpoint"
             )
         if not (self._available_now and self._restated.has_begun):
@@ -297,15 +297,15 @@ class MarksPlanner:
         """
         begun = self._follow_marks().streams
         while True:
-            found = {
+            by_topic = {
                 stream: self._find_whole_from(stream, begun[stream]) for stream in self._watched
             }
-            if not combine_whole(found.values()).is_pending:
+            if not combine_whole(by_topic.values()).is_pending:
                 break
             clocks.sleep(PAUSE_S)
             self._follow_marks()
         known = [(each.name, each.begun) for each in self._watched.values()]
-        return found, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
+        return by_topic, {n: position_to_wire(w.begins) for n, w in known if w and w.begins}
 
     def _find_whole_from(self, stream: str, begun: Admitted) -> WholeFrom | None:
         marks, bounded = self._releasers[stream].history, not self._query.lag_ms

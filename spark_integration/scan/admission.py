@@ -71,12 +71,12 @@ def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
 
     Unused offsets below the cut become an empty file, so a position after the last row reaches it.
     """
-    kept = files[: bisect_left(files, cut, key=attrgetter("start"))]
-    if kept and kept[-1].end > cut:
-        return [*kept[:-1], replace(kept[-1], end=cut)]
-    if len(kept) < len(files):
-        kept.append(replace(files[len(kept)], start=cut, end=cut))
-    return kept
+    below = files[: bisect_left(files, cut, key=attrgetter("start"))]
+    if below and below[-1].end > cut:
+        return [*below[:-1], replace(below[-1], end=cut)]
+    if len(below) < len(files):
+        below.append(replace(files[len(below)], start=cut, end=cut))
+    return below
 
 
 def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
@@ -94,13 +94,13 @@ def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     total = sum(rows.values())
     if total <= limit:
         return dict(rows)
-    given, before, passed = {}, 0, 0
+    shares, before, passed = {}, 0, 0
     for segment, available in rows.items():
         passed += available
         upto = -(-passed * limit // total)
-        given[segment] = upto - before
+        shares[segment] = upto - before
         before = upto
-    return given
+    return shares
 
 
 def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterator[Slice]:

@@ -131,11 +131,11 @@ def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGrou
     groups, first = [], 0
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
-        found, last = group.column(column).statistics, first + group.num_rows
-        known = per_ms is not None and found is not None and found.has_min_max
-        least = _convert_to_ms(found.min_raw, per_ms) if known else None
-        most = _convert_to_ms(found.max_raw, per_ms) if known else None
-        groups.append(RowGroup(first, last, least, most))
+        statistics, last = group.column(column).statistics, first + group.num_rows
+        known = per_ms is not None and statistics is not None and statistics.has_min_max
+        least_time = _convert_to_ms(statistics.min_raw, per_ms) if known else None
+        largest_time = _convert_to_ms(statistics.max_raw, per_ms) if known else None
+        groups.append(RowGroup(first, last, least_time, largest_time))
         first = last
     return tuple(groups)
 

@@ -63,14 +63,14 @@ def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
 
 def _add_shares(
     unread: Unread,
-    given: Mapping[int, int],
+    planned: Mapping[int, int],
     upto: Mapping[int, int],
     limit: int,
     succession: Succession,
 ) -> dict[int, int]:
     """Successors get a share once their predecessors are complete."""
-    rows = dict(given)
-    while (left := limit - sum(rows.values())) > 0:
+    rows = dict(planned)
+    while (unused := limit - sum(rows.values())) > 0:
         ends = _find_complete_ends(unread, rows, succession)
         open_ = {
             segment: upto[segment] - rows[segment]
@@ -79,7 +79,7 @@ def _add_shares(
         }
         if not open_:
             break
-        for segment, more in compute_shares(open_, left).items():
+        for segment, more in compute_shares(open_, unused).items():
             rows[segment] += more
     return rows
 

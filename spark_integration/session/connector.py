@@ -47,8 +47,8 @@ def find_unfit_connectors(named: str, spark: str) -> list[str]:
     ['spark-sql-kafka-0-10_2.13-4.1.1.jar']
     """
     fitting = {parse_release(spark), parse_release(kafka_package(spark).rpartition(":")[2])}
-    found = CONNECTOR_NAME.finditer(named)
-    return [each[0] for each in found if parse_release(each[1]) not in fitting]
+    connectors = CONNECTOR_NAME.finditer(named)
+    return [each[0] for each in connectors if parse_release(each[1]) not in fitting]
 
 
 def check_connector(spark: SparkSession) -> None:

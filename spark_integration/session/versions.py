@@ -60,13 +60,13 @@ def require(asked: str, running: str = "") -> None:
     if release > NEWEST:
         _warn_of_newer(running)
     if release < needed:
-        least = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
+        requirement = f"PySpark {needed[0]}.{needed[1]} or newer, and {running} runs here"
         other = (
             f"; with this one, {ALTERNATIVE_CALLS.get(asked, UNIVERSAL_CALL)}"
             if release >= OLDEST
             else ""
         )
-        raise SparkTooOld(f"{asked} needs {least}{other}")
+        raise SparkTooOld(f"{asked} needs {requirement}{other}")
 
 
 @cache

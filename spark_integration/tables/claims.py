@@ -161,13 +161,13 @@ class TableClaims:
         question = ask_cut(claim.stream, claim.complete_to, claim.domain or None)
         transport = Transport(self.controller_url, token=self.token, timeout_s=ASK_TIMEOUT_S)
         try:
-            found = transport.ask(question)
+            answer = transport.ask(question)
         except NotedTimeError as error:
             log.warning("the claim of batch %d lacks its missing writers: %s", claim.batch, error)
             return claim
         finally:
             transport.close()
-        missing, by = missing_from_wire(found), found["vouched"]
+        missing, by = missing_from_wire(answer), answer["vouched"]
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,
@@ -237,8 +237,8 @@ class BatchClaim:
 
         If the batch is neither written nor withdrawn, the next batch ends the claim.
         """
-        kept = self.claims.memory(table).batches(self.run)
-        if all(each.batch != self.claim.batch for each in kept):
+        batches = self.claims.memory(table).batches(self.run)
+        if all(each.batch != self.claim.batch for each in batches):
             self._keep(table, replace(self.claim, id=token_hex(8)), run="")
 
     def withdraw(self, table: str) -> None:
@@ -295,30 +295,30 @@ class BatchClaim:
 
     def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
         known = self.claims.memory(table).batches(self.run)
-        found = find_committed_part(history, claim, known, run=self.run)
-        if found is not None:
-            self._keep(table, found)
-        return found
+        committed = find_committed_part(history, claim, known, run=self.run)
+        if committed is not None:
+            self._keep(table, committed)
+        return committed
 
     def _create_record(self, table: str, part: str, *, last: bool) -> tuple[Claim, TableHistory]:
         claim = replace(self.claim, part=part, id=token_hex(8))
         if not last:
             claim = replace(claim, complete_to=None)
         history = self._histories.pop(table, None) or self.open(table).history()
-        found = self._find_committed(table, history, claim)
-        if found is not None:
-            return found, history
+        record = self._find_committed(table, history, claim)
+        if record is not None:
+            return record, history
         known = self.claims.memory(table).batches(self.run)
-        found = prepare_commit(history, claim, known, start_over=self.claims.start_over)
-        if unkept := self._keep(table, found):
-            found = replace(found, complete_to=None, ended=unkept)
-        if found.ended:
+        record = prepare_commit(history, claim, known, start_over=self.claims.start_over)
+        if unkept := self._keep(table, record):
+            record = replace(record, complete_to=None, ended=unkept)
+        if record.ended:
             log.warning(
                 "%s: the rows of batch %d are written without a claim under %r: %s. Check the "
                 "table. If its rows are right, run `noted-time claim accept %s --name %s`",
-                *(table, claim.batch, claim.name, found.ended, table, claim.name),
+                *(table, claim.batch, claim.name, record.ended, table, claim.name),
             )
-        return found, history
+        return record, history
 
     def _keep(self, table: str, record: Claim, *, run: str | None = None) -> str:
         """Save a record in the checkpoint, and return why this failed, or `""`."""
@@ -338,9 +338,9 @@ class BatchClaim:
             times = {**claim.names, claim.name: claim.complete_to}
             expects = history.expects or (times if len(times) == 1 else ())
             known = [times.get(name) for name in expects]
-            least = min((time for time in known if time is not None), default=None)
-            if least is not None and None not in known:
-                records[VALID_THROUGH] = str(least)
+            least_time = min((time for time in known if time is not None), default=None)
+            if least_time is not None and None not in known:
+                records[VALID_THROUGH] = str(least_time)
         return records
 
 
@@ -428,20 +428,20 @@ def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
 
     Domain and cut are empty if the query reads several streams.
     """
-    found: dict[str, Any] = {}
+    by_stream: dict[str, Any] = {}
     marked_stream = None
     for each in planned.offsets:
         if is_of_log(each):
             marks = [name for name in each["marks"] if not name.startswith("_")]
             domain = marks[0] if len(marks) == 1 else ""
-            found[each["noted_log"]] = (domain, each["segments"])
+            by_stream[each["noted_log"]] = (domain, each["segments"])
         elif marked_stream is not None:
             cut: Any = next(iter(each.values()), {}) if isinstance(each, dict) else {}
-            found[marked_stream] = ("", cut if isinstance(cut, dict) else {})
+            by_stream[marked_stream] = ("", cut if isinstance(cut, dict) else {})
         elif isinstance(each, dict) and not is_of_marks(each):
             topics = {t: at for t, at in each.items() if not t.endswith(name_noted_topic(""))}
-            found |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}
+            by_stream |= {topic: ("", at) for topic, at in topics.items() if isinstance(at, dict)}
         marked_stream = each["noted_marks"] if is_of_marks(each) else None
-    streams = ",".join(sorted(found))
-    domain, cut = next(iter(found.values())) if len(found) == 1 else ("", {})
+    streams = ",".join(sorted(by_stream))
+    domain, cut = next(iter(by_stream.values())) if len(by_stream) == 1 else ("", {})
     return {"stream": streams, "domain": domain, "cut": cut}

@@ -115,12 +115,12 @@ class DeltaTable(OpenTable):
     def _rows(self, limit: int | None) -> list[Mapping[str, Any]]:
         try:
             bound = "" if limit is None else f" LIMIT {limit}"
-            found = self._spark.sql(f"DESCRIBE HISTORY {self._name}{bound}").collect()
+            rows = self._spark.sql(f"DESCRIBE HISTORY {self._name}{bound}").collect()
         except (PySparkException, Py4JError) as error:
             if any(each in str(error) for each in NO_TABLE):
                 return []
             raise
-        return [row.asDict() for row in found]
+        return [row.asDict() for row in rows]
 
 
 class DeltaLibrary(OpenTable):
@@ -181,9 +181,9 @@ class IcebergTable(OpenTable):
         if self._spark.conf.get("spark.wap.id", None) is not None:
             raise Rejected(STAGED_SNAPSHOTS)
         branch = self._branch or self._spark.conf.get("spark.wap.branch", None) or MAIN_BRANCH
-        found = [row.asDict() for row in rows]
-        at = branch if any(row["ref"] == branch for row in found) else None
-        return history_of(found, {row["key"]: row["value"] for row in properties}, at=at)
+        snapshot_rows = [row.asDict() for row in rows]
+        at = branch if any(row["ref"] == branch for row in snapshot_rows) else None
+        return history_of(snapshot_rows, {row["key"]: row["value"] for row in properties}, at=at)
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
         """The first rows create the table."""

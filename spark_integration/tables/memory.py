@@ -42,10 +42,10 @@ class Memory:
         """
         before = self._known.get(record.batch, RememberedBatch(record.batch, {}))
         records = {**before.records, record.part: record}
-        kept = RememberedBatch(record.batch, records, {**before.runs, record.part: run})
-        self._known[record.batch] = kept
+        remembered = RememberedBatch(record.batch, records, {**before.runs, record.part: run})
+        self._known[record.batch] = remembered
         written = {part: each.to_json() for part, each in records.items()}
-        text = json.dumps({"name": record.name, "runs": kept.runs, "records": written})
+        text = json.dumps({"name": record.name, "runs": remembered.runs, "records": written})
         self._files.write(self._name(record.batch), text)
         for batch in sorted(self._known)[:-BATCHES_KEPT]:
             del self._known[batch]
@@ -68,10 +68,10 @@ class Memory:
                         )
 
 
-def _parse_batch(found: Mapping[str, object]) -> RememberedBatch:
-    name, records, runs = str(found["name"]), found["records"], found["runs"]
+def _parse_batch(record: Mapping[str, object]) -> RememberedBatch:
+    name, records, runs = str(record["name"]), record["records"], record["runs"]
     if not (isinstance(records, dict) and isinstance(runs, dict)):
-        raise TypeError(found)
+        raise TypeError(record)
     claims = {part: Claim.from_json(name, text) for part, text in records.items()}
     (batch,) = {claim.batch for claim in claims.values()}
     return RememberedBatch(batch, claims, runs)

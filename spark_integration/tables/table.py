@@ -78,10 +78,10 @@ class NotedTable:
 
 
 def check_column(rows: DataFrame, name: str) -> None:
-    found: Any = rows.schema
+    schema: Any = rows.schema
     for part in name.split("."):
-        names: Sequence[str] = getattr(found, "names", ())
+        names: Sequence[str] = getattr(schema, "names", ())
         if part not in names:
             known = ", ".join(rows.columns)
             raise Rejected(f"time_of={name!r} is not a column of the rows: use one of {known}")
-        found = found[part].dataType
+        schema = schema[part].dataType

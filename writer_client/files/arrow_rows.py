@@ -60,8 +60,8 @@ def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) ->
             raise Rejected(message)
 
 
-def check_schema(found: pa.Schema, wanted: pa.Schema | None) -> None:
-    _check_differences([] if wanted is None else _find_differences(found, wanted))
+def check_schema(schema: pa.Schema, wanted: pa.Schema | None) -> None:
+    _check_differences([] if wanted is None else _find_differences(schema, wanted))
 
 
 def _check_differences(differences: Sequence[str]) -> None:
@@ -81,9 +81,9 @@ def find_span(table: pa.Table, column: str) -> Span:
         raise Rejected(f"event-time column {column!r} has {values.null_count} nulls")
     ends = pc.min_max(values)
     unit = _find_unit(column, values.type)
-    least, largest = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
+    least_ticks, largest_ticks = (pc.cast(ends[end], pa.int64()).as_py() for end in ("min", "max"))
     per_ms = _TICKS_PER_MS.get(unit, 1)
-    return Span(least // per_ms, -(-largest // per_ms))
+    return Span(least_ticks // per_ms, -(-largest_ticks // per_ms))
 
 
 @contextmanager
@@ -106,8 +106,8 @@ def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
     if column not in file.schema_arrow.names:
         return None
     unit = _find_unit(column, file.schema_arrow.field(column).type)
-    found = [_read_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
-    largest = max((ticks for ticks in found if ticks is not None), default=None)
+    maxima = [_read_largest_of_group(file, group, column) for group in range(file.num_row_groups)]
+    largest = max((ticks for ticks in maxima if ticks is not None), default=None)
     return None if largest is None else -(-largest // _TICKS_PER_MS.get(unit, 1))
 
 
@@ -218,8 +218,8 @@ def _convert_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema | None) 
         raise Rejected(f"the rows have no common form: {error}") from error
 
 
-def _find_differences(found: pa.Schema, wanted: pa.Schema) -> list[str]:
-    types = {field.name: field.type for field in found}
+def _find_differences(schema: pa.Schema, wanted: pa.Schema) -> list[str]:
+    types = {field.name: field.type for field in schema}
     differences = [f"no column {name}" for name in types if name not in wanted.names]
     for field in wanted:
         if field.name not in types:

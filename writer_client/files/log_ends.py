@@ -54,8 +54,8 @@ class LogEnds:
         if not self.root.is_dir():
             raise Unreachable(f"{self.root} does not exist")
         try:
-            found, known = self._directories.segments(), self._segments
-            self._segments = {n: known.get(n) or _Segment(found[n]) for n in found}
+            directories, known = self._directories.segments(), self._segments
+            self._segments = {n: known.get(n) or _Segment(directories[n]) for n in directories}
             for number, segment in self._segments.items():
                 self._new += [(number, path) for path in segment.find_new_files()]
         except OSError as error:
@@ -103,8 +103,8 @@ class LogTimes(LogEnds):
             kind = parquet.schema_arrow.field(self._field).type
             if pa.types.is_timestamp(kind):
                 return read_largest_time(parquet, self._field)
-            found = [read_largest_time(parquet, self._field)] if kind == pa.int64() else None
-            values = found or parquet.read([self._field]).column(0).to_pylist()
+            statistics = [read_largest_time(parquet, self._field)] if kind == pa.int64() else None
+            values = statistics or parquet.read([self._field]).column(0).to_pylist()
             self._values += values if self._form.unit is None else []
             times = (self._form.ms_of(value) for value in values if value is not None)
             return max(times, default=None)
@@ -120,11 +120,11 @@ class _Segment:
         self.end = 0
 
     def find_new_files(self) -> list[Path]:
-        found = []
+        paths = []
         for starts, new in self._directory.list_changes():
             self._find_end(starts)
-            found = [self._directory.path / name for name in new]
-        return found
+            paths = [self._directory.path / name for name in new]
+        return paths
 
     def _find_end(self, starts: dict[str, int]) -> None:
         if not starts:

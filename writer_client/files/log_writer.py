@@ -172,17 +172,17 @@ class SegmentLogWriter:
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Runs in the sender's thread or task, possibly during an `append`."""
-        found = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
+        segments = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
         largest = {}
         for domain, column in self._columns.items():
             each = (
                 files.find_largest_time(column, beyond=known.get(n, 0))
-                for n, files in found.items()
+                for n, files in segments.items()
             )
             times = [min(time, LARGEST_TIME) for time in each if time is not None]
             if times:
                 largest[domain] = max(times)
-        self._start_ends = {n: files.end for n, files in found.items() if files.end}
+        self._start_ends = {n: files.end for n, files in segments.items() if files.end}
         return FoundPosition(self._start_ends, largest)
 
     def _join(self) -> None:

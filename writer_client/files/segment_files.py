@@ -71,8 +71,8 @@ class SegmentFiles:
         """Return the largest time in ms in the files with rows beyond an offset."""
         starts = [start for start in self._list_starts() if start < self.end]
         past = [s for s, end in zip(starts, [*starts, self.end][1:], strict=True) if end > beyond]
-        found = [self._read_largest_time(self._build_path(start), column) for start in past]
-        return max((time for time in found if time is not None), default=None)
+        times = [self._read_largest_time(self._build_path(start), column) for start in past]
+        return max((time for time in times if time is not None), default=None)
 
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
         """Append the rows, and return whether this was necessary.
@@ -170,10 +170,10 @@ class SegmentFiles:
 def _reaches(path: Path, batch: Batch) -> bool | None:
     """Return whether a file has the batch or a later one, or `None` if it is of another source."""
     with open_parquet(path) as file:
-        held = Batch.from_metadata(file.metadata.metadata)
-    if held is None or held.source != batch.source:
+        file_batch = Batch.from_metadata(file.metadata.metadata)
+    if file_batch is None or file_batch.source != batch.source:
         return None
-    return held.number >= batch.number
+    return file_batch.number >= batch.number
 
 
 def _make_directories(directory: Path) -> None:

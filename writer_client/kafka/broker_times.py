@@ -62,8 +62,8 @@ class KafkaBrokerTimes(TopicPoller):
         recent = self._topic.first_stamps(now - self._skew_ms, hidden)
         too_few = {number for number, some in look.in_sync.items() if some < self._in_sync}
         self._check()  # last, so that it holds for the stamps read before
-        seen = BrokerLook(now, too_few, look.high, look.ends, look.newest, recent)
-        doubts = clocks.take(seen)
+        broker_look = BrokerLook(now, too_few, look.high, look.ends, look.newest, recent)
+        doubts = clocks.take(broker_look)
         if doubts:
             self._read(doubts, clocks)
         stamps = [stamp.time for stamp in look.newest.values()]
@@ -97,13 +97,13 @@ class KafkaBrokerTimes(TopicPoller):
                 raise Rejected(f"{error}, or give a lag") from error
             return self._lag_ms
         slowest = max(int(each["replica.lag.time.max.ms"]) for each in brokers)
-        least = slowest * 3 // 2 + self._skew_ms
-        if self._lag_ms is not None and self._lag_ms < least:
+        least_lag_ms = slowest * 3 // 2 + self._skew_ms
+        if self._lag_ms is not None and self._lag_ms < least_lag_ms:
             raise NotObservable(
-                f"a lag of {self._lag_ms} ms is less than replication may take: at least {least} "
-                f"ms, with replica.lag.time.max.ms={slowest} and the skew"
+                f"a lag of {self._lag_ms} ms is less than replication may take: at least "
+                f"{least_lag_ms} ms, with replica.lag.time.max.ms={slowest} and the skew"
             )
-        return least + MARGIN_MS if self._lag_ms is None else self._lag_ms
+        return least_lag_ms + MARGIN_MS if self._lag_ms is None else self._lag_ms
 
     def _read(self, doubts: Mapping[int, range], clocks: BrokerClocks) -> None:
         late: list[tuple[int, int, int]] = []

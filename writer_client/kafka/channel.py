@@ -158,13 +158,13 @@ class Channel:
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         try:
-            found = self._ends.look_up(known)
+            position = self._ends.look_up(known)
         except Recreated as error:
             self.fail(error)
             raise
-        if self._steps and found.max_times:  # earlier events have no times of other domains
+        if self._steps and position.max_times:  # earlier events have no times of other domains
             self.tracker.knows_all = False
-        return found
+        return position
 
     def _watch(self) -> None:
         while not self._ended.wait(CHECK_INTERVAL_S):
@@ -432,11 +432,11 @@ class Channel:
 
     def translate_error(self, error: KafkaException) -> NotedTimeError:
         """A fatal error is raised by every later call."""
-        found = self._find_fatal(get_kafka_error(error))
-        if found is None:
+        fatal = self._find_fatal(get_kafka_error(error))
+        if fatal is None:
             return Rejected(f"Kafka's client refuses: {get_kafka_error(error).str()}")
         writer = self.client.writer
-        if found.code() in FENCED_CODES:
+        if fatal.code() in FENCED_CODES:
             # Kafka reports the same error in both cases
             label = (
                 "another producer with its transactional.id, "
@@ -445,7 +445,7 @@ class Channel:
             fault: NotedTimeError = Fenced(writer, Session(None, label, unix_ms()), 0)
         else:
             fault = ClientFailed(
-                f"Kafka's client of writer {writer!r} failed for good: {found.str()}; create a new "
+                f"Kafka's client of writer {writer!r} failed for good: {fatal.str()}; create a new "
                 "producer, which begins at the ends of the topic"
             )
         self.fail(fault)
@@ -472,8 +472,8 @@ def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_kafka_error(error: KafkaException) -> KafkaError:
-    found: KafkaError = error.args[0]
-    return found
+    kafka_error: KafkaError = error.args[0]
+    return kafka_error
 
 
 class _Reporting(Exception): ...

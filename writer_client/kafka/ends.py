@@ -178,11 +178,11 @@ class KafkaTimes(TopicPoller):
         with suppress(Unreachable), TopicReader(self._topic) as reader:
             reader.begin(asked)
             read = reader.read({partition: offset + 1 for partition, offset in asked.items()})
-            found = {partition for partition, offset, _ in read if offset == asked[partition]}
+            valid = {partition for partition, offset, _ in read if offset == asked[partition]}
             passed = {p for p, offset in asked.items() if reader.position[p] > offset}
             if passed == asked.keys():
                 self._checks_left = 0
-            if passed - found:
+            if passed - valid:
                 log.warning(
                     "Kafka topic %r uses transactions. Their markers carry the broker's time and "
                     "are counted, so records that arrive later than the delay are late. To read "

@@ -60,7 +60,7 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
     return lambda message: [*_flatten([function(message)])]
 
 
-def get_values(found: object, names: Iterable[str]) -> list[object]:
+def get_values(record: object, names: Iterable[str]) -> list[object]:
     """Return the values at a path, also in arrays.
 
     >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
@@ -68,7 +68,7 @@ def get_values(found: object, names: Iterable[str]) -> list[object]:
     >>> get_values({"spans": []}, ["spans", "at"])
     []
     """
-    level = [*_flatten([found])]
+    level = [*_flatten([record])]
     for name in names:
         inner = [_get(each, name) for each in level]
         if level and all(each is None for each in inner):
@@ -95,12 +95,12 @@ def _make_decoder(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callabl
     return msgspec.json.Decoder(kind).decode, attrgetter(".".join("it" for _ in names))
 
 
-def _get(found: object, name: str) -> object:
-    return found.get(name) if isinstance(found, dict) else getattr(found, name, None)
+def _get(record: object, name: str) -> object:
+    return record.get(name) if isinstance(record, dict) else getattr(record, name, None)
 
 
-def _flatten(found: Iterable[object]) -> Iterator[object]:
-    for each in found:
+def _flatten(values: Iterable[object]) -> Iterator[object]:
+    for each in values:
         if isinstance(each, Sequence) and not isinstance(each, str | bytes):
             yield from _flatten(each)
         else:

@@ -79,11 +79,11 @@ class RecordTimes(TopicPoller):
         late_below = self._find_late_below()
         find_times, times, reached = self._find_times, self._times, self._reached
         for partition, offset, message in self._reader.read(look.ends):
-            found = find_times(partition, offset, message)
-            if isinstance(found, int):
-                least = time = found
-            elif found:
-                least, time = min(found), max(found)
+            event_time = find_times(partition, offset, message)
+            if isinstance(event_time, int):
+                least_time = time = event_time
+            elif event_time:
+                least_time, time = min(event_time), max(event_time)
             else:
                 continue
             if time > latest:
@@ -96,8 +96,8 @@ class RecordTimes(TopicPoller):
                 times[partition] = time
                 if time > named_from:
                     self._remember_moved(partition, offset, time, message)
-            if least < late_below:
-                self._late.add(LateRows(1, least, least))
+            if least_time < late_below:
+                self._late.add(LateRows(1, least_time, least_time))
         self._report_late()
         return look
 

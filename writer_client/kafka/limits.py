@@ -64,16 +64,16 @@ class EventLimits:
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
         try:
-            found = self._topic.settings(timeout_s=SETTINGS_S)
+            values = self._topic.settings(timeout_s=SETTINGS_S)
         except NotedTimeError as error:
             log.info(
                 "the timestamp limits of Kafka topic %r are not known: %s", self._topic.name, error
             )
         else:
-            any_time = found.get("message.timestamp.type") == "LogAppendTime"
-            between = found.get("message.timestamp.difference.max.ms", LARGEST_TIME)
+            any_time = values.get("message.timestamp.type") == "LogAppendTime"
+            between = values.get("message.timestamp.difference.max.ms", LARGEST_TIME)
             self._before, self._after = (
-                LARGEST_TIME if any_time else int(found.get(name, between)) for name in TIME_LIMITS
+                LARGEST_TIME if any_time else int(values.get(name, between)) for name in TIME_LIMITS
             )
         self._read_at = clocks.monotonic()
         self._set_bounds()

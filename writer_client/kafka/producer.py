@@ -267,9 +267,9 @@ class KafkaNotedProducer(Closing):
             limits.check(stamp)
         asked, is_now = callback or on_delivery or self._on_delivery, event_time is None
         if not self._waiting.is_over:
-            kept = value, key, partition, asked, copy(headers), stamp, event_times
+            event = value, key, partition, asked, copy(headers), stamp, event_times
             waits = not self._channel.is_reporting
-            if self._waiting.keep(partial(self._send_deferred, *kept, is_now=is_now), waits=waits):
+            if self._waiting.keep(partial(self._send_deferred, *event, is_now=is_now), waits=waits):
                 return
         self._send(value, key, partition, asked, headers, stamp, event_times, is_now=is_now)
 
@@ -323,8 +323,8 @@ class KafkaNotedProducer(Closing):
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Return the cluster's metadata of a topic, or of all. Raises Confluent's errors."""
-        found: ClusterMetadata = self.kafka.list_topics(topic, timeout=timeout)
-        return found
+        metadata: ClusterMetadata = self.kafka.list_topics(topic, timeout=timeout)
+        return metadata
 
     def cluster_id(self, timeout: float = -1) -> str:
         """Return the id of the cluster. Raises Confluent's errors."""
@@ -655,8 +655,8 @@ def _report(asked: OnDelivery, error: KafkaError | None, message: Message) -> No
 
 def _build_kafka_error(error: Exception) -> KafkaError:
     if isinstance(error.__cause__, KafkaException):
-        found: KafkaError = error.__cause__.args[0]
-        return found
+        kafka_error: KafkaError = error.__cause__.args[0]
+        return kafka_error
     is_of_time = isinstance(error, Rejected)
     code = KafkaError.INVALID_TIMESTAMP if is_of_time else KafkaError.INVALID_RECORD
     return KafkaError(code, str(error))

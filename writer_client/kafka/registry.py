@@ -102,5 +102,5 @@ class _RecordDecoder:
         return Unreachable(f"the schema registry at {self._url} does not answer: {error}")
 
 
-def _convert_value(found: Any) -> Any:  # noqa: ANN401 - whatever a schema describes
-    return found.ToDatetime(tzinfo=UTC) if hasattr(found, "ToDatetime") else found
+def _convert_value(value: Any) -> Any:  # noqa: ANN401 - whatever a schema describes
+    return value.ToDatetime(tzinfo=UTC) if hasattr(value, "ToDatetime") else value

@@ -138,9 +138,9 @@ def _decode_names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here
     return tuple(parse_text(name) for name in value)
 
 
-def _decode_session(held: Any) -> Session:  # noqa: ANN401 - checked here
+def _decode_session(session: Any) -> Session:  # noqa: ANN401 - checked here
     return Session(
-        parse_text(held["session"]), parse_text(held["label"]), parse_int64(held["since"])
+        parse_text(session["session"]), parse_text(session["label"]), parse_int64(session["since"])
     )
 
 

@@ -55,9 +55,9 @@ class EventTimes:
 
     def add(self, time: Time, late_below: int) -> None:
         self.largest = max(self.largest, unix_ms_of(time, up=True))
-        least = unix_ms_of(time)
-        if least < late_below:
-            self.late.add(LateRows(1, least, least))
+        time_ms = unix_ms_of(time)
+        if time_ms < late_below:
+            self.late.add(LateRows(1, time_ms, time_ms))
 
     def join(self, other: EventTimes) -> None:
         self.largest = max(self.largest, other.largest)
@@ -249,9 +249,9 @@ class DeliveryTracker:
             if self.placing or not self.under_way or queued():  # keep this order
                 return
             for epoch in self._epochs:
-                left = epoch.sent - epoch.arrived - epoch.failures
-                epoch.sent -= left
-                epoch.is_unplaced = epoch.is_unplaced or left > 0
+                lost = epoch.sent - epoch.arrived - epoch.failures
+                epoch.sent -= lost
+                epoch.is_unplaced = epoch.is_unplaced or lost > 0
 
     @property
     def under_way(self) -> int:
@@ -441,9 +441,9 @@ class DeliveryTracker:
     def forgive(self) -> None:
         """Continue after failures; held notes become one or are dropped (`on_failure`)."""
         with self.lock:
-            held = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
+            held_epochs = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}
-            for epoch in held:
+            for epoch in held_epochs:
                 notes |= {} if self.raises else epoch.notes
                 epoch.sent -= epoch.failures
                 epoch.failures, epoch.notes = 0, {}
@@ -459,10 +459,10 @@ class DeliveryTracker:
             self.settle()
 
     def _find_last_held(self) -> dict[str | None, int]:
-        held = dict(self._sent)
+        times = dict(self._sent)
         for epoch in self._epochs:
-            held |= epoch.notes
-        return held
+            times |= epoch.notes
+        return times
 
     def _close(self, notes: dict[str | None, int]) -> None:
         self._open.notes = notes

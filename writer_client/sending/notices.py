@@ -119,26 +119,24 @@ class Notices:
         if self._on_excluded is not None:
             self._queue.append(partial(self._call_back, self._on_excluded, exclusion))
 
-    def warn_of_takeover(self, held: Session) -> None:
+    def warn_of_takeover(self, session: Session) -> None:
         self._warn(
             "%s: the controller says that %s has its name, but this process had taken it over. So "
             "the controller's database is a backup, or a standby without the last commits. This "
             "process takes the name over again",
-            held.who,
+            session.who,
         )
 
-    def count_late_rows(self, least: int, bound: int) -> None:
-        self._lateness = max(self._lateness, (bound - least, least))
+    def count_late_rows(self, least_time: int, bound: int) -> None:
+        self._lateness = max(self._lateness, (bound - least_time, least_time))
 
     def report_late_rows(self, total: int, now: float) -> None:
         if total > self._late_reported and now >= self._late_after:
             self._late_reported = total
             self._late_after = now + LATE_PERIOD_S
-            far, least = self._lateness
+            far, time = self._lateness
             self._lateness = (0, 0)
-            by = (
-                f", by up to {format_gap(least, least + far)} ({format_time(least)})" if far else ""
-            )
+            by = f", by up to {format_gap(time, time + far)} ({format_time(time)})" if far else ""
             self._warn(
                 "%s: %s %s late%s: %s written after %s time had been noted. Check the clock and "
                 "the zone",

@@ -131,10 +131,10 @@ class Outbox:
             vouched.declare(domain, max_time, find_gained(position, known))
         vouched.note(time, domain)
         self.state, self._was_live = "live", True
-        self.calls = made = self.calls + 1
+        self.calls = ticket = self.calls + 1
         note = Note(self.writer, time, vouched.position, domain)
-        self._waiting.note(note, made, self.written)
-        return made
+        self._waiting.note(note, ticket, self.written)
+        return ticket
 
     def begin(self, look_up: LookUp) -> int:
         """Join, and call `look_up` when a join without a position is accepted.
@@ -213,14 +213,14 @@ class Outbox:
     def record_answer(self, batch: Batch, answer: NotesReply) -> list[Rejected]:
         refused: list[Rejected] = []
         self._in_flight = ()
-        held = find_holder(answer)
-        if held is not None and self._additions.takes_over_again(held):
+        holder = find_holder(answer)
+        if holder is not None and self._additions.takes_over_again(holder):
             self.put_back(batch)
             self._look_ups = [*dict.fromkeys([*self._did_look_up, *self._look_ups])]
-            self.taken_again = held
+            self.taken_again = holder
             return []
-        self._holder = held
-        if held is not None:
+        self._holder = holder
+        if holder is not None:
             self._waiting, self._look_ups, self.beginning = PendingNotes(), [], ()
             return []
         self.vouched.declared_domains = answer.declared or self.vouched.declared_domains
@@ -261,12 +261,12 @@ class Outbox:
         begins, self.beginning = bool(self.beginning), ()
         return begins
 
-    def _continue_from(self, found: tuple[FoundPosition, ...]) -> None:
-        if not found:
+    def _continue_from(self, ends: tuple[FoundPosition, ...]) -> None:
+        if not ends:
             self._waiting = PendingNotes()
-        self._did_look_up = [*dict.fromkeys([*self._did_look_up, *self._look_ups[: len(found)]])]
-        del self._look_ups[: len(found)]
-        for each in found:
+        self._did_look_up = [*dict.fromkeys([*self._did_look_up, *self._look_ups[: len(ends)]])]
+        del self._look_ups[: len(ends)]
+        for each in ends:
             self.vouched.learn(each.position)
             for domain, time in each.max_times.items():
                 with suppress(InvalidNote):
@@ -304,10 +304,10 @@ class Outbox:
         vouched.move(position)
         self.state = state
         self._was_live = self._was_live or state == "live"
-        self.calls = made = self.calls + 1
+        self.calls = ticket = self.calls + 1
         note = Note(self.writer, None, vouched.position, None, None, state)
-        self._waiting.change(note, made, self.written)
-        return made
+        self._waiting.change(note, ticket, self.written)
+        return ticket
 
     def _split_change(self, change: PendingNote, room: int, *, follows: bool) -> list[PendingNote]:
         domains = self._additions.late_domains

@@ -47,14 +47,14 @@ class PendingNotes:
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
         return [pending.since for pending in waiting]
 
-    def note(self, note: Note, made: int, written: int = 0) -> None:
+    def note(self, note: Note, ticket: int, written: int = 0) -> None:
         replaced = (self._timed.get(note.domain), self._change)
-        since = min((each.since for each in replaced if each is not None), default=made)
-        self._timed[note.domain] = PendingNote(note, since, made, written)
+        since = min((each.since for each in replaced if each is not None), default=ticket)
+        self._timed[note.domain] = PendingNote(note, since, ticket, written)
 
-    def change(self, note: Note, made: int, written: int = 0) -> None:
-        since = made if self._change is None else self._change.since
-        self._change = PendingNote(note, since, made, written)
+    def change(self, note: Note, ticket: int, written: int = 0) -> None:
+        since = ticket if self._change is None else self._change.since
+        self._change = PendingNote(note, since, ticket, written)
 
     def take(self, room: int) -> tuple[list[PendingNote], PendingNote | None]:
         waiting = sorted(self._timed.values(), key=lambda pending: pending.made)

@@ -72,8 +72,8 @@ class VouchedTimes:
         After a refusal it is `None` until the writer's time has passed the refused time: a smaller
         one would not bound the written events.
         """
-        held = self._held_back.get(domain)
-        if held is not None and self._times.get(domain, held - 1) < held:
+        held_time = self._held_back.get(domain)
+        if held_time is not None and self._times.get(domain, held_time - 1) < held_time:
             return None
         return self._largest.get(domain)
 
@@ -158,9 +158,9 @@ class VouchedTimes:
         """Stop declaring times above `bound`, which the controller refuses."""
         if self._times.get(domain, bound) > bound:
             del self._times[domain]
-        held = self._held_back
-        beyond = {k: t for k, t in self._largest.items() if t > bound and held.get(k) != t}
-        held |= beyond
+        held_back = self._held_back
+        beyond = {k: t for k, t in self._largest.items() if t > bound and held_back.get(k) != t}
+        held_back |= beyond
         return [HeldBack(k, t, bound, self._written[k]) for k, t in beyond.items()]
 
     def forget(self, domain: str | None, *, instead: str) -> None:
@@ -209,8 +209,8 @@ class LateHours:
             self.add(reports.pop(first).join(reports.pop(second)))
 
     def take(self) -> tuple[LateRows, ...]:
-        taken, self._reports = tuple(self._reports.values()), {}
-        return taken
+        reports, self._reports = tuple(self._reports.values()), {}
+        return reports
 
 
 class NoteAdditions:
@@ -265,12 +265,12 @@ class NoteAdditions:
             )
         return note
 
-    def takes_over_again(self, held: Session) -> bool:
+    def takes_over_again(self, session: Session) -> bool:
         """Take the name over again, if it was taken from this session, and return whether it was.
 
         The controller, restored from a backup, then forgot the takeover.
         """
-        may = held.id in self.took_over and not self.takes_over
+        may = session.id in self.took_over and not self.takes_over
         self.takes_over = self.takes_over or may
         return may
 

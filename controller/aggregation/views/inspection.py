@@ -197,7 +197,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
     aggregator, service_ms = stream.aggregator, stream.service_ms(now)
     last = stream.history(name).last
     decision = aggregator.decide(name, service_ms)
-    would, found = None, find_hints(stream, name, now)
+    would, hints = None, find_hints(stream, name, now)
     foreseen = forecast(aggregator.domains, aggregator.domains[name])
     if dry_run:
         would = aggregator.dry_run(name, dry_run.exclude, dry_run.writer_timeout_ms, service_ms)
@@ -218,7 +218,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
         decision,
         now,
         last=last,
-        hints=found,
+        hints=hints,
         resting=describe_idleness(stream, name, now, last),
         would=would,
         silence=silence,
@@ -241,7 +241,7 @@ def explain(  # noqa: PLR0913 - the parts of a request
         },
         by_itself=foreseen and replace(foreseen, at=foreseen.at + stream.unix_shift(now)),
         would=would,
-        hints=found,
+        hints=hints,
         silence=silence,
         vouched=by,
         reader=reader,
@@ -275,15 +275,15 @@ def _list_holders_first(stream: StreamState, domain: str | None) -> Iterator[str
     """
     aggregator = stream.aggregator
     if domain is not None:
-        held = [aggregator.domains[domain].find_holders()]
+        by_domain = [aggregator.domains[domain].find_holders()]
     else:
         domains = [aggregator.domains[each] for each in stream.settings.domains]
-        held = [each.holders for each in domains if each.holders]
-        held.sort(key=lambda holders: next(iter(holders.values())).waiting_since)
+        by_domain = [each.holders for each in domains if each.holders]
+        by_domain.sort(key=lambda holders: next(iter(holders.values())).waiting_since)
     members: Iterator[str] = iter(())
-    for number, writers in enumerate([*held, _sort_by_time(stream, domain)]):
+    for number, writers in enumerate([*by_domain, _sort_by_time(stream, domain)]):
         fresh = iter(writers)
-        for earlier in held[:number]:
+        for earlier in by_domain[:number]:
             fresh = filterfalse(earlier.__contains__, fresh)
         members = chain(members, fresh)
     return members
@@ -407,9 +407,9 @@ def _find_excluded(stream: StreamState) -> dict[str, int]:
     )
     members = stream.aggregator.domains.members
     since = {
-        found.writer: found.since
-        for found, *_ in chain.from_iterable(newest)
-        if found.since is not None and found.writer in members and members[found.writer].excluded
+        entry.writer: entry.since
+        for entry, *_ in chain.from_iterable(newest)
+        if entry.since is not None and entry.writer in members and members[entry.writer].excluded
     }
     return dict(nlargest(EXCLUDED_NAMED, since.items(), key=itemgetter(1)))
 

@@ -63,19 +63,19 @@ def find_lags(stream: StreamState, windows: Mapping[str, TimeWindow]) -> dict[st
 def find_reader_lags(stream: StreamState, group: ReaderGroup, domain: str) -> dict[str, ReaderLag]:
     position = stream.aggregator.succession.normalise(group.position)
     lags = locate_position(stream, position, domain).lag().segments
-    is_read, held = stream.aggregator.succession.is_read, group.segments_by_reader()
-    left = {
-        reader: [lags[s] for s in held.get(reader, ()) if not is_read(s, position)]
+    is_read, assigned = stream.aggregator.succession.is_read, group.segments_by_reader()
+    unfinished = {
+        reader: [lags[s] for s in assigned.get(reader, ()) if not is_read(s, position)]
         for reader in sorted(group.readers)
     }
-    own = {reader: find_largest_lag(segments) for reader, segments in left.items()}
+    own = {reader: find_largest_lag(segments) for reader, segments in unfinished.items()}
     largest = max((each for each in own.values() if each is not None), default=0)
     if None in own.values():  # a reader before all marks has the largest lag
         last = stream.history(domain).last
         first = stream.history(domain).after(0, 1)
         largest = last.lower - first[0].lower + 1 if last is not None else 0
     return {
-        reader: ReaderLag(each, len(left[reader]) * _find_share(each, largest))
+        reader: ReaderLag(each, len(unfinished[reader]) * _find_share(each, largest))
         for reader, each in own.items()
     }
 

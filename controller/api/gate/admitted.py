@@ -41,8 +41,8 @@ class StreamRequest(NamedTuple):
 
     def is_to(self, method: str, below: str) -> bool:
         scope = self.scope
-        found = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
-        return bool(found)
+        match = scope["method"] == method and scope["path"] == f"/v1/streams/{self.stream}/{below}"
+        return bool(match)
 
     @property
     def is_of_notes(self) -> bool:

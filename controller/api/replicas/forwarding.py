@@ -154,8 +154,8 @@ class Forwarding:
         if url is None:
             return NOT_MINE
         if request.is_of_notes:
-            made = _Peer(url, self.http_client, self.secret, self._record_failure)
-            peer = self._peers.setdefault(url, made)
+            new_peer = _Peer(url, self.http_client, self.secret, self._record_failure)
+            peer = self._peers.setdefault(url, new_peer)
             answer = explain_faults(await peer.put(request), request.body)
         else:
             answer = await self._forward(url, request)

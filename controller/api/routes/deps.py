@@ -57,8 +57,8 @@ async def parse_position(
     try:
         return position_from_wire(POSITION_ADAPTER.validate_json(position))
     except ValidationError as error:
-        found = [{**each, "loc": ("query", "position", *each["loc"])} for each in error.errors()]
-        raise RequestValidationError(found) from error
+        errors = [{**each, "loc": ("query", "position", *each["loc"])} for each in error.errors()]
+        raise RequestValidationError(errors) from error
 
 
 PositionDep = Annotated[dict[int, int] | None, Depends(parse_position)]

@@ -85,8 +85,8 @@ async def list_marks(
 
     The answer has at most `limit` marks or 4 MiB. If more marks follow, `has_more` is true.
     """
-    found = await wait_for_marks(controller, call._replace(stream=stream), asked)
-    return reply(await build_marks_answer(found, asked))
+    new_marks = await wait_for_marks(controller, call._replace(stream=stream), asked)
+    return reply(await build_marks_answer(new_marks, asked))
 
 
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
@@ -100,17 +100,17 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
     if asked is None:
         return None
     try:
-        found = await wait_for_marks(controller, request.call, asked)
-        return Answer.of(200, await encoded_answers.of(found, asked))
+        new_marks = await wait_for_marks(controller, request.call, asked)
+        return Answer.of(200, await encoded_answers.of(new_marks, asked))
     except (NotedTimeError, NotOwner) as refusal:
         return refusal_of(refusal)
 
 
 @lru_cache(maxsize=16)
 def _parse_marks_query(query: bytes) -> MarksAsked | None:
-    given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    named: dict[str, Any] = dict(given)
-    if len(named) != len(given) or not named.keys() <= MarksAsked.model_fields.keys():
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    named: dict[str, Any] = dict(pairs)
+    if len(named) != len(pairs) or not named.keys() <= MarksAsked.model_fields.keys():
         return None
     try:
         return MarksAsked.model_validate(named)
@@ -124,16 +124,16 @@ async def wait_for_marks(controller: Controller, call: Call, asked: MarksAsked) 
     )
 
 
-async def build_marks_answer(found: NewMarks, asked: MarksAsked) -> MarksAnswer:
-    is_ahead = asked.after > found.history.last_seq
-    marks = found.history.following(asked.after)
-    page, state = await page_of(marks, asked.limit), found.stream
+async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAnswer:
+    is_ahead = asked.after > new_marks.history.last_seq
+    marks = new_marks.history.following(asked.after)
+    page, state = await page_of(marks, asked.limit), new_marks.stream
     return MarksAnswer(
         stream_id=state.id,
         scale_events=len(state.scale_events),
         sealed=state.final_cut is not None,
         final_cut=state.final_cut,
-        quiet=found.quiet,
+        quiet=new_marks.quiet,
         marks=page.items,
         has_more=page.has_more,
         ahead_of_stream=is_ahead,
@@ -147,14 +147,14 @@ class EncodedAnswers:
     def __init__(self) -> None:
         self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
 
-    async def of(self, found: NewMarks, asked: MarksAsked) -> bytes:
-        state, history = found.stream, found.history
-        kept = history.first_seq, history.last_seq, found.quiet
+    async def of(self, new_marks: NewMarks, asked: MarksAsked) -> bytes:
+        state, history = new_marks.stream, new_marks.history
+        content = history.first_seq, history.last_seq, new_marks.quiet
         now = len(state.scale_events), state.final_cut, state.record.logs
-        key = asked.after, asked.limit, kept, now
+        key = asked.after, asked.limit, content, now
         known = self._last.get(history)
         if known is None or known[0] != key:
-            known = key, encode(await build_marks_answer(found, asked))
+            known = key, encode(await build_marks_answer(new_marks, asked))
             if len(known[1]) <= KEPT_BYTES:
                 self._last[history] = known
         return known[1]
@@ -168,8 +168,8 @@ async def time_window(
     controller: ControllerDep, stream: StreamName, body: requests.WindowRequest
 ) -> Response:
     """Return the time window of a reader's position."""
-    found = controller.stream(stream)
-    return reply(found.window(position_from_wire(body.position), body.domain)._asdict())
+    state = controller.stream(stream)
+    return reply(state.window(position_from_wire(body.position), body.domain)._asdict())
 
 
 @router.post(
@@ -180,8 +180,8 @@ async def get_segment_times(
 ) -> Response:
     """Return how far a position is in each segment, in time, and the order to read segments in."""
     position = position_from_wire(body.position)
-    found = locate_position(controller.stream(stream), position, body.domain)
-    return reply(SegmentTimesAnswer.of(found))
+    times = locate_position(controller.stream(stream), position, body.domain)
+    return reply(SegmentTimesAnswer.of(times))
 
 
 @router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")
@@ -215,13 +215,13 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
         raise Rejected(f"`since` {since} is not before `complete_to` {complete_to}")
     if require_all:
         Roster(controller.stream(stream), domain).check_expects()
-    found = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
+    first = await controller.polls.cut(stream, domain, complete_to, wait_ms, is_admin=call.is_admin)
     state = controller.stream(stream)
     roster = Roster(state, domain)
     seq, unmet = roster.find_required_seq(
-        found.seq, complete_to, require, every=require_all, known=require_known
+        first.seq, complete_to, require, every=require_all, known=require_known
     )
-    mark = found if seq == found.seq else roster.history.mark(seq)
+    mark = first if seq == first.seq else roster.history.mark(seq)
     uncovered = state.coverage(domain).assess_mark(mark, since, complete_to)
     (by,) = await tally_vouching(roster, [(seq, complete_to)])
     return reply(CutAnswer.of(mark, uncovered, vouched=by, unmet=unmet, logs=state.record.logs))
@@ -257,7 +257,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         return await _answer_changed(
             controller, stream, domain, tiling, changed_since, after, limit
         )
-    found = await controller.polls.windows(
+    reply_windows = await controller.polls.windows(
         stream,
         domain,
         tiling,
@@ -266,17 +266,17 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         wait_ms=wait_ms,
         is_admin=call.is_admin,
     )
-    state = found.stream
-    page = await page_of(await _answer_windows(state, domain, found.windows), limit)
+    state = reply_windows.stream
+    page = await page_of(await _answer_windows(state, domain, reply_windows.windows), limit)
     next_page = page.last.end if page.last else after
     answer = CompleteWindowsPage(state.id, page.items, next_page, page.has_more, state.record.logs)
     return reply(answer)
 
 
 async def _answer_windows(
-    state: StreamState, domain: str | None, found: Iterable[CompleteWindow]
+    state: StreamState, domain: str | None, complete: Iterable[CompleteWindow]
 ) -> Iterator[CompleteWindowAnswer]:
-    windows = [each async for each in iterate_in_slices(found)]
+    windows = [each async for each in iterate_in_slices(complete)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
     return map(CompleteWindowAnswer.of, windows, by)
 
@@ -292,8 +292,8 @@ async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of
 ) -> Response:
     state = controller.stream(stream)
     history, coverage = state.history(domain), state.coverage(domain)
-    found = find_changed_windows(history, tiling, coverage, since, after=after)
-    page = await page_of(await _answer_windows(state, domain, islice(found, limit + 1)), limit)
+    changed = find_changed_windows(history, tiling, coverage, since, after=after)
+    page = await page_of(await _answer_windows(state, domain, islice(changed, limit + 1)), limit)
     next_page = page.last.end if page.last else after
     kept_from = controller.now_ms - RECORDS_KEPT_MS
     return reply(
@@ -321,10 +321,10 @@ async def report(  # noqa: PLR0913 - one parameter for each of the request's
     """Report the position of a reader of the group."""
     position = position_from_wire(body.position)
     own = OwnBacklog(body.backlog) if "backlog" in body.model_fields_set else None
-    state, found = await controller.report(
+    state, readers = await controller.report(
         stream, group, reader, position, own=own, is_admin=call.is_admin
     )
-    return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
+    return reply(GroupAnswer.of(state, readers, await controller.backlog(stream, group)))
 
 
 @router.post(
@@ -339,8 +339,8 @@ async def offline(
 ) -> Response:
     """Move the reader's segments back to this position, and stop counting the reader."""
     position = position_from_wire(body.position)
-    state, found = await controller.offline(stream, group, reader, position)
-    return reply(GroupAnswer.of(state, found, await controller.backlog(stream, group)))
+    state, readers = await controller.offline(stream, group, reader, position)
+    return reply(GroupAnswer.of(state, readers, await controller.backlog(stream, group)))
 
 
 @router.get("/reader-groups", response_model=shape(GroupsPage), operation_id="listReaderGroups")
@@ -393,17 +393,17 @@ async def change_group(
 async def _answer_group(controller: Controller, stream: str, group: str) -> Response:
     backlog = await controller.backlog(stream, group)
     state = controller.stream(stream)
-    found = state.groups[group]
+    readers = state.groups[group]
     lags = {
-        domain: find_reader_lags(state, found, domain)
+        domain: find_reader_lags(state, readers, domain)
         async for domain in iterate_in_slices([*state.histories])
     }
     answer = GroupNowAnswer.of(
         state,
-        found,
+        readers,
         backlog,
         now=controller.now_ms,
-        behind=find_lags(state, state.windows(found.position)),
+        behind=find_lags(state, state.windows(readers.position)),
         lags=lags,
         backlog_policy=backlog.policy,
     )

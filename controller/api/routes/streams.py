@@ -74,13 +74,13 @@ async def put_stream(
     changes = changes or requests.StreamChanges()
     if changes.log is not None and not changes.same_offsets:
         raise Rejected(f"`log` {changes.log}: {NEEDS_SAME_OFFSETS}")
-    given = changes.settings()
+    settings = changes.settings()
     if dry_run:
-        found = controller.stream(stream)
-        dropped = operations.preview_settings(found, given, controller.now_ms)
-        record = replace(found.record, logs=operations.add_log(found.record, changes.log))
-        return reply(DroppedAnswer.of(replace(found.summary(), record=record), dropped=dropped))
-    state, created = await controller.put_stream(stream, given, order, log=changes.log)
+        present = controller.stream(stream)
+        dropped = operations.preview_settings(present, settings, controller.now_ms)
+        record = replace(present.record, logs=operations.add_log(present.record, changes.log))
+        return reply(DroppedAnswer.of(replace(present.summary(), record=record), dropped=dropped))
+    state, created = await controller.put_stream(stream, settings, order, log=changes.log)
     return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
 
 
@@ -122,8 +122,8 @@ async def scale(
 ) -> Response:
     """Seal segments at their final offsets and create their successors. Repeating it is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
-    taken = ScaleEvent(position_from_wire(event.sealed), created)
-    state, _ = await controller.change(stream, operations.scale, order, taken)
+    scale_event = ScaleEvent(position_from_wire(event.sealed), created)
+    state, _ = await controller.change(stream, operations.scale, order, scale_event)
     return reply(StreamAnswer.of(state.summary()))
 
 
@@ -158,11 +158,11 @@ async def truncate(
     """Drop the marks that readers at or after the cut do not need. The last mark is kept."""
     cut = position_from_wire(body.cut)
     if dry_run:
-        found = controller.stream(stream)
-        does = operations.preview_truncation(found, cut)
+        state = controller.stream(stream)
+        does = operations.preview_truncation(state, cut)
     else:
-        found, does = await controller.change(stream, operations.truncate, order, cut)
-    return reply(TruncatedAnswer.of(found.summary(), **does._asdict()))
+        state, does = await controller.change(stream, operations.truncate, order, cut)
+    return reply(TruncatedAnswer.of(state.summary(), **does._asdict()))
 
 
 @router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")
@@ -173,6 +173,6 @@ async def list_changes(
     limit: LimitQuery = 100,
 ) -> Response:
     """List the changes by operators, with caller and reason, newest first."""
-    found = await controller.views.changes(stream, before=before, limit=limit + 1)
-    changes = [convert(ChangeAnswer, each, number=number) for number, each in found[:limit]]
-    return reply(ChangesPage(changes, found[limit - 1][0] if len(found) > limit else None))
+    rows = await controller.views.changes(stream, before=before, limit=limit + 1)
+    changes = [convert(ChangeAnswer, each, number=number) for number, each in rows[:limit]]
+    return reply(ChangesPage(changes, rows[limit - 1][0] if len(rows) > limit else None))

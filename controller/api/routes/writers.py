@@ -127,8 +127,8 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
     state, now = controller.stream(stream), controller.now
-    found = inspection.explain(state, domain, now, dry_run, position=position, limit=limit)
-    return reply(found)
+    explanation = inspection.explain(state, domain, now, dry_run, position=position, limit=limit)
+    return reply(explanation)
 
 
 @router.get("/ledger", response_model=shape(LedgerPage), operation_id="listLedger")

@@ -241,13 +241,13 @@ class Exposition(Collector):
         return _build_family(name, sentence, rows, ["stream", "domain"], kind)
 
     def _collect_holders(self) -> Iterator[Metric]:
-        held = (
+        all_holders = (
             NamedHolder(holding.ms, stream, domain.domain, holding.writer, holding.left_ms)
             for stream, domain in _list_domains(self._streams)
             for holding in domain.longest
             if holding.ms >= NAMED_AFTER_MS
         )
-        named = nlargest(NAMES_SHOWN, held)
+        named = nlargest(NAMES_SHOWN, all_holders)
         labels = ["stream", "domain", "writer"]
         names = [[each.stream, each.domain, each.writer] for each in named]
         held_s = [each.ms / 1000 for each in named]

@@ -127,8 +127,8 @@ class NotedTimeSensor(BaseSensorOperator):
         if not self.deferrable:
             return super().execute(context)
         deadline = time.time() + self.timeout
-        if found := self.poke(context):
-            return found.xcom_value
+        if result := self.poke(context):
+            return result.xcom_value
         trigger = NotedTimeTrigger(wanted=asdict(self._build_wanted()), deadline=deadline)
         longest = timedelta(seconds=self.timeout + AFTER_TIMEOUT_S)
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=longest)
@@ -136,8 +136,8 @@ class NotedTimeSensor(BaseSensorOperator):
     def poke(self, context: Context) -> PokeReturnValue:
         try:
             wanted = self._build_wanted()
-            found = run(find_connections(wanted), NotedTimeHook.get_connection)
-            verdict = poll_once(wanted, *found)
+            connections = run(find_connections(wanted), NotedTimeHook.get_connection)
+            verdict = poll_once(wanted, *connections)
         except CHECK_FAILURES as error:
             verdict = judge_error(error)
         return self._conclude(verdict, context)
@@ -147,9 +147,9 @@ class NotedTimeSensor(BaseSensorOperator):
 
     def _build_wanted(self) -> Wanted:
         """Return the condition after templates are rendered."""
-        given, require, group = self.complete_to, self.require, self.group
+        time, require, group = self.complete_to, self.require, self.group
         return Wanted(
-            parse_time(given.strip()) if isinstance(given, str) else unix_ms_of(given, up=True),
+            parse_time(time.strip()) if isinstance(time, str) else unix_ms_of(time, up=True),
             self.stream or "",
             self.table or "",
             self.domain,

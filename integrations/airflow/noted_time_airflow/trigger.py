@@ -33,6 +33,6 @@ class NotedTimeTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         wanted, timeout_s = Wanted(**self.wanted), self.deadline - time.time()
-        found = await run_async(find_connections(wanted), NotedTimeHook.aget_connection)
-        verdict = await watch(wanted, *found, timeout_s=timeout_s, log=self.log.info)
+        connections = await run_async(find_connections(wanted), NotedTimeHook.aget_connection)
+        verdict = await watch(wanted, *connections, timeout_s=timeout_s, log=self.log.info)
         yield TriggerEvent(asdict(verdict))

@@ -93,8 +93,8 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     except OpenStream as error:
         if wanted.missing != "warn":
             raise
-        found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
-        return _judge(found, wanted, [str(error)], may_pass=False)
+        verdict = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
+        return _judge(verdict, wanted, [str(error)], may_pass=False)
     cut = decode_cut(answer)
     if cut.mark.lower < wanted.complete_to and not cut.mark.final:
         so_far, asked = format_time(cut.mark.lower), format_time(wanted.complete_to)
@@ -106,7 +106,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
             raise wanted.not_yet(f"group {wanted.group!r}: {error}") from error
     lacks = [each.sentence for each in (cut.missing, cut.late) if each]
     sentence = ", ".join([wanted.shown, cut.vouched.sentence, *lacks])
-    found = Verdict(
+    verdict = Verdict(
         "complete",
         sentence,
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
@@ -115,7 +115,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     objections = find_objections(cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
     may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
-    return _judge(found, wanted, objections, may_pass=may_pass)
+    return _judge(verdict, wanted, objections, may_pass=may_pass)
 
 
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
@@ -138,7 +138,7 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     first = find_first_complete(table, claim, time, ())
     first.check_since(time)
     missing, required = first.missing_writers, wanted.requirement
-    found = Verdict(
+    verdict = Verdict(
         "complete",
         wanted.shown + first.vouched_by + (f", without {', '.join(missing)}" if missing else ""),
         is_warning=bool(missing) and wanted.missing != "accept",
@@ -146,23 +146,23 @@ def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Ve
     )
     streams = find_unanswered(first, required)
     if streams is None or (streams and not asks):
-        return _judge(found, wanted, [NOT_ASKED], may_pass=False)
+        return _judge(verdict, wanted, [NOT_ASKED], may_pass=False)
     may_pass = wanted.missing == "wait"
     try:
         objections = yield from find_table_objections(first, time, required)
         may_wait = objections and may_pass
         if may_wait and not (yield from find_table_objections(claim, time, required)):
-            found = replace(found, found={"complete_to": time, "version": claim.version})
-            return replace(found, sentence=f"{found.sentence}; later claims have them")
+            verdict = replace(verdict, found={"complete_to": time, "version": claim.version})
+            return replace(verdict, sentence=f"{verdict.sentence}; later claims have them")
     except OpenStream as error:
         objections, may_pass = [str(error)], False
-    return _judge(found, wanted, objections, may_pass=may_pass)
+    return _judge(verdict, wanted, objections, may_pass=may_pass)
 
 
-def _judge(found: Verdict, wanted: Wanted, objections: list[str], *, may_pass: bool) -> Verdict:
+def _judge(verdict: Verdict, wanted: Wanted, objections: list[str], *, may_pass: bool) -> Verdict:
     if not objections:
-        return found
-    sentence = "; ".join([found.sentence, *objections])
+        return verdict
+    sentence = "; ".join([verdict.sentence, *objections])
     if wanted.missing == "warn":
-        return replace(found, sentence=sentence, is_warning=True)
+        return replace(verdict, sentence=sentence, is_warning=True)
     raise wanted.not_yet(sentence) if may_pass else Rejected(sentence)

@@ -90,8 +90,8 @@ async def watch(
 
     try:
         async with _polling(wanted, address, kafka) as poll:
-            found: Verdict = await run_async(until_complete(timeout_s), perform)
-            return found
+            verdict: Verdict = await run_async(until_complete(timeout_s), perform)
+            return verdict
     except CHECK_FAILURES as error:
         return judge_error(error, is_late=True)
 
