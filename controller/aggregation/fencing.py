@@ -23,7 +23,7 @@ MOST_RECORDED = 100
 FIGHT_MS = 60_000
 
 FIGHT_TAKEOVERS = 3
-"""A rolling deployment takes a name over once, or twice if the new process restarts."""
+"""A rolling deployment takes a name over once, or twice with a restart."""
 
 TAKEOVERS_WATCHED = 1000
 

@@ -10,7 +10,7 @@ from noted_time.values import DAY_MS
 RECORDS_KEPT_MS = 90 * DAY_MS
 
 FORGOTTEN_AT_ONCE = 5000
-"""Deleting this many writers takes 50 ms. The next tick deletes the rest."""
+"""This takes 50 ms; the next tick deletes the rest."""
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:

@@ -38,7 +38,7 @@ from noted_time.values import (
 )
 
 CLOCKS_APART_MS = 100
-"""How far wall and service clock may drift apart before shown moments are corrected."""
+"""How far the clocks may drift apart before shown moments are corrected."""
 
 
 class StreamState:

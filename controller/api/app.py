@@ -123,7 +123,7 @@ class Api(FastAPI):
 
     gate: Gate
     document: ClassVar[dict[str, Any] | None] = None
-    """All apps of a process share it, because building it takes 0.5 s."""
+    """Shared by all apps of a process, as building it takes 0.5 s."""
     describing: ClassVar[threading.Lock] = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:

@@ -47,10 +47,8 @@ log = structlog.get_logger()
 Outcome = TypeVar("Outcome")
 
 BATCH_NOTES = 5000
-"""Number of notes after which a batch is committed."""
-
 RETRY_BACKOFF = Backoff(first_s=0.1, cap_s=4.0)
-"""Pauses after failures of the database, half as long because jitter is off."""
+"""Half as long because jitter is off."""
 
 DATABASE_UNAVAILABLE = "the database does not answer; try again"
 
@@ -67,7 +65,6 @@ class Job:
     work: Work
     answer: asyncio.Future[Any]
     notes: int = 0
-    """Number of notes in the work."""
     outcome: Any = None
 
     def run(self, streams: OwnedStreams, draft: Draft) -> Iterator[None]:

@@ -44,7 +44,7 @@ Given = ParamSpec("Given")
 Outcome = TypeVar("Outcome")
 
 SEGMENTS_PER_NOTE = 32
-"""Segments in a reader's report that take about as long as one note."""
+"""A reader's segments that take as long as one note."""
 
 
 class Controller:

@@ -15,13 +15,13 @@ class Limits:
 
     streams: int = 10_000
     writers: int = 1_000_000
-    """Limit for each stream. Excluded and finished writers count, too."""
+    """For each stream, also excluded and finished ones."""
     waiting_notes: int = 100_000
-    """Limit between two commits. The default takes a second and tens of megabytes."""
+    """Between two commits; the default takes a second and tens of megabytes."""
     waiting_requests: int = 20_000
     long_polls: int = 10_000
     readers: GroupLimits = DEFAULT_LIMITS
-    """Limits for each stream."""
+    """For each stream."""
 
 
 class Overloaded(StoreUnavailable):

@@ -27,7 +27,7 @@ FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
 
 MOST_LOGGED = 100
-"""Maximum number of a stream's writers that are logged one by one at an exclusion."""
+"""Maximum number of a stream's writers logged one by one at an exclusion."""
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:

@@ -20,16 +20,16 @@ from noted_time.reading import Tiling, check_time, check_windows, find_complete_
 from noted_time.values import NotCompleteYet
 
 _Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
-"""The awaited value, a unique number, and a future: true if a mark came, false at a timeout."""
+"""The awaited value, a unique number, and a future: true for a mark, false at a timeout."""
 
 NO_POLLS: Mapping[tuple[str, str], list[_Poll]] = {}
 
 WOKEN_AT_A_TIME = 16
-"""How many polls are woken before other tasks run. An answer takes some 0.2 ms."""
+"""How many polls are woken before other tasks run, at 0.2 ms each."""
 
 
 TOGETHER_S = 0.01
-"""Polls that time out within this time share one timer."""
+"""Polls that end within this time share one timer."""
 
 
 class AwaitedMark(NamedTuple):
@@ -144,7 +144,7 @@ class NewMarks:
     stream: StreamState
     history: MarkHistory
     quiet: bool
-    """Whether the stream waits for no writer, so no mark follows until a writer is live."""
+    """Whether no writer is waited for, so no mark follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ REFRESH_EVERY_S = 1.0
 """How soon a created or revoked token is noticed."""
 
 MOST_SPELLINGS = 10_000
-"""Maximum number of cached headers. `Bearer` may be written in many ways."""
+"""Maximum number of cached headers, as `Bearer` has many spellings."""
 
 LONGEST_HEADER = 256
-"""Maximum length of a header. `Bearer` and a token take 66 characters."""
+"""Maximum length of a header; `Bearer` and a token take 66."""
 
 NEVER_EXPIRES = 2**63
 

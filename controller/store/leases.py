@@ -21,7 +21,7 @@ from controller.store.port import LEASE_MS, Leases, StoreUnavailable, find_runni
 from controller.store.schema import SCHEMA_REVISION
 
 RENEW_S = 1.0
-"""While streams are loaded, leases are renewed if the last statement is older (seconds)."""
+"""While streams are loaded, leases older than this are renewed (seconds)."""
 
 END_MS = 500
 """How long to wait for a terminated session to end."""

@@ -37,10 +37,10 @@ MIGRATIONS_DIRECTORY = next(
     for each in (PACKAGE_DIRECTORY / "migrations", PACKAGE_DIRECTORY.with_name("migrations"))
     if each.is_dir()
 )
-"""The migrations are in the package in a wheel, and next to the package in a clone."""
+"""In a wheel, the migrations are in the package, in a clone next to it."""
 
 LOCK_MS = 1000
-"""How long a migration waits for a table lock (ms), because controllers wait behind it."""
+"""How long a migration waits for a table lock (ms), as controllers wait behind it."""
 
 
 class WrongSchema(StoreUnavailable):

@@ -33,7 +33,7 @@ from noted_time import (
 from noted_time.values import Absence, LateReport, ProblemKind
 
 LateKey = tuple[str, str, str, int, int, int]
-"""Stream id, domain, and the place of a report, which is its writer and hours."""
+"""Stream id, domain, writer and hours of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +151,10 @@ Action = Literal[
     "taken_over",
     "went_back",
 ]
-"""Operators make all of these changes but two.
+"""Operators make all of these changes except two.
 
-"taken_over" means that another process took over a live writer's name, and "went_back" that the
-database lost marks.
+"taken_over" means that a process took over a live writer's name, and "went_back" that the database
+lost marks.
 """
 
 
@@ -250,7 +250,7 @@ def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of a transac
 
 
 LEASE_MS = 3000
-"""How long a controller may be silent before other controllers take its buckets (ms)."""
+"""How long a controller may be silent before others take its buckets (ms)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
 
 
 ROW_OFFSETS = 8
-"""The number of offsets that take as much space as the other columns of a row."""
+"""As many offsets take as much space as a row's other columns."""
 
 
 class Tail(NamedTuple):
@@ -229,7 +229,7 @@ class Tail(NamedTuple):
 
 
 Tails = dict[tuple[str, str], Tail]
-"""The tail of each chain, by (stream id, domain)."""
+"""By (stream id, domain)."""
 
 
 def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:

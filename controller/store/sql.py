@@ -41,7 +41,7 @@ SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_
 """
 
 ROWS_AT_ONCE = 64
-"""Members in one statement. With 16 or 256, each member takes longer."""
+"""Members in one statement; with 16 or 256, each takes longer."""
 
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _FORGET_CHANGES = """

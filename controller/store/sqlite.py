@@ -47,7 +47,7 @@ CONNECTION_PRAGMAS = (
 PAGE_BYTES = 1024
 
 CHECKED_BYTES = 10**9
-"""Maximum size of a file that is checked at the start, because each MB takes 4 ms."""
+"""Maximum size of a file that is checked at the start, at 4 ms for each MB."""
 
 URL_HINT = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 

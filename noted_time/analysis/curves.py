@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Times = NDArray[np.int64]
 
 NO_WATERMARK = -(2**62)
-"""The watermark before the first row. It is below every time, without overflow in differences."""
+"""The watermark before the first row, below every time, without overflow in differences."""
 
 MAX_OPEN = 0.05
 

@@ -25,7 +25,6 @@ from noted_time.values import Rejected
 SETTLED_S = 2.0
 
 Seconds = Callable[[], float]
-"""A monotonic clock."""
 
 
 class LogDirectories:

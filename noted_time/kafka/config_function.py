@@ -9,10 +9,9 @@ from noted_time.extras import load_function
 from noted_time.values import Rejected
 
 FUNCTION_SETTING = "noted_time.function"
-"""The setting that names a function with the other settings, as ``module:function``.
+"""The setting that names a function with other settings, as ``module:function``.
 
-The process that connects calls the function, because settings that are functions cannot be sent to
-another process.
+It is called where the client connects, as functions cannot be sent to another process.
 """
 
 

@@ -23,7 +23,7 @@ log = logging.getLogger("noted_time.kafka")
 TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - its name
 
 FATAL_ONLY = 2
-"""librdkafka writes only critical errors to stderr. Other failures are raised."""
+"""librdkafka writes only critical errors to stderr; others are raised."""
 
 CONNECTION_SETTINGS = (
     "bootstrap.servers",
@@ -55,7 +55,7 @@ ERROR_PHRASES = {
     KafkaError._RESOLVE: "",  # noqa: SLF001 - likewise
     KafkaError._TRANSPORT: "",  # noqa: SLF001 - likewise
 }
-"""The codes whose reasons are kept, and the phrase for errors that a retry cannot fix."""
+"""The codes whose reasons are kept, and phrases for errors that a retry cannot fix."""
 
 REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
 

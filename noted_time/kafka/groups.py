@@ -26,7 +26,7 @@ from noted_time.values import Rejected, Unreachable
 GROUP_LOAD_S = 5.0
 
 LOOKUP_S = 5.0
-"""How long to search for records. Without a result, the committed offset counts."""
+"""How long to search for records before the committed offset counts."""
 
 DEAD_STATE = "Dead"
 """The state of a group that uses neither the consumer protocol nor the Connect protocol."""

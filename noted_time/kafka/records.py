@@ -17,7 +17,7 @@ from noted_time.values import Recreated, Unreachable
 log = logging.getLogger("noted_time.observer")
 
 READ_LIMIT_S = 2.0
-"""How long a single poll may read. Meanwhile the observer sends no notes."""
+"""How long a single poll may read, while the observer sends no notes."""
 
 REPORT_INTERVAL_S = 60.0
 SHOWN_CHARACTERS = 200

@@ -47,14 +47,14 @@ LEADERLESS_CODES = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
     }
 )
-"""The errors if the leader of a partition cannot report its end now.
+"""The errors of a leader that cannot report its end now.
 
-A new leader does not report the end until it is certain that the end will not go back (KIP-207).
+A new one first makes sure that the end will not go back (KIP-207).
 """
 
 FORBIDDEN_CODES = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The topic id of brokers without topic ids (before Kafka 2.8)."""
+"""The topic id of brokers before Kafka 2.8."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import re
 from noted_time.values import Rejected
 
 RESOLVED_FIELD = b'"resolved"'
-"""Text in each such record. Few other records contain it, and these are parsed."""
+"""Text in each such record, and in few others, which are parsed."""
 
 HLC_PATTERN = re.compile(r"(\d{13,19})\.\d{10}")
 """A time of CockroachDB: ns since 1970, and a logical counter."""

@@ -13,7 +13,7 @@ from typing import Literal
 from noted_time.values import LEAST_TIME, check_least
 
 Outcome = int | Literal["idle"]
-"""A change by a step: the time of the log in ms, or that no segment is active."""
+"""A change: the time of the log in ms, or that no segment is active."""
 
 
 @dataclass(slots=True)

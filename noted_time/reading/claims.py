@@ -15,7 +15,7 @@ from noted_time.values import MIN_INT64, Claim, Rejected, format_time, list_expe
 Steps = tuple[tuple[int, int], ...]
 
 Change = Literal["append", "none", "other"]
-"""The effect of a commit on earlier rows: adds rows, changes nothing, or may change rows."""
+"""The effect of a commit on earlier rows: adds rows, changes nothing, or may change some."""
 
 NOT_CLAIMED = "no commit has a claim"
 HISTORY_EXPIRED = "its claims are in history that has expired"

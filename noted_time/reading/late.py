@@ -21,11 +21,11 @@ from noted_time.values import (
 )
 
 MOST_REPORTS = 10_000
-"""For each stream, about 4 MB. Its domains share them equally."""
+"""For each stream, shared equally by its domains: about 4 MB."""
 
 
 FEW_LATE = 100
-"""If fewer reports are kept, none of their age was deleted because there were too many."""
+"""With fewer kept reports, none was deleted because there were too many."""
 
 
 class LateReports:

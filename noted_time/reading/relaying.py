@@ -16,7 +16,7 @@ from noted_time.values import Mark, SegmentWaited, find_missing_offsets
 SEGMENTS_SHOWN = 3
 
 NEW_SEGMENT_MS = 10_000
-"""How long marks with rows of a new segment wait, until readers' metadata includes the segment."""
+"""How long marks with rows of a new segment wait for readers' metadata."""
 
 ALWAYS_SEEN = -(2**63)
 

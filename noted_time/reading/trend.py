@@ -17,10 +17,10 @@ NAMES_PER_POINT = 10
 MARKS_SEARCHED = 1000
 
 MARKS_AT_ONCE = 4096
-"""The marks processed at once, which blocks other threads for 0.2 ms."""
+"""The marks processed at once, in 0.2 ms."""
 
 Run = tuple[int, int]
-"""The marks from an index up to another, exclusive."""
+"""The marks from an index to another, exclusive."""
 
 
 @dataclass(frozen=True, slots=True)

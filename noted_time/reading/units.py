@@ -5,7 +5,7 @@ from __future__ import annotations
 from noted_time.values import LEAST_UNIX_MS, Bounds, ImplausibleTime, format_month
 
 UNIX_SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
-"""The range from 1973 to 5138 in seconds. In ms it is January 1970 to March 1973."""
+"""1973 to 5138 in seconds, or January 1970 to March 1973 in ms."""
 
 
 def look_like_seconds(time: int) -> bool:

@@ -22,7 +22,7 @@ from noted_time.values import (
 )
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
-"""The time of a member that has not noted a domain yet. It is below every int64."""
+"""The time of a member that has not noted a domain, below every int64."""
 
 MemberState = Literal["live", "idle", "finished", "excluded"]
 

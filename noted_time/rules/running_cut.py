@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from noted_time.values import StreamCut, join_into
 
 FEW_WAITING = 1000
-"""Number of positions to pop one by one. For more, scanning all positions is faster."""
+"""More positions than this are scanned, which is faster than popping each."""
 
 OFFSETS_KEPT = 1 << 15
 

@@ -37,7 +37,7 @@ SLICE_SIZE = 500
 T = TypeVar("T")
 
 Slices = Generator[None, None, T]
-"""Work that yields after each slice, so that the caller can serve reads in between."""
+"""Work that yields after each slice, for reads in between."""
 
 
 def split_slices(items: Sequence[T]) -> Iterator[Sequence[T]]:

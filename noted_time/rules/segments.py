@@ -22,8 +22,7 @@ from noted_time.values import (
 )
 
 NOT_NAMED = -MAX_INT64 - 2
-"""The offset of a segment that a member has not named. The jump from it to any offset is too large.
-"""
+"""The offset of an unnamed segment; the jump from it to any offset is too large."""
 
 ANY_JUMP = MAX_INT64 + 1
 

@@ -28,12 +28,12 @@ SAME_ROWS_OPERATIONS = frozenset(
 )
 
 RENAME_OPERATION = "RENAME COLUMN"
-"""Ends the claims about the column, under its old and its new name. The rows do not change."""
+"""Ends the claims about the column, under its old and its new name."""
 
 APPEND_PARAMETERS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 
 EXPIRED_PARENT = -1
-"""The parent of a snapshot whose parent has expired. pyiceberg then reports no parent."""
+"""The parent of a snapshot whose parent has expired, which pyiceberg does not report."""
 
 NOT_A_HISTORY = (
     "these rows are not the history of a table: pass the rows of DESCRIBE HISTORY (version, "

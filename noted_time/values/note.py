@@ -43,7 +43,7 @@ MOST_DOMAINS = 100
 MOST_LATE = 24
 
 UNCHANGED_TIMEOUT = 0
-"""The `timeout_ms` of a note that does not change the timeout. A timeout is never 0."""
+"""The `timeout_ms` of a note that does not change the timeout, which is never 0."""
 
 HELD_LENGTH = 200
 
@@ -52,10 +52,10 @@ LogFactKind = Literal["open_transaction", "moved_by"]
 MOST_LOG_FACTS = 4
 
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
-"""The times that may be noted. The ends of int64 mean before and after all time."""
+"""The times that may be noted; the ends of int64 are before and after all time."""
 
 SEGMENTS_PER_POSITION = 4096
-"""Maximum number of segments in one position, and in all notes of a writer together."""
+"""Maximum number of segments in one position, and in all notes of a writer."""
 
 
 @dataclass(frozen=True, slots=True)

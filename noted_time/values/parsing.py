@@ -15,7 +15,7 @@ Time = int | datetime
 _ONE_MS = timedelta(milliseconds=1)
 
 _divide = timedelta.__floordiv__
-"""The method of `timedelta` itself, because the method of pendulum, which Airflow uses, fails."""
+"""The method of `timedelta`, because pendulum's, which Airflow uses, fails."""
 
 LONGEST_MS = 999_999 * UNITS_MS["d"]
 INTEGER_PATTERN = re.compile(r"-?[0-9]{1,19}", re.ASCII)

@@ -16,7 +16,7 @@ Default = TypeVar("Default")
 ReturningWriter = Literal["hold", "exclude"]
 
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
-"""Excludes `.` and `..`, because clients and proxies remove them from a path."""
+"""Excludes `.` and `..`, which clients and proxies remove from a path."""
 
 
 def validate_name(what: str, name: str) -> str:

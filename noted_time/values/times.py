@@ -15,7 +15,7 @@ DAY_MS = UNITS_MS["d"]
 YEAR_MS = 365 * UNITS_MS["d"]
 
 LEAST_UNIX_MS = 10**11
-"""March 1973 in Unix ms. A present time in seconds is below it."""
+"""March 1973 in Unix ms; a present time in seconds is below it."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,7 +38,7 @@ class Bounds:
 
 
 UNIX_MS = Bounds(31_536_000_000, 7_258_118_400_000)
-"""The years 1971 to 2199 in Unix ms. Other times are shown as plain numbers."""
+"""The years 1971 to 2199 in Unix ms; other times are shown as plain numbers."""
 
 
 def format_time(time: int | None) -> str:

@@ -32,8 +32,7 @@ class _Acknowledged(NamedTuple):
     acknowledged: Mapping[int, int] | None
     """`None` if the controller does not know the reader.
 
-    The offsets are invalid after the reader has released segments, because another reader may have
-    reported these segments.
+    Offsets are invalid after the reader released segments, which another may have reported.
     """
 
     releases: int = 0

@@ -22,7 +22,7 @@ class Wait(Generic[Found]):
     """A condition to wait for."""
 
     look: Callable[[], Found | None]
-    """Return the result, or `None` to continue waiting; raise if the wait cannot succeed."""
+    """Return the result, `None` to continue waiting, or raise if the wait cannot succeed."""
 
     give_up: Callable[[float], Found]
 

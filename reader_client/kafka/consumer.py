@@ -51,9 +51,9 @@ class KafkaNotedConsumer(Closing):
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
     }
-    """Offsets are stored only after processing, and the end of a partition is reported.
+    """Offsets are stored only after processing.
 
-    The end may be after records that no consumer receives, such as aborted records.
+    The reported end of a partition may be after records that no consumer receives.
     """
 
     def __init__(

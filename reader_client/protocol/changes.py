@@ -20,7 +20,7 @@ class ChangedWindows:
 
     windows: tuple[CompleteWindow, ...]
     are_known: bool
-    """False if older reports were deleted, so other windows may have changed, too."""
+    """False if older reports were deleted, so other windows may have changed."""
 
 
 def collect_changed_windows(

@@ -47,7 +47,7 @@ class CompleteTo:
     missing: Missing
     late: Late
     before_first_mark: bool
-    """Whether the time is below the stream's first mark ever, so no writer vouches for it."""
+    """Whether the time is below the stream's first mark ever."""
 
     vouched: VouchedBy
 

@@ -20,7 +20,7 @@ class Pause:
 
 
 Steps = Generator[Question | Pause, Json, bool]
-"""A step that a reader repeats. Returns whether to repeat it."""
+"""A step that a reader repeats while it returns true."""
 
 
 def ask_stream(stream: str) -> Question:

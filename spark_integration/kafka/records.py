@@ -22,7 +22,7 @@ OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
 PATTERN_OPTIONS = ("subscribePattern", "assign")
 
 KAFKA_TIME = "timestamp"
-"""The column of Kafka's own timestamps, which are -1 ms if missing."""
+"""The column of Kafka's own timestamps, -1 ms if missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import FilesBySegment, LogFile
 
 FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"
-"""Names of the marks in the offset log that stamped a batch. They are not domains."""
+"""Names of stamping marks in the offset log, which are not domains."""
 
 UNSTAMPED_MARK = "ingestion/unstamped"
 

@@ -23,9 +23,9 @@ class Released:
     stream_id: str = ""
     seq: int = 0
     lower: int | None = None
-    """The lower in ms, or `None` before the first mark, or if Spark cannot express it."""
+    """In ms, or `None` before the first mark, or if Spark cannot express it."""
     sealed: bool = False
-    """Whether a sealed stream was read to its end. Then `lower` is the end of Spark's time."""
+    """Whether a sealed stream was read to its end, so `lower` is the end of Spark's time."""
 
     def to_json(self) -> Json:
         json = {"stream_id": self.stream_id, "seq": self.seq, "lower": self.lower}

@@ -29,12 +29,12 @@ class Admitted:
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
     ahead: tuple[MarkAhead, ...] = ()
-    """Up to two marks that were admitted before their cuts were read, in order."""
+    """Up to two marks that were applied before their cuts were read, in order."""
     whole: WholeFrom | None = field(default=None, compare=False)
-    """The time from which the query has every row.
+    """The time from which the query has every row, `None` if it began after its topic's start.
 
-    `None` if the query did not begin where its topic begins. `None` and `WHOLE_LOG` are stored
-    alike. The field is not compared, so a change of it alone starts no micro-batch.
+    `None` and `WHOLE_LOG` are stored alike. It is not compared, so a change of it alone starts no
+    micro-batch.
     """
 
     def to_json(self) -> Json:

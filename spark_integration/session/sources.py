@@ -22,16 +22,16 @@ from spark_integration.session.versions import require
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
 QUERY_OPTION = "query"
-"""The option with the query, pickled and in base64, because Spark's options are strings."""
+"""The option with the query, pickled and in base64."""
 
 TOKEN_OPTION = "token"  # noqa: S105 - its name
-"""The option with the token. Spark redacts options of that name.
+"""The option with the token, which Spark redacts.
 
-The token reaches the planning process, but not the offset log or the workers.
+It reaches the planning process, but not the offset log or the workers.
 """
 
 CLIENT_OPTION = "client_secret"
-"""The option with the configuration of a Kafka client, as JSON. Spark redacts it, too."""
+"""The option with a Kafka client's configuration, as JSON, which Spark redacts, too."""
 
 
 class QuerySource(Picklable, DataSource):

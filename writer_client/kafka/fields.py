@@ -169,7 +169,8 @@ class KafkaFields(RecordTimes):
     `start` is the `latest` or the `earliest` record. Partitions added later are read from their
     beginning.
 
-    With a `client`, late records are counted and reported as late rows.
+    With a `client`, late records are counted and reported as late rows. Raises `Rejected` if the
+    function cannot be imported, and the same as `SameTopic`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option

@@ -12,7 +12,7 @@ from writer_client.sending.clock import unix_ms
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 SETTINGS_S = 2.0
-"""How long to wait for the topic's settings, and the least time before they are read again."""
+"""How long to wait for the topic's settings, and between reads."""
 
 log = logging.getLogger("noted_time.writer.kafka")
 

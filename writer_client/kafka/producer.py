@@ -105,6 +105,8 @@ class KafkaNotedProducer(Closing):
     *Leaving.* Only `finish` reports that the writer is finished. `close`, the end of a ``with``
     block and the end of the process deliver events where possible. The watermark then waits for the
     writer until its timeout.
+
+    Messages of librdkafka are logged under ``noted_time.writer.kafka``.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -421,7 +423,7 @@ class KafkaNotedProducer(Closing):
         self._channel.commit_transaction(channels.COMMIT_S)
 
     def init_transactions(self, timeout: float = -1) -> None:
-        """Wait for startup, which takes over transactions from an earlier process."""
+        """Wait for startup, which takes over transactions, or raise its error."""
         self._channel.check_transactional()
         self._background.wait_for_begin(compute_deadline(timeout))
 

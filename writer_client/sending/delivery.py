@@ -34,9 +34,10 @@ NO_EVENT_TIME = MIN_INT64
 
 
 OnFailure = Literal["raise", "hold"]
-"""What `forgive` does with held notes. With `hold` it sends them, so a program first produces
-failed events again, in a callback. With `raise` it drops them, so a program produces the events
-and notes again afterwards.
+"""What `forgive` does with held notes.
+
+`hold` sends them, so a program first produces failed events again, in a callback. `raise` drops
+them, so a program produces events and notes again afterwards.
 """
 
 
@@ -281,7 +282,8 @@ class DeliveryTracker:
     def note(self, time: Time, domain: str | None = None) -> None:
         """Note that all events with a time of `domain` below `time` were produced before this call.
 
-        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back.
+        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
+        `Rejected` for an unknown domain.
         """
         time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 OFFSETS_PER_REQUEST = 20_000  # at most 45 bytes each, of 1 MiB
 
 OFFSETS_PER_DOMAIN = 6
-"""The number of offsets that take as many bytes as a domain with its largest event time."""
+"""As many offsets take as many bytes as a domain with its largest event time."""
 
 
 class Outbox:

@@ -60,7 +60,7 @@ class Flushed:
     """The outcome of a flush: everything noted before is durable."""
 
     lower: int | None
-    """The lower of the domain last noted, as of the last answer. Rows below it are late."""
+    """The lower of the domain last noted, as of the last answer; rows below it are late."""
     excluded: Exclusion | None = None
     """Set if the watermark advances without the writer."""
     late_rows: int = 0

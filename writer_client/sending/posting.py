@@ -26,8 +26,9 @@ from writer_client.sending.outcome import Flushed
 from writer_client.sending.pending_notes import Batch
 
 RECOVERABLE_REFUSALS = (UnknownStream, NotAllowed, SharedName)
-"""Refusals that may end later, so the notes are kept: the stream is created, the token becomes
-known, or the other process of the same name ends.
+"""Refusals that may end later, so the notes are kept.
+
+The stream is created, the token becomes known, or the other process ends.
 """
 
 
@@ -36,7 +37,7 @@ class Pace:
     """Options for when a writer posts."""
 
     linger_ms: int = 0
-    """The minimum time between two posts. A longer time merges more notes, and delays marks."""
+    """The minimum time between two posts; a longer one merges more notes and delays marks."""
     note_period_ms: int = 1000
     """The period of automatic notes of the clock."""
     request_timeout_ms: int = 10_000

@@ -26,7 +26,7 @@ Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "a
 
 STREAMS_PREFIX = "/v1/streams/"
 FORWARDED_NOTES = "/v1/forwarded-notes"
-"""The path for notes that controllers forward. `SharedSecret` authenticates the controllers."""
+"""The path for notes that controllers forward, authenticated by `SharedSecret`."""
 
 OPEN_PATHS = assets.PAGE_PATHS | {assets.DOCS_PATH, "/healthz", "/readyz", "/openapi.json"}
 ANY_TOKEN_CALLS = frozenset(

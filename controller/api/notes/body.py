@@ -58,7 +58,7 @@ from noted_time.values import (
 )
 
 EXPLAINED_BYTES = 16 * 1024
-"""For a larger body only the first fault is reported, because finding all takes too long."""
+"""In a larger body only the first fault is reported, to save time."""
 
 DOT_NAMES = frozenset((".", ".."))
 

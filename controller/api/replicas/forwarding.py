@@ -56,7 +56,7 @@ REPEATABLE_METHODS = frozenset(("GET", "PUT"))
 CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
 FORWARDED_BYTES = 64 * 1024 * 1024
-"""Maximum size of the requests that wait for other controllers."""
+"""Maximum size of the waiting requests."""
 
 FRAMES_AT_ONCE = 4
 MOST_ITEMS = 4096

@@ -14,7 +14,7 @@ from controller.store.port import StoreUnavailable
 SECRET_HEADER = b"noted-time-replica"
 
 REREAD_INTERVAL_S = 1.0
-"""Minimum time between two reads of the database, so that strangers cannot cause more."""
+"""Minimum time between two reads, so that strangers cannot cause more."""
 
 
 class SharedSecret:

@@ -60,7 +60,7 @@ READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 NO_WRITERS: list[str] = []
 KEPT_BYTES = 64 * 1024
-"""Maximum size of an answer that is cached."""
+"""Maximum size of a cached answer."""
 
 PathName = Annotated[requests.Name, Path()]
 

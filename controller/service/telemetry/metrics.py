@@ -39,16 +39,13 @@ if TYPE_CHECKING:
 STREAMS_SHOWN = 1000
 
 NAMES_SHOWN = 1000
-"""Maximum number of holders with a series, the longest first.
+"""Maximum number of holders with a series, and of excluded writers.
 
-The same limit applies to excluded writers, the latest first.
+The longest and the latest are shown.
 """
 
 NAMED_AFTER_MS = 5000
-"""Writers that hold for less time get no series.
-
-At each mark some writers hold until their next note, and a series is kept forever.
-"""
+"""Writers that hold for less time get no series, which would be kept forever."""
 
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -59,7 +56,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 refused_calls = Counter(
     "noted_time_refused_calls", "Calls without the right, by outcome", ["outcome"], registry=None
 )
-"""Counts refused calls of the whole process."""
 
 
 class Metrics:

@@ -20,7 +20,7 @@ from reader_client.protocol.completeness import make_performer
 Address = tuple[str, str | None]
 
 UNUSED_URL: Address = ("http://127.0.0.1:7464", None)
-"""Used where Airflow has no connection, for a transport that is never called."""
+"""For a transport that is never called, without a connection."""
 
 CHECK_FAILURES = (NotedTimeError, ImportError)
 
