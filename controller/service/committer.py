@@ -4,7 +4,8 @@ Callers submit *work*: a function that changes the streams in memory and adds re
 The task runs it in order, appends due marks, commits the draft in one transaction and answers the
 callers. The next batch collects meanwhile, and an idle controller commits at once.
 
-So each note that was acknowledged before a mark is in the mark's transaction or an earlier one.
+A mark is committed with the notes of its batch, so each note that was acknowledged before a mark is
+in its transaction or an earlier one.
 
 Memory is ahead of the database during a commit. If a commit fails, waiting callers are refused and
 the streams are reloaded. A request that was written nevertheless may be repeated safely. The next

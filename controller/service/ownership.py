@@ -202,7 +202,7 @@ class Ownership:
     async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
         """Report streams whose last shown marks are missing in the database.
 
-        Its database is then a restored copy or a lagging standby. The next marks reuse seqs that
+        The database is then a restored copy or a lagging standby. The next marks reuse seqs that
         readers know.
         """
         at, changes = self._clocks.read().wall, []

@@ -4,8 +4,8 @@ Streams are hashed to buckets by name, and a bucket's lease is an advisory lock,
 session. Each controller ends sessions that were silent for `LEASE_MS` by the server's clock, so
 every statement renews its leases.
 
-With a lease, a controller loses the session and all uncommitted changes. It is not replaced
-automatically, as another controller may have written meanwhile.
+If a controller loses a lease, it loses the session and all uncommitted changes. The session is not
+replaced automatically, as another controller may have written meanwhile.
 """
 
 from __future__ import annotations

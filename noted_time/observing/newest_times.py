@@ -1,7 +1,8 @@
 """Tracks the newest timestamp of each segment, without reading records.
 
 A log may report the record with the largest timestamp (Kafka's KIP-734) before readers see it. It
-counts once it is below the visible end: later records are older by at most the disorder.
+counts once it is below the visible end: later records are then at most as much older as records are
+out of order.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class NewestTimes:
     """The newest timestamps of the visible records of each segment.
 
     An invisible record is kept until it is visible, and newer ones are not kept meanwhile. With
-    endless overlapping transactions, the timestamp is two transactions old.
+    endless overlapping transactions, the timestamp is at most two transactions old.
 
     >>> newest = NewestTimes()
     >>> newest.take({0: Stamp(700, 4)}, {0: 4}, now=1000)  # in an open transaction

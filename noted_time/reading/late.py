@@ -1,7 +1,7 @@
 """Keeps the reports of late rows (rows below the watermark), and finds the affected windows.
 
-A writer's reports in the same hours of event time and arrival are merged. Of too many, adjacent
-reports of the writers with most reports are merged, then the oldest deleted.
+A writer's reports in the same hours of event time and arrival are merged. If there are too many,
+adjacent reports of the writers with most reports are merged, then the oldest are deleted.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LateReports:
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
         """Return whether all reports seen at or after `at` (Unix ms) are kept.
 
-        Of too many, the oldest are deleted, but at least half are kept until they expire.
+        If there are too many, the oldest are deleted, but at least half are kept until they expire.
         """
         if self.known_from == MIN_INT64:
             return True

@@ -170,8 +170,8 @@ class Domain:
     def update_vouching(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
 
-        The next mark includes a live member's rows, the last mark those below its cut of a finished
-        one.
+        The next mark includes a live member's rows. If a member finished and the last cut covers
+        its position, the last mark includes its rows.
         """
         periods, member, last = track.vouching_periods, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here

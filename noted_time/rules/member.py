@@ -185,8 +185,8 @@ class Track:
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
-        The timeout starts when it was overtaken or became a holder, but not before its last
-        accepted note; a hold can extend it.
+        The timeout starts when it was overtaken or became a holder, whichever is earlier, but not
+        before its last accepted note; a hold can extend it.
         """
         member, terms = self.member, self.member.terms
         since = self.waiting_since if waiting_since is None else waiting_since

@@ -307,7 +307,7 @@ class Domains:
     def forget(self, horizon: int, limit: int) -> list[Member]:
         """Drop and return at most `limit` members that departed before `horizon`.
 
-        A mark must not have to report its exclusion or cover its rows.
+        A member is kept if a mark must still report its exclusion or cover its rows.
         """
         departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
         for member in departed:

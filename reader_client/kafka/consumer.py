@@ -92,8 +92,8 @@ class KafkaNotedConsumer(Closing):
         """Return up to `num_messages` messages, fewer if no more arrive within `timeout` seconds.
 
         Calls `processed` first. Raises `KafkaException`, and as `processed`. If `consumer` was a
-        configuration, raises `Rejected` or `Recreated` if the topic was, and `AnotherLog` if the
-        stream belongs to another topic.
+        configuration, raises `Rejected` if the topic was deleted, `Recreated` if it was recreated,
+        and `AnotherLog` if the stream belongs to another topic.
         """
         self.processed()
         self._check_same()
