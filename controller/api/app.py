@@ -86,7 +86,8 @@ access_routes = APIRouter(tags=["access"])
 async def access(request: Request, call: CallDep) -> Response:
     """Return whether tokens are required, and the rights of the token that was sent."""
     grant = call.holder.grant
-    answer = AccessAnswer(
+    answer = convert(
+        AccessAnswer,
         version=version("noted-time"),
         tokens=request.app.gate.is_token_required(),
         token=call.holder.token_id or None,
@@ -110,9 +111,10 @@ async def controllers(controller: ControllerDep, *, check: bool = False) -> Resp
 
     With `check`, an SQLite database is checked for damage. This takes seconds for each GB.
     """
-    replicas = await controller.replicas()
-    each = [convert(ControllerAnswer, record, buckets=count) for record, count in replicas]
-    return reply(ControllersAnswer(each, await controller.risk(check=check)))
+    found = await controller.replicas()
+    each = [convert(ControllerAnswer, record, buckets=count) for record, count in found]
+    risk = await controller.risk(check=check)
+    return reply(convert(ControllersAnswer, controllers=each, risk=risk))
 
 
 class Api(FastAPI):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nsmallest
 from time import perf_counter
-from typing import TypeVar
-
-import msgspec
+from typing import ClassVar, TypeVar
 
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
@@ -35,12 +34,15 @@ SLICE_S = 0.002
 """How long a slice may block the event loop."""
 
 
-class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
+@dataclass(frozen=True, slots=True)
+class Period:
     """The movement of the watermark, with one point for each slot that has a mark.
 
     - `first_at`: when the first kept mark was written (Unix ms, as are all moments).
     - `before`: the lower of the last mark written before `from`.
     """
+
+    JSON_NAMES: ClassVar = {"start": "from", "end": "to"}
 
     now: int
     start: int
@@ -50,7 +52,8 @@ class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"})
     points: Sequence[Point]
 
 
-class OverviewPage(msgspec.Struct):
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
     """A page of the streams that match. `total` is their number.
 
     - `unanswered`: the number of streams of other controllers.

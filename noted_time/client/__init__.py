@@ -15,16 +15,12 @@ from noted_time.client.retrying import Backoff, Outage, delay_s, draw_chance
 from noted_time.client.wire import (
     MISREAD_ERRORS,
     Json,
-    complete_window_from_wire,
-    late_from_wire,
-    mark_from_wire,
     mark_to_wire,
-    missing_from_wire,
-    not_vouching_from_wire,
     note_to_wire,
+    parse_flag,
     parse_int64,
     parse_text,
     position_from_wire,
     position_to_wire,
-    vouching_from_wire,
+    read_value,
 )

@@ -6,29 +6,20 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from functools import cache, partial
 from operator import attrgetter
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from noted_time.answers import is_inline, list_own_fields
 from noted_time.client.decoding import SHOWN_CHARACTERS
-from noted_time.reading import CompleteWindow
-from noted_time.values import (
-    MAX_INT64,
-    Late,
-    LateWriter,
-    Mark,
-    Missing,
-    MissingWriter,
-    Note,
-    NotVouching,
-    Rejected,
-    StreamCut,
-    VouchedBy,
-    list_reports,
-)
+from noted_time.values import MAX_INT64, Mark, Note, Rejected, StreamCut, list_reports
 
 Json = dict[str, Any]
+Value = TypeVar("Value")
+Reader = Callable[[Any], Any]
 
 MISREAD_ERRORS = (Rejected, KeyError, TypeError, ValueError, AttributeError)
 
@@ -44,12 +35,12 @@ def position_to_wire(position: Mapping[int, int]) -> dict[str, int]:
     return {str(segment): offset for segment, offset in sorted(position.items())}
 
 
+def cut_from_wire(wire: Mapping[str, object]) -> StreamCut:
+    return StreamCut({_parse_segment(s): _check_integer(s, offset) for s, offset in wire.items()})
+
+
 def position_from_wire(wire: Mapping[str, object]) -> dict[int, int]:
-    return dict(
-        StreamCut(
-            {_parse_segment(s): _check_integer(s, offset) for s, offset in wire.items()}
-        ).offsets
-    )
+    return dict(cut_from_wire(wire).offsets)
 
 
 def note_to_wire(note: Note) -> Json:
@@ -75,72 +66,45 @@ def mark_to_wire(mark: Mark) -> Json:
     return wire | {"cut": position_to_wire(mark.cut.offsets)}
 
 
-def mark_from_wire(wire: Json) -> Mark:
+def read_value(kind: Callable[..., Value], wire: Json) -> Value:
+    """Return the value in a JSON object. Unknown fields are ignored; no field may be missing.
+
+    >>> read_value(Mark, {"seq": 1})
+    Traceback (most recent call last):
+        ...
+    noted_time.Rejected: a Mark without 'lower'
+    """
     try:
-        return Mark(
-            seq=parse_int64(wire["seq"]),
-            lower=parse_int64(wire["lower"]),
-            upper=parse_int64(wire["upper"]),
-            cut=StreamCut(position_from_wire(wire["cut"])),
-            written_at=parse_int64(wire["written_at"]),
-            excluded=tuple(map(parse_text, wire["excluded"])),
-            upper_is_bound=wire["upper_is_bound"],
-            final=wire["final"],
-        )
+        found = {
+            attribute: read(wire if name is None else wire[name])
+            for attribute, name, read in _list_readers(kind)
+        }
     except KeyError as missing:
-        raise Rejected(f"a mark without {missing}") from missing
+        raise Rejected(f"a {kind.__name__} without {missing}") from missing
+    return kind(**found)
 
 
-def complete_window_from_wire(wire: Json) -> CompleteWindow:
-    try:
-        return CompleteWindow(
-            start=wire["start"],
-            end=wire["end"],
-            from_cut=StreamCut(position_from_wire(wire["from"])),
-            to_cut=StreamCut(position_from_wire(wire["to"])),
-            seq=wire["seq"],
-            written_at=wire["written_at"],
-            excluded=tuple(wire["excluded"]),
-            exact=wire["exact"],
-            missing=missing_from_wire(wire),
-            late=late_from_wire(wire),
-            before_first_mark=wire["before_first_mark"],
-            vouched=vouching_from_wire(wire),
-            last_writer=wire.get("last_writer"),
-        )
-    except KeyError as missing:
-        raise Rejected(f"a window without {missing}") from missing
+@cache
+def _list_readers(kind: Callable[..., Any]) -> list[tuple[str, str | None, Reader]]:
+    return [
+        (each.attribute, None if is_inline(each.hint) else each.name, _find_reader(each.hint))
+        for each in list_own_fields(kind)
+    ]
 
 
-def missing_from_wire(wire: Json) -> Missing:
-    return Missing(
-        *_read_writers(wire, "missing", MissingWriter), parse_int64(wire["missing_joined_later"])
-    )
-
-
-def vouching_from_wire(wire: Json) -> VouchedBy:
-    found = wire["vouched"]
-    names = {"names": tuple(found["names"]), "not_vouching": not_vouching_from_wire(found)}
-    vouched: VouchedBy = _read(VouchedBy, found | names)
-    return vouched
-
-
-def not_vouching_from_wire(wire: Json, name: str = "not_vouching") -> tuple[NotVouching, ...]:
-    return tuple(_read(NotVouching, each) for each in wire[name])
-
-
-def late_from_wire(wire: Json) -> Late:
-    return Late(*_read_writers(wire, "late", LateWriter))
-
-
-def _read_writers(wire: Json, name: str, kind: type[Any]) -> tuple[tuple[Any, ...], int, bool]:
-    writers = (_read(kind, each) for each in wire[name])
-    return tuple(writers), wire[f"{name}_count"], wire[f"{name}_is_known"]
-
-
-def _read(kind: type[Any], wire: Json) -> Any:  # noqa: ANN401 - a value of that kind
-    """A newer controller may send more fields."""
-    return kind(**{each.name: wire[each.name] for each in fields(kind)})
+def _find_reader(hint: Any) -> Reader:  # noqa: ANN401 - any type
+    origin, parts = get_origin(hint), get_args(hint)
+    if NoneType in parts:
+        read = _find_reader(parts[0])
+        return lambda value: None if value is None else read(value)
+    if hint == Mapping[int, int]:
+        return position_from_wire
+    if origin is tuple:
+        read = _find_reader(parts[0])
+        return lambda values: tuple(map(read, values))
+    if origin is Literal:
+        return parse_text  # a newer controller may send more values
+    return VALUE_READERS.get(hint) or partial(read_value, hint)
 
 
 def _parse_segment(name: str) -> int:
@@ -169,3 +133,17 @@ def parse_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{str(value)[:SHOWN_CHARACTERS]!r} is not a string")
     return value
+
+
+def parse_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{str(value)[:SHOWN_CHARACTERS]!r} is neither true nor false")
+    return value
+
+
+VALUE_READERS: dict[Any, Reader] = {
+    int: parse_int64,
+    bool: parse_flag,
+    str: parse_text,
+    StreamCut: cut_from_wire,
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from noted_time.client import MISREAD_ERRORS, mark_from_wire, mark_to_wire, parse_text
+from noted_time.client import MISREAD_ERRORS, mark_to_wire, parse_text, read_value
 from noted_time.values import Mark, Rejected
 
 
@@ -50,7 +50,7 @@ class NotedRecord:
             stream, topic_id = parse_text(wire["stream"]), wire["topic_id"]
             of = stream, parse_text(wire["stream_id"]), parse_text(wire["domain"])
             return cls(
-                *of, None if topic_id is None else parse_text(topic_id), mark_from_wire(wire)
+                *of, None if topic_id is None else parse_text(topic_id), read_value(Mark, wire)
             )
         except (*MISREAD_ERRORS, RecursionError) as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 from noted_time.reading.late import LateReports
 from noted_time.reading.missing import MissingWriters
@@ -23,7 +23,8 @@ from noted_time.values import (
 )
 
 
-class Uncovered(NamedTuple):
+@dataclass(frozen=True)
+class Uncovered:
     """The data that a complete window may lack."""
 
     missing: Missing
@@ -69,8 +70,8 @@ class Coverage:
         missing_writers = Missing(
             (*missing.writers, *new.writers)[:WRITERS_NAMED],
             missing.count + new.count,
-            missing.is_known and not is_before,
             missing.joined_later + new.joined_later,
+            missing.is_known and not is_before,
         )
         return Uncovered(missing_writers, late, is_before)
 

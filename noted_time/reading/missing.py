@@ -171,14 +171,14 @@ class MissingWriters:
             both = chain(members.values(), later.values())
             shown = tuple(each[0].writer for each in islice(both, WRITERS_NAMED))
             count = len(members) + len(later)
-            yield Missing(shown, count, start >= self.known_from, len(later))
+            yield Missing(shown, count, len(later), start >= self.known_from)
 
 
 def sort_missing(absent: Iterable[MissingWriter], *, is_known: bool) -> Missing:
     """Former members precede writers that joined later."""
     writers = sorted(absent, key=attrgetter("joined_later"))
     later = sum(each.joined_later for each in writers)
-    return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), is_known, later)
+    return Missing(tuple(writers[:WRITERS_NAMED]), len(writers), later, is_known)
 
 
 def _find_start(absence: Absence) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import repeat
 from operator import attrgetter
+from typing import ClassVar
 
 from noted_time.reading.coverage import Coverage, Uncovered
 from noted_time.reading.history import MarkHistory
@@ -77,6 +78,8 @@ class CompleteWindow:
     vouches for the part of the window `before_first_mark`. The watermark waited for `last_writer`
     last; it is `None` if this is not known, or if the watermark advanced without the writer.
     """
+
+    JSON_NAMES: ClassVar = {"from_cut": "from", "to_cut": "to"}
 
     start: int
     end: int
@@ -200,6 +203,7 @@ def _build_windows(
             to.written_at,
             history.excluded_in(since, to.seq),
             before is not None,
-            *uncovered,
-            last_writer=history.last_writer(to.seq),
+            uncovered.missing,
+            uncovered.late,
+            uncovered.before_first_mark,
         )

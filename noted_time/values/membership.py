@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import ClassVar, Literal, NamedTuple
 
 from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time
 
-Named = TypeVar("Named")
 LatePlace = tuple[str, int, int, int]
 
 ExclusionReason = Literal["timed_out", "removed", "returned_late"]
@@ -213,23 +212,21 @@ class LateWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writers(Generic[Named]):
-    """At most `WRITERS_NAMED` of the writers, and the number of all of them.
+class Late:
+    """At most `WRITERS_NAMED` of the writers with late rows in a window, and the number of all.
 
     If `is_known` is false, the records do not cover the window, so there may be more writers.
     """
 
-    writers: tuple[Named, ...] = ()
+    IS_INLINE: ClassVar = True
+    JSON_NAMES: ClassVar = {"writers": "late", "count": "late_count", "is_known": "late_is_known"}
+
+    writers: tuple[LateWriter, ...] = ()
     count: int = 0
     is_known: bool = True
 
     def __bool__(self) -> bool:
         return self.count > 0 or not self.is_known
-
-
-@dataclass(frozen=True, slots=True)
-class Late(_Writers[LateWriter]):
-    """The writers with late rows in a window."""
 
     @property
     def sentence(self) -> str:
@@ -247,10 +244,24 @@ class Late(_Writers[LateWriter]):
 
 
 @dataclass(frozen=True, slots=True)
-class Missing(_Writers[MissingWriter]):
-    """The missing writers of a window. `joined_later` of them were not members yet."""
+class Missing:
+    """At most `WRITERS_NAMED` of the missing writers of a window, and the number of all.
 
+    `joined_later` of them were not members yet. If `is_known` is false, there may be more writers.
+    """
+
+    IS_INLINE: ClassVar = True
+    JSON_NAMES: ClassVar = {
+        "writers": "missing",
+        "count": "missing_count",
+        "joined_later": "missing_joined_later",
+        "is_known": "missing_is_known",
+    }
+
+    writers: tuple[MissingWriter, ...] = ()
+    count: int = 0
     joined_later: int = 0
+    is_known: bool = True
 
     def __bool__(self) -> bool:
         return self.count > self.joined_later or not self.is_known

@@ -11,18 +11,18 @@ import typer
 
 from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, REASON_WORDS, join_names
 from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
-from noted_time.client import (
-    Json,
-    late_from_wire,
-    not_vouching_from_wire,
-    run,
-    stream_path,
-    vouching_from_wire,
-)
+from noted_time.client import Json, read_value, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
-from noted_time.values import format_seconds, format_time, parse_duration, parse_time
+from noted_time.values import (
+    Late,
+    VouchedBy,
+    format_seconds,
+    format_time,
+    parse_duration,
+    parse_time,
+)
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import ReadBy, make_performer
 from noted_time_cli.client.tables import (
@@ -167,7 +167,7 @@ def describe_complete(stream: str, time: str, mark: Json, since: int | None = No
     late = format_late(mark)
     if mark["before_first_mark"] and since is None:
         return f"nobody vouches for {time}, which is before the first mark of {stream}{late}"
-    by = vouching_from_wire(mark).sentence
+    by = read_value(VouchedBy, mark["vouched"]).sentence
     before = ", but nobody vouches for times before its first mark"
     without = format_missing(mark, int(clock.time() * 1000)) + late
     without += before if mark["before_first_mark"] else ""
@@ -239,7 +239,7 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
         if holders := ask_holders(call, stream, query["domain"]):
             why += f", and it waits for {holders}"
         raise NotYet(why, PAUSE_S) from error
-    unmet = not_vouching_from_wire(mark, "unmet")
+    unmet = decode_cut(mark).unmet
     if unmet and all(each.may_come for each in unmet):
         why = ", ".join(each.sentence for each in unmet)
         raise NotVouched(f"no mark has the rows of {why} yet", PAUSE_S)
@@ -310,6 +310,6 @@ def format_late(found: Json) -> str:
     """
     named = [
         f"{each.writer} ({each.row_count})"
-        for each in late_from_wire(found).writers[:NAMES_PER_SENTENCE]
+        for each in read_value(Late, found).writers[:NAMES_PER_SENTENCE]
     ]
     return f", with late rows of {join_names(named, found['late_count'])}" if named else ""

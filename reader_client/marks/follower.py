@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from noted_time.answers import MarksAnswer
 from noted_time.progress import SegmentTimes
 from noted_time.reading import (
     CompleteWindow,
@@ -15,7 +16,7 @@ from noted_time.reading import (
     find_complete_windows,
 )
 from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain, check_least
-from reader_client.protocol.answers import MarksReply, StreamReply
+from reader_client.protocol.answers import StreamReply
 
 NO_WINDOW = TimeWindow(None, None)
 
@@ -36,12 +37,13 @@ class Follower:
     If the stream is recreated, all marks are dropped.
 
     >>> from noted_time import Mark, StreamCut
-    >>> from reader_client.protocol.answers import MarksReply, StreamReply
+    >>> from noted_time.answers import MarksAnswer
+    >>> from reader_client.protocol.answers import StreamReply
     >>> stream = StreamReply("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)
-    >>> follower.take_marks(MarksReply("a", 0, (mark,)))
+    >>> follower.take_marks(MarksAnswer(stream_id="a", scale_events=0, marks=(mark,)))
     >>> follower.window({0: 150})
     TimeWindow(lower=10, upper=None, lower_seq=1, upper_seq=None, sealed=False)
     """
@@ -88,8 +90,8 @@ class Follower:
         self.needs_stream = False
         self._notice_caught_up()
 
-    def take_marks(self, answer: MarksReply) -> None:
-        """Add new marks, or set `needs_stream` if their stream's id or scale events are unknown.
+    def take_marks(self, answer: MarksAnswer) -> None:
+        """Add new marks.
 
         Then ask about the stream, and again for the marks.
         """
@@ -102,7 +104,7 @@ class Follower:
             self._after, self.stream_id, self._since = 0, None, ALL_MARKS
             self.needs_stream, self.caught_up = True, False
             return
-        self.is_quiet, self.logs = answer.is_quiet, answer.logs
+        self.is_quiet, self.logs = answer.quiet, answer.logs
         if answer.final_cut is not None and (not answer.marks or answer.marks[-1].final):
             self._history.seal(answer.final_cut)
         self.was_at_end = self.was_at_end or not answer.marks or self.is_sealed
@@ -156,13 +158,15 @@ class Follower:
     def is_sealed(self) -> bool:
         return self.final_cut is not None
 
-    def _continue(self, answer: MarksReply) -> bool:
+    # The history
+
+    def _continue(self, answer: MarksAnswer) -> bool:
         try:
             for mark in answer.marks:
                 self._append(mark)
         except ValueError:
             return False
-        return not answer.is_ahead
+        return not answer.ahead_of_stream
 
     def _replace(self, history: MarkHistory) -> None:
         self._history = history

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from noted_time.answers import MarksAnswer
 from noted_time.values import (
     NotedTimeError,
     Rejected,
@@ -19,7 +20,7 @@ from noted_time.values import (
 from reader_client.background.repeating import Begin, Repeated
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
-from reader_client.protocol.answers import MarksReply, StreamReply, decode_marks, decode_stream
+from reader_client.protocol.answers import StreamReply, decode_marks, decode_stream
 from reader_client.protocol.questions import Pause, Steps, ask_marks, ask_stream
 
 logger = logging.getLogger("noted_time.reader")
@@ -152,7 +153,7 @@ class Following:
         follower.take_stream(stream)
         self._news.notify()
 
-    def _take_marks(self, follower: Follower, answer: MarksReply) -> None:
+    def _take_marks(self, follower: Follower, answer: MarksAnswer) -> None:
         old_id = follower.stream_id
         follower.take_marks(answer)
         if old_id is not None and follower.stream_id is None:

@@ -5,37 +5,24 @@ An unexpected form raises `UnexpectedAnswer`, and no part of the answer is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import TypeVar, get_args
 
+from noted_time.answers import CompleteWindowsPage, CutAnswer, MarksAnswer
 from noted_time.client import (
     MISREAD_ERRORS,
     Json,
-    complete_window_from_wire,
-    late_from_wire,
-    mark_from_wire,
-    missing_from_wire,
-    not_vouching_from_wire,
+    parse_flag,
     parse_int64,
     parse_text,
     position_from_wire,
-    vouching_from_wire,
+    read_value,
 )
 from noted_time.client.decoding import SHOWN_CHARACTERS
 from noted_time.progress import UNKNOWN_BACKLOG, BacklogState, Reason
-from noted_time.reading import CompleteWindow
-from noted_time.values import (
-    Late,
-    Mark,
-    Missing,
-    NotVouching,
-    ScaleEvent,
-    Succession,
-    UnexpectedAnswer,
-    VouchedBy,
-)
+from noted_time.values import ScaleEvent, Succession, UnexpectedAnswer
 
 Answer = TypeVar("Answer")
 
@@ -54,48 +41,6 @@ class StreamReply:
 
     are_unix_ms: bool = False
     logs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MarksReply:
-    """Marks of a stream, in order of their seq."""
-
-    stream_id: str
-    scale_events: int
-    marks: tuple[Mark, ...]
-    final_cut: Mapping[int, int] | None = None
-
-    is_quiet: bool = False
-
-    is_ahead: bool = False
-    """Whether the question's seq is above the last mark."""
-
-    logs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CutReply:
-    """The first mark that is complete to a time, with missing writers and late rows."""
-
-    mark: Mark
-    missing: Missing
-    late: Late
-    before_first_mark: bool
-
-    vouched: VouchedBy
-    unmet: tuple[NotVouching, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowsReply:
-    """Complete windows, in order."""
-
-    windows: tuple[CompleteWindow, ...]
-    logs: tuple[str, ...] = ()
-    next: int | None = None
-
-    are_known: bool = True
-    """False if other windows may have changed, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,38 +84,25 @@ def decode_stream(wire: Json) -> StreamReply:
 
 
 @_read_whole
-def decode_marks(wire: Json) -> MarksReply:
+def decode_marks(wire: Json) -> MarksAnswer:
     """Decode the answer of ``GET /streams/{stream}/marks``.
 
-    >>> decode_marks({"stream_id": "a", "scale_events": 0, "marks": [{"seq": 1}]})
+    >>> decode_marks({"stream_id": "a"})
     Traceback (most recent call last):
         ...
-    noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a mark without ...
+    noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a MarksAnswer without ...
     """
-    marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
-    final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
-    stream_id, events = parse_text(wire["stream_id"]), parse_int64(wire["scale_events"])
-    quiet, ahead = wire["quiet"] is True, wire["ahead_of_stream"] is True
-    return MarksReply(stream_id, events, marks, final_cut, quiet, ahead, _decode_logs(wire))
+    return read_value(MarksAnswer, wire)
 
 
 @_read_whole
-def decode_cut(wire: Json) -> CutReply:
-    return CutReply(
-        mark_from_wire(wire),
-        missing_from_wire(wire),
-        late_from_wire(wire),
-        wire["before_first_mark"] is True,
-        vouching_from_wire(wire),
-        not_vouching_from_wire(wire, "unmet"),
-    )
+def decode_cut(wire: Json) -> CutAnswer:
+    return read_value(CutAnswer, wire)
 
 
 @_read_whole
-def decode_windows(wire: Json) -> WindowsReply:
-    windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
-    after = parse_int64(wire["next"]) if wire["has_more"] else None
-    return WindowsReply(windows, _decode_logs(wire), after, wire["changes_are_known"] is True)
+def decode_windows(wire: Json) -> CompleteWindowsPage:
+    return read_value(CompleteWindowsPage, wire)
 
 
 @_read_whole
@@ -184,9 +116,7 @@ def _decode_logs(wire: Json) -> tuple[str, ...]:
 
 
 def _decode_backlog(wire: Json) -> BacklogState:
-    backlog, since = wire["backlog"], wire["since"]
-    if not isinstance(backlog, bool):
-        raise TypeError(f"{str(backlog)[:SHOWN_CHARACTERS]!r} is neither true nor false")
+    backlog, since = parse_flag(wire["backlog"]), wire["since"]
     reasons = {cause["reason"] for cause in wire["because"]}
     because = tuple(reason for reason in get_args(Reason) if reason in reasons)
     return BacklogState(backlog, because, None if since is None else parse_int64(since))

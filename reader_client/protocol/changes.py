@@ -33,5 +33,5 @@ def collect_changed_windows(
         page = decode_windows((yield question))
         windows += page.windows
         after = page.next
-        if after is None:
-            return ChangedWindows(tuple(windows), page.are_known)
+        if not page.has_more:
+            return ChangedWindows(tuple(windows), page.changes_are_known)

@@ -6,10 +6,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
 from noted_time.values import Claim, OpenStream, format_time
-from reader_client.protocol.answers import CutReply, decode_cut
+from reader_client.protocol.answers import decode_cut
 from reader_client.protocol.questions import ask_cut
 
 NOT_SO_FAR = "the ledger does not reach back so far"
@@ -40,8 +41,8 @@ class Requirement:
         return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
 
 
-def find_objections(cut: CutReply, required: Requirement) -> list[str]:
-    objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
+def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
+    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         objections.append("nobody vouches for times before the first mark")
     elif required.everyone and not cut.missing.is_known:
@@ -99,12 +100,12 @@ def find_table_objections(
         return [*objections, NOT_ASKED]
     for stream, domain in streams:
         cut = decode_cut((yield ask_cut(stream, time, domain, required=required.query)))
-        objections += [f"{stream}: {each}" for each in find_objections(cut, required)]
-        if cut.mark.lower > claim.complete_to:  # it has read only the first mark
+        found += [f"{stream}: {each}" for each in find_objections(cut, required)]
+        if cut.lower > claim.complete_to:  # the query has read only the first mark
             first = decode_cut((yield ask_cut(stream, time, domain)))
-            if first.mark.seq < cut.mark.seq:
-                objections.append(f"{stream}: they vouch from {format_time(cut.mark.lower)} on")
-    return objections
+            if first.seq < cut.seq:
+                found.append(f"{stream}: they vouch from {format_time(cut.lower)} on")
+    return found
 
 
 def _describe_missing(claim: Claim) -> str:

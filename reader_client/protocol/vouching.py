@@ -67,9 +67,9 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
 def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question, Json, NotedMarks]:
     marks, seq, has_more = NotedMarks(), 0, True
     while has_more:
-        page = yield ask_marks(stream, seq, domain, 0)
-        reply, has_more = decode_marks(page), page["has_more"]
-        if reply.stream_id != stream_id:
+        found = decode_marks((yield ask_marks(stream, seq, domain, 0)))
+        has_more = found.has_more
+        if found.stream_id != stream_id:
             raise Conflict(f"stream {stream!r} was created again while it was read: read it again")
         for mark in reply.marks:
             seq = mark.seq

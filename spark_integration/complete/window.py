@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
+from noted_time.answers import CompleteWindowsPage
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.values import Time, choose_domain, format_time
-from reader_client.protocol.answers import WindowsReply, decode_cut, decode_stream, decode_windows
+from reader_client.protocol.answers import decode_cut, decode_stream, decode_windows
 from reader_client.protocol.questions import ask_cut, ask_stream, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 
@@ -71,15 +72,15 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     with closing(Transport(noted.url, token=noted.token)) as transport:
         wanted = _WantedWindow(stream, *times, domain, event_time)
 
-        def perform(step: Poll | Sleep) -> WindowsReply | None:
+        def perform(step: Poll | Sleep) -> CompleteWindowsPage | None:
             if isinstance(step, Poll):
                 return run(wanted.look(step.wait_ms), transport.ask)
             clocks.sleep(step.seconds)
             return None
 
-        reply: WindowsReply = run(until_complete(read.timeout), perform)
-    AnotherLog.check(stream, reply.logs, log_id)
-    window = reply.windows[0]
+        found: CompleteWindowsPage = run(until_complete(read.timeout), perform)
+    AnotherLog.check(stream, found.logs, log_id)
+    window = found.windows[0]
     if window.missing and read.missing == "fail":
         raise WritersMissing(window.missing)
     if window.late and late == "fail":
@@ -98,14 +99,14 @@ class _WantedWindow(NamedTuple):
     domain: str | None
     event_time: str
 
-    def look(self, wait_ms: int) -> Generator[Question, Json, WindowsReply]:
+    def look(self, wait_ms: int) -> Generator[Question, Json, CompleteWindowsPage]:
         stream, start, end, domain, event_time = self
         if domain is None:
             domain = choose_domain(decode_stream((yield ask_stream(stream))).domains)
             check_promised(domain, event_time)
-        reply = decode_windows((yield ask_windows(stream, start, end - start, 1, domain, wait_ms)))
-        if not reply.windows:
-            last = decode_cut((yield ask_cut(stream, end, domain))).mark
+        found = decode_windows((yield ask_windows(stream, start, end - start, 1, domain, wait_ms)))
+        if not found.windows:
+            last = decode_cut((yield ask_cut(stream, end, domain)))
             if last.lower < end:
                 raise Rejected(
                     f"{stream} is sealed at {format_time(last.lower)}: no window follows"

@@ -28,6 +28,7 @@ from noted_time.values import (
     VALID_THROUGH,
     VOUCHED_FIELDS,
     Claim,
+    Missing,
     check_least,
     read_retention_days,
     validate_name,
@@ -154,7 +155,7 @@ class TableClaims:
     def _add_writers(self, claim: Claim) -> Claim:
         if self.controller_url is None or claim.complete_to is None or "," in claim.stream:
             return claim
-        from noted_time.client import missing_from_wire  # noqa: PLC0415 - HTTP is slow to import
+        from noted_time.client import read_value  # noqa: PLC0415 - HTTP is slow to import
         from noted_time.client.transport import Transport  # noqa: PLC0415
         from reader_client.protocol.questions import ask_cut  # noqa: PLC0415
 
@@ -167,7 +168,7 @@ class TableClaims:
             return claim
         finally:
             transport.close()
-        missing, by = missing_from_wire(answer), answer["vouched"]
+        missing, by = read_value(Missing, found), found["vouched"]
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,

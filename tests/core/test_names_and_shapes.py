@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
 from noted_time.client import (
-    mark_from_wire,
     mark_to_wire,
     note_to_wire,
     position_from_wire,
     position_to_wire,
+    read_value,
 )
 from noted_time.filelog import file_name, segment_directory, start_of
 from noted_time.filelog.layout import segment_of
@@ -47,7 +47,8 @@ def test_a_position_survives_the_wire(position: dict[int, int]) -> None:
 
 @given(mark=marks)
 def test_a_mark_survives_the_wire(mark: Mark) -> None:
-    assert mark_from_wire(as_json(mark)) == mark
+    """Cut, times and names."""
+    assert read_value(Mark, as_json(mark)) == mark
     assert as_json(mark) == json.loads(json.dumps(mark_to_wire(mark)))
 
 
@@ -56,8 +57,8 @@ def test_a_mark_without_a_field_is_rejected_by_name(mark: Mark, missing: str) ->
     wire = as_json(mark)
     del wire[missing]
 
-    with pytest.raises(Rejected, match=f"a mark without '{missing}'"):
-        mark_from_wire(wire)
+    with pytest.raises(Rejected, match=f"a Mark without '{missing}'"):
+        read_value(Mark, wire)
 
 
 @pytest.mark.parametrize("segment", ["", "-1", "+1", "01", "1.0", " 1", "1e3", "¹", "٣", "x"])

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from controller.api.wire.answers import CompleteWindowAnswer
+from controller.api.wire.answers import convert
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
-from noted_time.client import complete_window_from_wire
+from noted_time.client import read_value
 from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, find_complete_windows
 from noted_time.values import HOUR_MS, MAX_INT64, Late, LateReport, LateRows, NotVouching, VouchedBy
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
@@ -208,8 +208,8 @@ def test_a_window_has_a_size(size_ms: int) -> None:
 def test_a_window_is_read_from_json_as_it_was_written(marks: list[Mark], tiling: Tiling) -> None:
     found = list(find_complete_windows(MarkHistory(marks), tiling, after=-20, limit=5))
 
-    answers = [as_json(CompleteWindowAnswer.of(each, each.vouched)) for each in found]
-    assert list(map(complete_window_from_wire, answers)) == found
+    answers = [as_json(convert(CompleteWindow, each)) for each in found]
+    assert [read_value(CompleteWindow, each) for each in answers] == found
 
 
 def test_a_field_that_a_newer_controller_adds_is_passed_over() -> None:
@@ -217,15 +217,16 @@ def test_a_field_that_a_newer_controller_adds_is_passed_over() -> None:
     history = MarkHistory([Mark(1, lower=10, upper=10, cut=StreamCut({0: 5}))])
     (window,) = find_complete_windows(history, Tiling(10), after=0, limit=1)
     by = VouchedBy(1, ("UA",), not_vouching=(NotVouching("DL", "idle", 5),))
-    wire = as_json(CompleteWindowAnswer.of(window, by))
+    wire = as_json(convert(CompleteWindow, window, vouched=by))
     wire["vouched"]["later"] = wire["vouched"]["not_vouching"][0]["later"] = 7
 
-    assert complete_window_from_wire(wire).vouched == by
+    assert read_value(CompleteWindow, wire).vouched == by
 
 
 def test_a_window_without_a_field_is_refused() -> None:
-    with pytest.raises(Rejected, match="a window without 'start'"):
-        complete_window_from_wire({})
+    """By the name of the field."""
+    with pytest.raises(Rejected, match="a CompleteWindow without 'start'"):
+        read_value(CompleteWindow, {})
 
 
 quarters = st.integers(-8, 40)

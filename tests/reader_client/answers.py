@@ -6,10 +6,11 @@ import httpx
 from hypothesis import strategies as st
 
 from noted_time import Mark, ScaleEvent, StreamCut
+from noted_time.answers import MarksAnswer
 from noted_time.client import position_to_wire
 from noted_time.values import join_into
 from reader_client.protocol import answers
-from reader_client.protocol.answers import MarksReply, StreamReply
+from reader_client.protocol.answers import StreamReply
 from tests.support.http import as_json
 from tests.support.served import Served
 
@@ -56,7 +57,7 @@ def marks_answer(
     stream_id: str = "a",
     scale_events: int = 0,
     final_cut: Mapping[int, int] | None = None,
-) -> MarksReply:
+) -> MarksAnswer:
     """Return what ``GET /streams/{stream}/marks`` answers."""
     wire = {
         "stream_id": stream_id,
@@ -65,6 +66,7 @@ def marks_answer(
         "sealed": final_cut is not None,
         "final_cut": None if final_cut is None else position_to_wire(final_cut),
         "quiet": False,
+        "has_more": False,
         "ahead_of_stream": False,
         "logs": [],
     }

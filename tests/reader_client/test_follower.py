@@ -127,7 +127,7 @@ def test_a_reader_that_is_ahead_of_the_stream_starts_again() -> None:
     ):
         followed.take_stream(stream_answer(last=restored))
         asked = followed.after
-        followed.take_marks(replace(marks_answer([]), is_ahead=True))
+        followed.take_marks(replace(marks_answer([]), ahead_of_stream=True))
         followed.take_stream(stream_answer(last=restored))
         followed.take_marks(marks_answer([restored]))
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Mark, Rejected
-from noted_time.client import mark_from_wire
+from noted_time.client import read_value
 from spark_integration import KafkaRecords, Noted, read_late_kafka
 from tests.support.bundles import taken
 from tests.support.served import Served
@@ -98,7 +98,7 @@ class Lied:
     @property
     def marks(self) -> list[Mark]:
         """The marks that are kept."""
-        return list(map(mark_from_wire, self.served.all_marks(self.name)))
+        return [read_value(Mark, each) for each in self.served.all_marks(self.name)]
 
     def expected(self, since: int | None = None) -> list[Late]:
         """Return the late rows, by a loop over rows and marks."""

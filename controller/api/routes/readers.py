@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any
@@ -23,14 +23,10 @@ from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
 from controller.api.wire.answers import (
-    CompleteWindowAnswer,
-    CompleteWindowsPage,
-    CutAnswer,
     GroupAnswer,
     GroupNowAnswer,
     GroupRowAnswer,
     GroupsPage,
-    MarksAnswer,
     SegmentTimesAnswer,
     convert,
     windows_of,
@@ -50,7 +46,8 @@ from noted_time import (
     Rejected,
     TimeWindow,
 )
-from noted_time.client import position_from_wire
+from noted_time.answers import CompleteWindowsPage, CutAnswer, MarksAnswer
+from noted_time.client import Json, position_from_wire
 from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64
 
@@ -224,7 +221,16 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     mark = first if seq == first.seq else roster.history.mark(seq)
     uncovered = state.coverage(domain).assess_mark(mark, since, complete_to)
     (by,) = await tally_vouching(roster, [(seq, complete_to)])
-    return reply(CutAnswer.of(mark, uncovered, vouched=by, unmet=unmet, logs=state.record.logs))
+    answer = convert(
+        CutAnswer,
+        mark,
+        **vars(uncovered),
+        has_position=bool(mark.cut.offsets),
+        vouched=by,
+        unmet=unmet,
+        logs=state.record.logs,
+    )
+    return reply(answer)
 
 
 @router.get(
@@ -266,19 +272,35 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         wait_ms=wait_ms,
         is_admin=call.is_admin,
     )
-    state = reply_windows.stream
-    page = await page_of(await _answer_windows(state, domain, reply_windows.windows), limit)
-    next_page = page.last.end if page.last else after
-    answer = CompleteWindowsPage(state.id, page.items, next_page, page.has_more, state.record.logs)
-    return reply(answer)
+    state = found.stream
+    return await _answer_windows(state, domain, found.windows, limit, after)
 
 
-async def _answer_windows(
-    state: StreamState, domain: str | None, complete: Iterable[CompleteWindow]
-) -> Iterator[CompleteWindowAnswer]:
-    windows = [each async for each in iterate_in_slices(complete)]
+async def _answer_windows(  # noqa: PLR0913 - the parts of a page
+    state: StreamState,
+    domain: str | None,
+    found: Iterable[CompleteWindow],
+    limit: int,
+    after: int | None,
+    *,
+    changes_are_known: bool = True,
+) -> Response:
+    windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
-    return map(CompleteWindowAnswer.of, windows, by)
+    answers = (
+        convert(CompleteWindow, each, vouched=vouched)
+        for each, vouched in zip(windows, by, strict=True)
+    )
+    page = await page_of(answers, limit)
+    answer = CompleteWindowsPage(
+        stream_id=state.id,
+        windows=page.items,
+        next=page.last["end"] if page.last else after,
+        has_more=page.has_more,
+        logs=state.record.logs,
+        changes_are_known=changes_are_known,
+    )
+    return reply(answer)
 
 
 async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of the query's
@@ -292,20 +314,10 @@ async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of
 ) -> Response:
     state = controller.stream(stream)
     history, coverage = state.history(domain), state.coverage(domain)
-    changed = find_changed_windows(history, tiling, coverage, since, after=after)
-    page = await page_of(await _answer_windows(state, domain, islice(changed, limit + 1)), limit)
-    next_page = page.last.end if page.last else after
-    kept_from = controller.now_ms - RECORDS_KEPT_MS
-    return reply(
-        CompleteWindowsPage(
-            state.id,
-            page.items,
-            next_page,
-            page.has_more,
-            state.record.logs,
-            coverage.late.has_all_since(since, kept_from),
-        )
-    )
+    found = find_changed_windows(history, tiling, coverage, since, after=after)
+    are_known = coverage.late.has_all_since(since, controller.now_ms - RECORDS_KEPT_MS)
+    windows = islice(found, limit + 1)
+    return await _answer_windows(state, domain, windows, limit, after, changes_are_known=are_known)
 
 
 @router.put(READER_PATH, response_model=shape(GroupAnswer), operation_id="reportPosition")
@@ -354,10 +366,11 @@ async def list_groups(
     state, now = controller.stream(stream), controller.now
     rows = state.groups.page(after, limit + 1, unix_shift=state.unix_shift(now))
     groups = [_build_group_row(state, row) async for row in iterate_in_slices(rows[:limit])]
-    return reply(GroupsPage(now.wall, groups, groups[-1].group if len(rows) > limit else None))
+    next_page = rows[limit - 1].group if len(rows) > limit else None
+    return reply(convert(GroupsPage, now=now.wall, groups=groups, next=next_page))
 
 
-def _build_group_row(state: StreamState, row: GroupRow) -> GroupRowAnswer:
+def _build_group_row(state: StreamState, row: GroupRow) -> Json:
     group = state.groups[row.group]
     lags = find_lags(state, state.windows(group.position))
     return convert(GroupRowAnswer, row, windows=windows_of(state, group), behind=lags)

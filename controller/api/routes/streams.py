@@ -50,7 +50,8 @@ async def list_streams(
     names = [name for name in names if may_read(name)]
     page = names[:limit]
     streams = [StreamAnswer.of(each) for each in await controller.summaries(page)]
-    return reply(StreamsPage(streams, page[-1] if len(names) > limit else None))
+    next_page = page[-1] if len(names) > limit else None
+    return reply(convert(StreamsPage, streams=streams, next=next_page))
 
 
 @router.put(
@@ -173,6 +174,7 @@ async def list_changes(
     limit: LimitQuery = 100,
 ) -> Response:
     """List the changes by operators, with caller and reason, newest first."""
-    rows = await controller.views.changes(stream, before=before, limit=limit + 1)
-    changes = [convert(ChangeAnswer, each, number=number) for number, each in rows[:limit]]
-    return reply(ChangesPage(changes, rows[limit - 1][0] if len(rows) > limit else None))
+    found = await controller.views.changes(stream, before=before, limit=limit + 1)
+    changes = [convert(ChangeAnswer, each, number=number) for number, each in found[:limit]]
+    next_page = found[limit - 1][0] if len(found) > limit else None
+    return reply(convert(ChangesPage, changes=changes, next=next_page))

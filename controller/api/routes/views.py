@@ -16,7 +16,7 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.answers import SegmentsPage
+from controller.api.wire.answers import SegmentsPage, convert
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.service.long_reads import OverviewPage, Period
@@ -75,7 +75,8 @@ async def get_history(  # noqa: PLR0913 - one parameter for each of the query's
 
     The default period is from the first mark that is kept until now.
     """
-    return reply(await controller.views.history(stream, domain, from_, to, points=points))
+    found = await controller.views.history(stream, domain, from_, to, points=points)
+    return reply(convert(Period, found))
 
 
 @router.get(
@@ -91,4 +92,5 @@ async def list_segments(
     """List the segments by number, with their state, extent and writers (of 10,000 members)."""
     rows = await controller.views.segments(stream, domain, start=start, limit=limit + 1)
     next_page = start + limit if len(rows) > limit else None
-    return reply(SegmentsPage(controller.now_ms, rows[:limit], next_page))
+    now = controller.now_ms
+    return reply(convert(SegmentsPage, now=now, segments=rows[:limit], next=next_page))

@@ -150,5 +150,6 @@ async def list_ledger(  # noqa: PLR0913 - one parameter for each of the query's
         stream, domain, after=after, limit=limit + 1, newest_first=order == "newest"
     )
     page = [convert(EntryAnswer, entry) for entry in entries[:limit]]
-    next_page = page[-1].seq if len(entries) > limit else None
-    return reply(LedgerPage(page, next_page, newest, len(late)))
+    next_page = entries[limit - 1].seq if len(entries) > limit else None
+    answer = convert(LedgerPage, entries=page, next=next_page, late=newest, late_count=len(late))
+    return reply(answer)

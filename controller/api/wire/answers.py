@@ -6,11 +6,7 @@ The service's other values are sent unchanged. OpenAPI describes both by `encodi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Self, TypeVar, get_type_hints
-
-import msgspec
+from typing import Any, ClassVar
 
 from controller.aggregation.group_backlog import Cause, GroupBacklog
 from controller.aggregation.groups import GroupRow
@@ -20,53 +16,41 @@ from controller.aggregation.views.segments import SegmentRow
 from controller.store.port import Action, StreamSummary
 from noted_time import (
     BacklogPolicy,
-    CompleteWindow,
     Mark,
     ReaderGroup,
     ScaleEvent,
     SegmentTimes,
-    StreamCut,
     StreamSettings,
     TimeWindow,
 )
-from noted_time.reading import Uncovered
-from noted_time.values import (
-    Absence,
-    LateReport,
-    LateWriter,
-    MissingWriter,
-    NotVouching,
-    State,
-    VouchedBy,
-)
-
-A = TypeVar("A")
+from noted_time.answers import list_fields
+from noted_time.client import Json
+from noted_time.values import Absence, LateReport, State
 
 
-@cache
-def _names(answer: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(get_type_hints(answer))
-
-
-def convert(answer: Callable[..., A], value: object, **more: object) -> A:
-    """Return an answer with the fields `more`, and all other fields from the value.
+def convert(answer: Callable[..., Any], value: object = None, /, **more: object) -> Json:
+    """Return an answer's JSON object with the fields `more`, and all other fields from the value.
 
     >>> from noted_time import Waiting
     >>> convert(Waiting, Waiting("UA", 5, 20, 80), time=None)
-    Waiting(writer='UA', time=None, held_for_ms=20, times_out_in_ms=80)
+    {'writer': 'UA', 'time': None, 'held_for_ms': 20, 'times_out_in_ms': 80}
     """
-    names = _names(answer)
-    return answer(**{name: getattr(value, name) for name in names if name not in more}, **more)
+    return {each.name: _find(each.attribute, value, more) for each in list_fields(answer)}
 
 
-class SealAnswer(msgspec.Struct):
+def _find(path: str, value: object, more: Mapping[str, object]) -> object:
+    name, _, below = path.partition(".")
+    found = more[name] if name in more else getattr(value, name)
+    return getattr(found, below) if below else found
+
+
+class SealAnswer:
     """When a stream was sealed (Unix ms), and its final cut."""
 
     at: int
     cut: Mapping[int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
 class StreamAnswer(StreamSettings):
     """A stream: its creation id, settings, last mark per domain, scale events and seal.
 
@@ -80,11 +64,8 @@ class StreamAnswer(StreamSettings):
     seal: SealAnswer | None
     logs: Sequence[str]
 
-    def __post_init__(self) -> None:
-        """Skip the checks, because the settings were checked when they were created."""
-
     @classmethod
-    def of(cls, summary: StreamSummary, **more: Any) -> Self:  # noqa: ANN401 - further fields
+    def of(cls, summary: StreamSummary, **more: object) -> Json:
         record = summary.record
         return convert(
             cls,
@@ -93,45 +74,44 @@ class StreamAnswer(StreamSettings):
             id=record.id,
             marks={each: summary.last_marks.get(each) for each in record.settings.domains},
             scale_events=summary.scales,
-            seal=record.seal and SealAnswer(record.seal.at, record.seal.final_cut),
+            seal=record.seal and convert(SealAnswer, record.seal, cut=record.seal.final_cut),
             logs=record.logs,
             **more,
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class DroppedAnswer(StreamAnswer):
     """A stream, and how many marks of each domain were dropped or would be dropped."""
 
     dropped: Mapping[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TruncatedAnswer(DroppedAnswer):
     """A truncated stream. `beyond` is true if the cut is beyond the last mark of some domain."""
 
     beyond: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class SealedAnswer(StreamAnswer):
     """A sealed stream. `never_noted` are members that joined but noted no time, at most 1000."""
 
     never_noted: Sequence[str]
 
 
-class StreamsPage(msgspec.Struct):
+class StreamsPage:
     """A page of streams by name. `next` is the `after` of the next page."""
 
     streams: Sequence[StreamAnswer]
     next: str | None
 
 
-class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"}):
+class EntryAnswer:
     """One mark of the ledger. `at` is in Unix ms, and `by` is the operator who removed a writer.
 
     `returned` are the writers that were missing until this mark.
     """
+
+    JSON_NAMES: ClassVar = {"from_lower": "from", "to_lower": "to"}
 
     seq: int
     at: int
@@ -142,7 +122,7 @@ class EntryAnswer(msgspec.Struct, rename={"from_lower": "from", "to_lower": "to"
     returned: Sequence[str]
 
 
-class LedgerPage(msgspec.Struct):
+class LedgerPage:
     """A page of the ledger by seq. `next` is the `after` of the next page in the same order.
 
     `late` are the rows written below the lower, merged by writer and hour. At most 100 of
@@ -155,11 +135,13 @@ class LedgerPage(msgspec.Struct):
     late_count: int
 
 
-class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):
+class ChangeAnswer:
     """A change by an operator. `at` is in Unix ms, `by` is the caller, and `comment` the reason.
 
     For changed settings, `was` and `is` contain only the settings that changed.
     """
+
+    JSON_NAMES: ClassVar = {"became": "is"}
 
     number: int
     at: int
@@ -171,14 +153,14 @@ class ChangeAnswer(msgspec.Struct, rename={"became": "is"}):
     comment: str | None
 
 
-class ChangesPage(msgspec.Struct):
+class ChangesPage:
     """A page of changes, newest first. `next` is the `before` of the next page."""
 
     changes: Sequence[ChangeAnswer]
     next: int | None
 
 
-class SegmentsPage(msgspec.Struct):
+class SegmentsPage:
     """A page of segments by number. `next` is the `start` of the next page."""
 
     now: int
@@ -186,7 +168,7 @@ class SegmentsPage(msgspec.Struct):
     next: int | None
 
 
-class ControllerAnswer(msgspec.Struct):
+class ControllerAnswer:
     """A controller of the database: its URL, version, and the revision of its tables.
 
     `version` is null if noted-time is not installed. `since` is when the controller connected (Unix
@@ -200,7 +182,7 @@ class ControllerAnswer(msgspec.Struct):
     buckets: int
 
 
-class ControllersAnswer(msgspec.Struct):
+class ControllersAnswer:
     """The controllers that share the database, by URL.
 
     `risk` says why acknowledged notes may be lost (by a power cut or a damaged database), and the
@@ -211,7 +193,7 @@ class ControllersAnswer(msgspec.Struct):
     risk: str | None
 
 
-class AccessAnswer(msgspec.Struct):
+class AccessAnswer:
     """Whether tokens are required, the id of the token that was sent, and its rights.
 
     `read`, `write` and `writers` are the patterns of names that it is limited to. A token that may
@@ -226,142 +208,6 @@ class AccessAnswer(msgspec.Struct):
     read: Sequence[str]
     write: Sequence[str]
     writers: Sequence[str]
-
-
-class MarksAnswer(msgspec.Struct):
-    """The marks after a seq.
-
-    - `stream_id` differs if the stream was deleted and created again.
-    - `sealed` means that no mark follows the last one.
-    - `final_cut` is the end of a sealed stream, and null before.
-    - `has_more` means that more marks exist than the answer has.
-    - `quiet` means that the stream waits for no writer. No mark follows until a writer is live.
-    - `ahead_of_stream` means that the stream's last mark has a smaller seq than the request. The
-      database has then lost marks.
-    - `logs` are the ids of the logs of the cuts.
-    """
-
-    stream_id: str
-    scale_events: int
-    sealed: bool
-    final_cut: Mapping[int, int] | None
-    quiet: bool
-    marks: Sequence[Mark]
-    has_more: bool
-    ahead_of_stream: bool
-    logs: Sequence[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class UncoveredAnswer:
-    """The missing writers and the writers with late rows, at most 100 of each.
-
-    `missing_joined_later` is the number of missing writers that had not joined yet. If
-    `missing_is_known` or `late_is_known` is false, the records do not reach back far enough, so
-    more writers may be missing or late.
-    """
-
-    missing: Sequence[MissingWriter]
-    missing_count: int
-    missing_joined_later: int
-    missing_is_known: bool
-    late: Sequence[LateWriter]
-    late_count: int
-    late_is_known: bool
-    before_first_mark: bool
-
-
-def _list_uncovered(found: Uncovered | CompleteWindow) -> dict[str, Any]:
-    missing, late = found.missing, found.late
-    return {
-        "missing": missing.writers,
-        "missing_count": missing.count,
-        "missing_joined_later": missing.joined_later,
-        "missing_is_known": missing.is_known,
-        "late": late.writers,
-        "late_count": late.count,
-        "late_is_known": late.is_known,
-        "before_first_mark": found.before_first_mark,
-    }
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutAnswer(Mark, UncoveredAnswer):
-    """The first mark that is complete to a time, with its missing writers and late rows.
-
-    - `before_first_mark` means that `since`, or without it the time, is below the first mark.
-    - `has_position` is false if the cut is empty because the writers noted times but no positions.
-    - `vouched` says which writers vouch for the time.
-    - `unmet` are the required writers that are missing or do not vouch at any mark.
-    - `logs` are the ids of the logs of the cut.
-    """
-
-    has_position: bool
-    vouched: VouchedBy
-    unmet: Sequence[NotVouching]
-    logs: Sequence[str]
-
-    @classmethod
-    def of(cls, mark: Mark, uncovered: Uncovered, **more: object) -> Self:
-        more["has_position"] = bool(mark.cut.offsets)
-        return convert(cls, mark, **_list_uncovered(uncovered), **more)
-
-
-class CompleteWindowAnswer(msgspec.Struct, rename={"from_cut": "from", "to_cut": "to"}):
-    """A complete window from `start` to `end` (exclusive). All its rows are below the cut `to`.
-
-    - `exact` means that all its rows are at or above the cut `from`.
-    - `missing` are writers that the watermark did not wait for in the window. Their rows may be
-      missing.
-    - `excluded` are the missing writers that were first excluded in this window.
-    - `late` are the writers that wrote rows of the window below the watermark. These rows are
-      beyond `to`, and more may follow.
-    - `before_first_mark` means that the window starts below the first mark. It is then not known
-      which writers are missing.
-    - `vouched` says which writers vouch for the window.
-    - `last_writer` is the writer that the watermark waited for last, until `written_at`. It is null
-      if this is not known, or if the watermark advanced without the writer.
-    """
-
-    start: int
-    end: int
-    from_cut: StreamCut
-    to_cut: StreamCut
-    seq: int
-    written_at: int
-    excluded: Sequence[str]
-    exact: bool
-    missing: Sequence[MissingWriter]
-    missing_count: int
-    missing_joined_later: int
-    missing_is_known: bool
-    late: Sequence[LateWriter]
-    late_count: int
-    late_is_known: bool
-    before_first_mark: bool
-    vouched: VouchedBy
-    last_writer: str | None
-
-    @classmethod
-    def of(cls, window: CompleteWindow, vouched: VouchedBy) -> Self:
-        return convert(cls, window, **_list_uncovered(window), vouched=vouched)
-
-
-class CompleteWindowsPage(msgspec.Struct):
-    """Complete windows in order. `next` is the `after` of the next request.
-
-    - `has_more` means that more complete windows exist than the answer has.
-    - `logs` are the ids of the logs of the cuts.
-    - `changes_are_known` is false if some reports of late rows since the requested time are no
-      longer kept. Other windows may then have changed as well.
-    """
-
-    stream_id: str
-    windows: Sequence[CompleteWindowAnswer]
-    next: int | None
-    has_more: bool
-    logs: Sequence[str]
-    changes_are_known: bool = True
 
 
 def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
@@ -381,7 +227,7 @@ def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
     return {domain: window._asdict() for domain, window in windows.items()}
 
 
-class GroupAnswer(msgspec.Struct):
+class GroupAnswer:
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
     - `states` is `idle` at the end of a quiet domain, and `finished` at the end of a sealed one.
@@ -401,7 +247,7 @@ class GroupAnswer(msgspec.Struct):
     @classmethod
     def of(
         cls, stream: StreamState, group: ReaderGroup, found: GroupBacklog, **more: object
-    ) -> Self:
+    ) -> Json:
         segments = group.segments_by_reader()
         return convert(
             cls,
@@ -423,7 +269,6 @@ class GroupNowAnswer(GroupAnswer):
     backlog_policy: BacklogPolicy | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class GroupRowAnswer(GroupRow):
     """A reader group: readers online, segments of its position, and last report (Unix ms) if any.
 
@@ -435,7 +280,7 @@ class GroupRowAnswer(GroupRow):
     behind: Mapping[str, int | None]
 
 
-class GroupsPage(msgspec.Struct):
+class GroupsPage:
     """A page of reader groups by name. `next` is the `after` of the next page."""
 
     now: int
@@ -443,7 +288,7 @@ class GroupsPage(msgspec.Struct):
     next: str | None
 
 
-class SegmentTimeAnswer(msgspec.Struct):
+class SegmentTimeAnswer:
     """How far a position is in one segment. All its events below `lower` were read.
 
     `lower` is null before all marks. `behind` is how far it is below the last mark's lower.
@@ -453,7 +298,7 @@ class SegmentTimeAnswer(msgspec.Struct):
     behind: int | None
 
 
-class SegmentTimesAnswer(msgspec.Struct):
+class SegmentTimesAnswer:
     """How far a position is in each segment. `behind` is the largest of the segments.
 
     `order` are the segments that are still to be read, least time first.
@@ -464,10 +309,10 @@ class SegmentTimesAnswer(msgspec.Struct):
     behind: int | None
 
     @classmethod
-    def of(cls, times: SegmentTimes) -> Self:
+    def of(cls, times: SegmentTimes) -> Json:
         lag = times.lag()
         segments = {
-            segment: SegmentTimeAnswer(lower, lag.segments[segment])
+            segment: convert(SegmentTimeAnswer, lower=lower, behind=lag.segments[segment])
             for segment, lower in sorted(times.lowers.items())
         }
-        return cls(segments, times.order(), lag.behind)
+        return convert(cls, segments=segments, order=times.order(), behind=lag.behind)

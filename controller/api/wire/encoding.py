@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from pydantic import BaseModel, Field, create_model
@@ -16,10 +16,14 @@ from starlette.responses import Response
 
 from controller.api.wire.requests import Position
 from controller.service.long_reads import iterate_in_slices
-from noted_time import StreamCut
+from noted_time import CompleteWindow, StreamCut
+from noted_time.answers import list_fields
 
 ANSWER_BYTES = 4 * 1024 * 1024
 """Maximum size of a page of items."""
+
+SCHEMA_NAMES: dict[type[Any], str] = {CompleteWindow: "CompleteWindowAnswer"}
+"""Names that generated clients know, and that differ from the value's."""
 
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
 """Matches the end of the part of a docstring that OpenAPI shows."""
@@ -45,7 +49,7 @@ def reply(value: object, status: int = 200) -> Response:
 class Fitting(Generic[Item]):
     """The encoded items of a page, the last item, and whether more items follow."""
 
-    items: list[Any]
+    items: tuple[Any, ...]
     last: Item | None
     has_more: bool
 
@@ -58,10 +62,10 @@ async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
         encoded = encode(item)
         room -= len(encoded)
         if len(page) == limit or (page and room < 0):
-            return Fitting(page, last, has_more=True)
+            return Fitting(tuple(page), last, has_more=True)
         page.append(msgspec.Raw(encoded))
         last = item
-    return Fitting(page, last, has_more=False)
+    return Fitting(tuple(page), last, has_more=False)
 
 
 @cache
@@ -72,18 +76,16 @@ def shape(value: type[Any]) -> type[BaseModel]:
     >>> list(shape(TimeWindow).model_fields)
     ['lower', 'upper', 'lower_seq', 'upper_seq', 'sealed']
     """
-    names, optional = {}, set[str]()
-    if issubclass(value, msgspec.Struct):
-        names = {each.name: each.encode_name for each in msgspec.structs.fields(value)}
-        if value.__struct_config__.omit_defaults:
-            optional = {each.name for each in msgspec.structs.fields(value) if not each.required}
+    kind: Callable[..., Any] = value
+    optional = set[str]()
+    if issubclass(value, msgspec.Struct) and value.__struct_config__.omit_defaults:
+        optional = {each.name for each in msgspec.structs.fields(value) if not each.required}
     fields: dict[str, Any] = {
-        name: (_json(hint), Field(None if name in optional else ..., alias=names.get(name)))
-        for name, hint in get_type_hints(value, include_extras=True).items()
-        if not name.startswith("_")
+        name: (_json(hint), Field(None if name in optional else ...))
+        for name, _, hint in list_fields(kind)
     }
     text = FOR_READERS_OF_CODE.split(cleandoc(value.__doc__ or ""))[0]
-    return create_model(value.__name__, __doc__=text, **fields)
+    return create_model(SCHEMA_NAMES.get(value, value.__name__), __doc__=text, **fields)
 
 
 def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
@@ -97,6 +99,5 @@ def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
         return list[_json(parts[0])]  # type: ignore[misc]
     if origin in {Union, UnionType}:
         return Union[tuple(map(_json, parts))]  # noqa: UP007 - any number of types
-    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, tuple | msgspec.Struct)):
-        return shape(hint)
-    return hint
+    is_value = hint is not Any and hasattr(hint, "__annotations__")
+    return shape(hint) if is_value else hint

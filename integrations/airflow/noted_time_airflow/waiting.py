@@ -96,8 +96,8 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         verdict = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
         return _judge(verdict, wanted, [str(error)], may_pass=False)
     cut = decode_cut(answer)
-    if cut.mark.lower < wanted.complete_to and not cut.mark.final:
-        so_far, asked = format_time(cut.mark.lower), format_time(wanted.complete_to)
+    if cut.lower < wanted.complete_to and not cut.final:
+        so_far, asked = format_time(cut.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")
     if wanted.group:
         try:
@@ -110,7 +110,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         "complete",
         sentence,
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
-        found={"complete_to": wanted.complete_to, "seq": cut.mark.seq, "cut": answer["cut"]},
+        found={"complete_to": wanted.complete_to, "seq": cut.seq, "cut": answer["cut"]},
     )
     objections = find_objections(cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark

@@ -1,0 +1,54 @@
+"""The fields of a value in JSON: their names, their order and their types.
+
+A class renames fields by `JSON_NAMES`. If it `IS_INLINE`, its fields belong to the JSON object of
+the value that contains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple, get_type_hints
+
+
+class JsonField(NamedTuple):
+    """A field of a JSON object. `attribute` is the path to its value, such as `missing.count`."""
+
+    name: str
+    attribute: str
+    hint: Any
+
+
+@cache
+def list_fields(kind: Callable[..., Any]) -> tuple[JsonField, ...]:
+    """Return the fields of a value's JSON object, in order.
+
+    >>> from noted_time import CompleteWindow
+    >>> [(each.name, each.attribute) for each in list_fields(CompleteWindow)][2:9:6]
+    [('from', 'from_cut'), ('missing', 'missing.writers')]
+    """
+    return tuple(_flatten(kind))
+
+
+@cache
+def list_own_fields(kind: Callable[..., Any]) -> tuple[JsonField, ...]:
+    """Return the fields of a class. Inline values count as one."""
+    names = getattr(kind, "JSON_NAMES", {})
+    return tuple(
+        JsonField(names.get(attribute, attribute), attribute, hint)
+        for attribute, hint in get_type_hints(kind).items()
+        if not attribute.isupper()
+    )
+
+
+def is_inline(hint: Any) -> bool:  # noqa: ANN401 - any type
+    return getattr(hint, "IS_INLINE", False)
+
+
+def _flatten(kind: Callable[..., Any]) -> Iterator[JsonField]:
+    for own in list_own_fields(kind):
+        if not is_inline(own.hint):
+            yield own
+            continue
+        for each in list_own_fields(own.hint):
+            yield each._replace(attribute=f"{own.attribute}.{each.attribute}")

@@ -1,0 +1,76 @@
+"""The controller's answers about marks, cuts and complete windows.
+
+The controller encodes them, OpenAPI describes them, and clients decode them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from noted_time.reading import CompleteWindow, Uncovered
+from noted_time.values import Mark, NotVouching, VouchedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarksAnswer:
+    """The marks after a seq.
+
+    - `stream_id` differs if the stream was deleted and created again.
+    - `sealed` means that no mark follows the last one.
+    - `final_cut` is the end of a sealed stream, and null before.
+    - `has_more` means that more marks exist than the answer has.
+    - `quiet` means that the stream waits for no writer. No mark follows until a writer is live.
+    - `ahead_of_stream` means that the stream's last mark has a smaller seq than the request. The
+      database has then lost marks.
+    - `logs` are the ids of the logs of the cuts.
+    """
+
+    stream_id: str
+    scale_events: int
+    sealed: bool = False
+    final_cut: Mapping[int, int] | None = None
+    quiet: bool = False
+    marks: tuple[Mark, ...]
+    has_more: bool = False
+    ahead_of_stream: bool = False
+    logs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutAnswer(Mark, Uncovered):
+    """The first mark that is complete to a time, with its missing writers and late rows.
+
+    At most 100 missing writers and 100 writers with late rows are listed. If `missing_is_known` or
+    `late_is_known` is false, the records do not reach back far enough, so there may be more.
+
+    - `missing_joined_later` is the number of missing writers that had not joined yet.
+    - `before_first_mark` means that `since`, or without it the time, is below the first mark.
+    - `has_position` is false if the cut is empty because the writers noted times but no positions.
+    - `vouched` says which writers vouch for the time.
+    - `unmet` are the required writers that are missing or do not vouch at any mark.
+    - `logs` are the ids of the logs of the cut.
+    """
+
+    has_position: bool
+    vouched: VouchedBy
+    unmet: tuple[NotVouching, ...]
+    logs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteWindowsPage:
+    """Complete windows in order. `next` is the `after` of the next request.
+
+    - `has_more` means that more complete windows exist than the answer has.
+    - `logs` are the ids of the logs of the cuts.
+    - `changes_are_known` is false if some reports of late rows since the requested time are no
+      longer kept. Other windows may then have changed as well.
+    """
+
+    stream_id: str
+    windows: tuple[CompleteWindow, ...]
+    next: int | None
+    has_more: bool
+    logs: tuple[str, ...]
+    changes_are_known: bool = True
