@@ -9,16 +9,8 @@ from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.groups import GroupLimits
 from controller.aggregation.stream import StreamState
 from controller.store.port import BacklogRecord
-from noted_time.progress import Backlog, BacklogPolicy, BacklogState, Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """The cause of a backlog: the lag in a domain, or the report of a reader (`reported`)."""
-
-    reason: Reason
-    domain: str | None = None
-    reader: str | None = None
+from noted_time.answers import Cause
+from noted_time.progress import Backlog, BacklogPolicy, BacklogState
 
 
 @dataclass(frozen=True, slots=True)

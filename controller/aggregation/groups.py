@@ -9,6 +9,7 @@ from typing import NamedTuple
 from controller.aggregation.draft import Draft
 from controller.store.port import BacklogRecord, ReaderRecord
 from noted_time import ReaderGroup
+from noted_time.answers import GroupRow
 from noted_time.values import SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 
 DUE_AT_ONCE, NEVER_DUE = -(2**63), 2**63
@@ -31,16 +32,6 @@ class GroupLimits:
 
 
 DEFAULT_LIMITS = GroupLimits()
-
-
-@dataclass(frozen=True)
-class GroupRow:
-    """A row of a list: the readers online, and the last report (Unix ms)."""
-
-    group: str
-    readers: int
-    segments: int
-    reported_at: int | None
 
 
 class OwnBacklog(NamedTuple):

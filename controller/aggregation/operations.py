@@ -15,8 +15,9 @@ from controller.aggregation.groups import DEFAULT_LIMITS, GroupLimits
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.retention import find_first_kept, forget_before
 from controller.aggregation.stream import StreamState
-from controller.store.port import Action, Change, StreamRecord
+from controller.store.port import Change, StreamRecord
 from noted_time import BacklogPolicy, ScaleEvent, Seal, SealRequest, StreamCut, StreamSettings
+from noted_time.answers import Action
 from noted_time.client import position_to_wire
 from noted_time.rules import Slices
 from noted_time.values import LimitReached, NotedMeanwhile, StreamSealed, validate_name

@@ -349,8 +349,6 @@ class StreamState:
         removed = (each.writer for each in absences if each.reason == "removed")
         deciders = [by, *(self.aggregator.member(writer).terms.removed_by for writer in removed)]
         entry = LedgerEntry(
-            self.id,
-            domain,
             mark.seq,
             mark.written_at,
             before.lower if before else None,
@@ -358,6 +356,8 @@ class StreamState:
             absences,
             next(filter(None, deciders), None),
             returned,
+            stream_id=self.id,
+            domain=domain,
         )
         draft.batch.ledger.append(entry)
 

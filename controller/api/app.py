@@ -19,18 +19,24 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 from controller.api.gate.access import OPEN_PATHS, Gate
 from controller.api.middleware import Middleware
 from controller.api.notes.body import NotesBody
-from controller.api.notes.outcomes import NotesAnswer, Problem
 from controller.api.pages import assets
 from controller.api.replicas.forwarding import Forwarding
 from controller.api.routes import readers, streams, views, writers
 from controller.api.routes.deps import CallDep, ControllerDep, check_parameters
 from controller.api.wire import problems
-from controller.api.wire.answers import AccessAnswer, ControllerAnswer, ControllersAnswer, convert
+from controller.api.wire.answers import convert
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.api.wire.requests import REF
 from controller.service.controller import Controller
 from controller.service.telemetry import traces
+from noted_time.answers import (
+    AccessAnswer,
+    ControllerAnswer,
+    ControllersAnswer,
+    NotesAnswer,
+    Problem,
+)
 from noted_time.values import MAX_INT64
 
 if TYPE_CHECKING:

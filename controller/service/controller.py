@@ -24,15 +24,10 @@ from controller.service.long_reads import Views
 from controller.service.maintenance import maintain
 from controller.service.polls import LongPollNotifier, LongPolls
 from controller.service.telemetry.metrics import Exposition, Metrics
-from controller.store.port import (
-    ReplicaRecord,
-    Store,
-    StoreUnavailable,
-    StreamSummary,
-    find_running_version,
-)
+from controller.store.port import Store, StoreUnavailable, StreamSummary, find_running_version
 from controller.store.schema import SCHEMA_REVISION
 from noted_time import Accepted, ReaderGroup, Refused, Seal, SealRequest
+from noted_time.answers import Replica
 from noted_time.values import Note, validate_name
 
 if TYPE_CHECKING:
@@ -141,10 +136,10 @@ class Controller:
     async def replicas_secret(self) -> bytes:
         return await asyncio.to_thread(self._store.reading.replicas_secret)
 
-    async def replicas(self) -> list[tuple[ReplicaRecord, int]]:
+    async def replicas(self) -> list[tuple[Replica, int]]:
         """Return the database's controllers, each with its number of buckets."""
         records = await asyncio.to_thread(self._store.reading.replicas)
-        alone = [ReplicaRecord(self._url, find_running_version(), SCHEMA_REVISION, None)]
+        alone = [Replica(self._url, find_running_version(), SCHEMA_REVISION, None)]
         leases = self.ownership.leases
         owned = Counter(leases.others.values()) + Counter({self._url: len(leases.mine)})
         return [(each, owned[each.url]) for each in records or alone]

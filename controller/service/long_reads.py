@@ -4,71 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from heapq import nsmallest
 from time import perf_counter
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.overview import (
     Sort,
-    StreamRow,
     build_stream_row,
     build_summary_row,
     rank_by_name,
     rank_stream,
 )
-from controller.aggregation.views.segments import SegmentRow, Segments, select_named
+from controller.aggregation.views.segments import Segments, select_named
 from controller.aggregation.views.vouching import Roster
 from controller.service.clocks import Clocks
 from controller.store.port import Change, LedgerEntry, Reading
 from noted_time import Rejected
-from noted_time.reading import Point
+from noted_time.answers import OverviewPage, Period, SegmentRow
 from noted_time.values import VouchedBy, format_time
 
 T = TypeVar("T")
 
 SLICE_S = 0.002
 """How long a slice may block the event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """The movement of the watermark, with one point for each slot that has a mark.
-
-    - `first_at`: when the first kept mark was written (Unix ms, as are all moments).
-    - `before`: the lower of the last mark written before `from`.
-    """
-
-    JSON_NAMES: ClassVar = {"start": "from", "end": "to"}
-
-    now: int
-    start: int
-    end: int
-    first_at: int | None
-    before: int | None
-    points: Sequence[Point]
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewPage:
-    """A page of the streams that match. `total` is their number.
-
-    - `unanswered`: the number of streams of other controllers.
-    - `conditions`: the number of other streams by condition. A stream is `held` (for ten seconds or
-      more), `unmarked` (without a mark yet), `advancing`, `quiet` or `sealed`. If it is silent, it
-      has the `silence` of its row.
-    - `next`: the `start` of the next page.
-    """
-
-    now: int
-    total: int
-    unanswered: int
-    conditions: Mapping[str, int]
-    streams: Sequence[StreamRow]
-    next: int | None
 
 
 class Views:

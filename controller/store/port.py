@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import distributions
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from noted_time import (
     BacklogPolicy,
@@ -30,7 +30,8 @@ from noted_time import (
     Seal,
     StreamSettings,
 )
-from noted_time.values import Absence, LateReport, ProblemKind
+from noted_time.answers import Action, EntryAnswer, Replica
+from noted_time.values import LateReport, ProblemKind
 
 LateKey = tuple[str, str, str, int, int, int]
 """Stream id, domain, writer and hours of a report."""
@@ -120,42 +121,12 @@ class LateRecord:
         return self.stream_id, self.domain, *self.report.place
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEntry:
-    """A mark that advanced without writers or learned of their return, `at` Unix ms.
-
-    `by` is the operator who removed a writer, `returned` were missing until then.
-    """
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry(EntryAnswer):
+    """A mark of a stream's domain that advanced without writers, or learned of their return."""
 
     stream_id: str
     domain: str
-    seq: int
-    at: int
-    from_lower: int | None
-    to_lower: int
-    writers: tuple[Absence, ...]
-    by: str | None = None
-    returned: tuple[str, ...] = ()
-
-
-Action = Literal[
-    "created",
-    "settings",
-    "scaled",
-    "truncated",
-    "removed",
-    "held",
-    "released",
-    "backlog_policy",
-    "sealed",
-    "taken_over",
-    "went_back",
-]
-"""Operators make all of these changes except two.
-
-"taken_over" means that a process took over a live writer's name, and "went_back" that the database
-lost marks.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,19 +242,6 @@ class Leases:
         return frozenset(range(self.buckets)) - self.mine - self.others.keys()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaRecord:
-    """A controller of a database; `version` is `None` if noted-time is not installed.
-
-    `since` is when it connected (Unix ms), `None` for a database file.
-    """
-
-    url: str
-    version: str | None
-    revision: str
-    since: int | None
-
-
 def find_running_version() -> str | None:
     return next((each.version for each in distributions(name="noted-time")), None)
 
@@ -332,8 +290,8 @@ class Reading(Protocol):
         It is empty if an operator deleted it: controllers then refuse forwarded notes.
         """
 
-    def replicas(self) -> list[ReplicaRecord]:
-        """Return the connected controllers by URL, none if the database is not shared."""
+    def replicas(self) -> list[Replica]:
+        """Return the connected controllers by URL. It is empty if the database is not shared."""
 
     def risk(self) -> str | None:
         """Return why a power cut may lose acknowledged notes, and the remedy, or `None`."""

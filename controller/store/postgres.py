@@ -12,12 +12,13 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import ArgumentError
 
 from controller.store.leases import LeaseSession
-from controller.store.port import Leases, ReplicaRecord, StoreUnavailable, Transaction
+from controller.store.port import Leases, StoreUnavailable, Transaction
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.rows import Values, member_rows
 from controller.store.schema import member
 from controller.store.sql import SqlStore, check_revision, upsert
 from noted_time import Rejected
+from noted_time.answers import Replica
 
 if TYPE_CHECKING:
     from controller.store.sql import Seqs
@@ -65,8 +66,8 @@ AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
 class PostgresReading(SqlReading):
     """Reads a PostgreSQL database, also data of other controllers."""
 
-    def replicas(self) -> list[ReplicaRecord]:
-        return [ReplicaRecord(*row) for row in self._rows(text(_SELECT_CONNECTED))]
+    def replicas(self) -> list[Replica]:
+        return [Replica(*row) for row in self._rows(text(_SELECT_CONNECTED))]
 
     def risk(self) -> str | None:
         off = ", ".join(name for (name,) in self._rows(text(_SELECT_OFF_SETTINGS)))

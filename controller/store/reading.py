@@ -35,7 +35,6 @@ from controller.store.port import (
     LateRecord,
     LedgerEntry,
     ReaderRecord,
-    ReplicaRecord,
     StoreDamaged,
     StoreUnavailable,
     StreamRecord,
@@ -54,6 +53,7 @@ from controller.store.schema import (
     stream,
 )
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
+from noted_time.answers import Replica
 
 ROWS_AT_A_TIME = 1000
 
@@ -149,7 +149,7 @@ class SqlReading:
         secrets = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
         return b"".join(value.encode() for (value,) in secrets)
 
-    def replicas(self) -> list[ReplicaRecord]:
+    def replicas(self) -> list[Replica]:
         return []
 
     def risk(self) -> str | None:

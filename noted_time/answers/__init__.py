@@ -1,4 +1,8 @@
 """The controller's answers, declared once for the controller, OpenAPI and clients."""
 
-from noted_time.answers.json_fields import is_inline, list_fields, list_own_fields
-from noted_time.answers.reader_answers import CompleteWindowsPage, CutAnswer, MarksAnswer
+from noted_time.answers.group_answers import *
+from noted_time.answers.mark_answers import *
+from noted_time.answers.note_answers import *
+from noted_time.answers.overviews import *
+from noted_time.answers.stream_answers import *
+from noted_time.answers.writer_answers import *

@@ -1,7 +1,7 @@
 """The fields of a value in JSON: their names, their order and their types.
 
 A class renames fields by `JSON_NAMES`. If it `IS_INLINE`, its fields belong to the JSON object of
-the value that contains it.
+the value that contains it. If it `OMITS_NONE`, fields with a default are omitted if they are null.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ class JsonField(NamedTuple):
     name: str
     attribute: str
     hint: Any
+    is_optional: bool = False
 
 
 @cache
@@ -33,11 +34,11 @@ def list_fields(kind: Callable[..., Any]) -> tuple[JsonField, ...]:
 @cache
 def list_own_fields(kind: Callable[..., Any]) -> tuple[JsonField, ...]:
     """Return the fields of a class. Inline values count as one."""
-    names = getattr(kind, "JSON_NAMES", {})
+    names, omits_none = getattr(kind, "JSON_NAMES", {}), getattr(kind, "OMITS_NONE", False)
     return tuple(
-        JsonField(names.get(attribute, attribute), attribute, hint)
-        for attribute, hint in get_type_hints(kind).items()
-        if not attribute.isupper()
+        JsonField(names.get(name, name), name, hint, omits_none and hasattr(kind, name))
+        for name, hint in get_type_hints(kind).items()
+        if not name.isupper()
     )
 
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from noted_time.answers import is_inline, list_own_fields
+from noted_time.answers.json_fields import is_inline, list_own_fields
 from noted_time.client.decoding import SHOWN_CHARACTERS
 from noted_time.values import MAX_INT64, Mark, Note, Rejected, StreamCut, list_reports
 
@@ -66,7 +66,7 @@ def mark_to_wire(mark: Mark) -> Json:
     return wire | {"cut": position_to_wire(mark.cut.offsets)}
 
 
-def read_value(kind: Callable[..., Value], wire: Json) -> Value:
+def read_value(kind: Callable[..., Value], wire: Mapping[str, Any]) -> Value:
     """Return the value in a JSON object. Unknown fields are ignored; no field may be missing.
 
     >>> read_value(Mark, {"seq": 1})
@@ -99,6 +99,9 @@ def _find_reader(hint: Any) -> Reader:  # noqa: ANN401 - any type
         return lambda value: None if value is None else read(value)
     if hint == Mapping[int, int]:
         return position_from_wire
+    if origin is Mapping:
+        read, key = _find_reader(parts[1]), _parse_segment if parts[0] is int else parse_text
+        return lambda wire: {key(name): read(value) for name, value in wire.items()}
     if origin is tuple:
         read = _find_reader(parts[0])
         return lambda values: tuple(map(read, values))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from noted_time.client import MISREAD_ERRORS, mark_to_wire, parse_text, read_value
+from noted_time.client import MISREAD_ERRORS, mark_to_wire, read_value
 from noted_time.values import Mark, Rejected
 
 
@@ -46,11 +46,6 @@ class NotedRecord:
     def read(cls, value: bytes | None) -> NotedRecord:
         """Decode a record, or raise `Rejected` if no relay wrote it."""
         try:
-            wire = json.loads(value or b"")
-            stream, topic_id = parse_text(wire["stream"]), wire["topic_id"]
-            of = stream, parse_text(wire["stream_id"]), parse_text(wire["domain"])
-            return cls(
-                *of, None if topic_id is None else parse_text(topic_id), read_value(Mark, wire)
-            )
+            return read_value(cls, json.loads(value or b""))
         except (*MISREAD_ERRORS, RecursionError) as error:
             raise Rejected(f"no relay has written {value!r:.80}") from error

@@ -1,7 +1,7 @@
 """Rules that turn the notes of a stream into its marks."""
 
 from noted_time.rules.aggregator import Aggregator
-from noted_time.rules.decisions import HOLDERS_NAMED, Forecast, Would, forecast, lower_without
-from noted_time.rules.member import Member, MemberRecord, MemberState, Track
+from noted_time.rules.decisions import HOLDERS_NAMED, forecast, lower_without
+from noted_time.rules.member import Member, MemberRecord, Track
 from noted_time.rules.queues import absence_of
 from noted_time.rules.seal import SLICE_SIZE, Seal, SealRequest, Slices, split_slices

@@ -24,7 +24,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from noted_time.rules.admission import Admission
-from noted_time.rules.decisions import Would, decide, dry_run
+from noted_time.rules.decisions import decide, dry_run
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Member, MemberRecord, record_of
 from noted_time.rules.members import Domains
@@ -51,6 +51,7 @@ from noted_time.values import (
     Succession,
     Terms,
     UnknownWriter,
+    Would,
     list_reports,
 )
 

@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import count, islice
 
 from noted_time.rules.domain import Domain
 from noted_time.rules.member import BEFORE_ALL_TIME, Track
 from noted_time.rules.members import Domains
-from noted_time.values import (
-    Advance,
-    Decision,
-    DecisionName,
-    Hold,
-    Quiet,
-    Sealed,
-    StreamCut,
-    Waiting,
-)
+from noted_time.values import Advance, Decision, Forecast, Hold, Quiet, Sealed, Waiting, Would
 
 HOLDERS_NAMED = 1000
 
@@ -30,35 +20,6 @@ HOLDERS_NAMED = 1000
 EXCLUSIONS_FORESEEN = 10_000
 
 EXCLUSIONS_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The next advance of the watermark if no writer notes.
-
-    - `at`: when the watermark advances (service clock).
-    - `writers`: at most 20 of the writers that are excluded by then.
-    - `exclusions`: the number of writers that are excluded by then.
-    """
-
-    at: int
-    lower: int
-    writers: tuple[str, ...]
-    exclusions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Would:
-    """The result of a dry run.
-
-    If `decision` is `advance`, the other fields describe the next mark. Otherwise they describe the
-    last mark, and are null and empty before the first mark.
-    """
-
-    decision: DecisionName
-    lower: int | None
-    cut: StreamCut | None
-    excluded: tuple[str, ...]
 
 
 def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:

@@ -15,6 +15,7 @@ from noted_time.values import (
     ExclusionReason,
     LateRows,
     LogFact,
+    MemberState,
     Session,
     State,
     Terms,
@@ -23,8 +24,6 @@ from noted_time.values import (
 
 BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain, below every int64."""
-
-MemberState = Literal["live", "idle", "finished", "excluded"]
 
 Role = Literal["ahead", "holds", "late", "inactive"]
 """The role of a member in a domain.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from noted_time.values.errors import Rejected
 from noted_time.values.times import MAX_INT64
@@ -72,6 +72,8 @@ class Mark:
     - `upper_is_bound`: whether no event of any writer below the cut has a time above the upper.
     - `final`: whether the stream is sealed and no rows are beyond the cut.
     """
+
+    IS_INLINE: ClassVar = True
 
     seq: int
     lower: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from noted_time.values.cut import StreamCut
+
 DecisionName = Literal["advance", "hold", "quiet", "sealed"]
 
 
@@ -50,3 +52,32 @@ class Sealed:
 
 
 Decision = Advance | Hold | Quiet | Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The next advance of the watermark if no writer notes.
+
+    - `at`: when the watermark advances (service clock).
+    - `writers`: at most 20 of the writers that are excluded by then.
+    - `exclusions`: the number of writers that are excluded by then.
+    """
+
+    at: int
+    lower: int
+    writers: tuple[str, ...]
+    exclusions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Would:
+    """The result of a dry run.
+
+    If `decision` is `advance`, the other fields describe the next mark. Otherwise they describe the
+    last mark, and are null and empty before the first mark.
+    """
+
+    decision: DecisionName
+    lower: int | None
+    cut: StreamCut | None
+    excluded: tuple[str, ...]

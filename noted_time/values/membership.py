@@ -11,6 +11,8 @@ from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time
 
 LatePlace = tuple[str, int, int, int]
 
+MemberState = Literal["live", "idle", "finished", "excluded"]
+
 ExclusionReason = Literal["timed_out", "removed", "returned_late"]
 """Why a writer is excluded.
 

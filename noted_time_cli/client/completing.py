@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time import OpenStream, Unreachable
+from noted_time.answers import CutAnswer
 from noted_time.client import Json, run, stream_path
 from noted_time.client.waiting import NotYet
 from noted_time.tables import TableClaim
@@ -55,7 +56,7 @@ from noted_time_cli.terminal.options import (
     zone_option,
 )
 from noted_time_cli.terminal.output import echo, fail, say
-from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import (
     find_last_reached,
     find_last_rounded,
@@ -139,7 +140,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             )
         except (OpenStream, NotYet) as error:
             fail(str(error), status=MISSING_STATUS)
-        lacks = find_objections(decode_cut(mark), required)
+        lacks = find_objections(decode_answer(CutAnswer, mark), required)
     sentence = describe_complete(stream, format_in_zone(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:

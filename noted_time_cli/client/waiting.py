@@ -11,6 +11,7 @@ import typer
 
 from controller.aggregation.views.sentences import NAMES_PER_SENTENCE, REASON_WORDS, join_names
 from noted_time import Conflict, NotCompleteYet, OpenStream, Unreachable
+from noted_time.answers import CutAnswer
 from noted_time.client import Json, read_value, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
@@ -35,7 +36,7 @@ from noted_time_cli.client.tables import (
 )
 from noted_time_cli.terminal.options import NO_VALUES, DomainOption, StreamOrNone, option
 from noted_time_cli.terminal.output import echo, fail, format_position, say
-from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import check_reached
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
@@ -153,7 +154,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         mark, read = _wait_until_found(look, stream, complete_to, parse_duration(timeout) / 1000)
     except OpenStream as error:
         fail(str(error), status=MISSING_STATUS)
-    lacks = find_objections(decode_cut(mark), required)
+    lacks = find_objections(decode_answer(CutAnswer, mark), required)
     if require_all and since is not None:
         lacks += _find_late_objections(mark)
     if not call.print_json(mark):
@@ -239,7 +240,7 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
         if holders := ask_holders(call, stream, query["domain"]):
             why += f", and it waits for {holders}"
         raise NotYet(why, PAUSE_S) from error
-    unmet = decode_cut(mark).unmet
+    unmet = decode_answer(CutAnswer, mark).unmet
     if unmet and all(each.may_come for each in unmet):
         why = ", ".join(each.sentence for each in unmet)
         raise NotVouched(f"no mark has the rows of {why} yet", PAUSE_S)

@@ -14,7 +14,7 @@ from reader_client.background.repeating import Begin, Repeated
 from reader_client.background.wakeup import News
 from reader_client.group.reports import LeaveRequest, Reports
 from reader_client.protocol import questions
-from reader_client.protocol.answers import StreamReply, decode_group
+from reader_client.protocol.answers import GroupReply, StreamReply, decode_answer
 from reader_client.protocol.questions import Pause, Steps
 
 logger = logging.getLogger("noted_time.reader")
@@ -189,35 +189,35 @@ class Reporting:
         position, own = self._reports.take(), self.backlog.take()
         question = questions.report_position(*self.reader, position, dict(own))
         try:
-            answer = decode_group((yield question))
+            answer = decode_answer(GroupReply, (yield question))
         except BaseException:
             self._reports.put_back()
             raise
         self._reports.record_answer(answer.position)
-        self.backlog.record_answer(answer.backlog)
+        self.backlog.record_answer(answer.state)
         self._reported_at = time.monotonic()
         return True
 
     def _go_offline(self, leaving: LeaveRequest) -> Steps:
         question = questions.report_offline(*self.reader, leaving.position)
         try:
-            answer = decode_group((yield question))
+            answer = decode_answer(GroupReply, (yield question))
         except UnknownReader:
             self._reports.record_offline(leaving)
         else:
             self._reports.record_offline(leaving, answer.position)
-            self.backlog.record_refresh(answer.backlog)
+            self.backlog.record_refresh(answer.state)
         self.backlog.record_offline()
         return True
 
     def _refresh(self) -> Steps:
         try:
-            answer = decode_group((yield questions.ask_group(*self.reader[:2])))
+            answer = decode_answer(GroupReply, (yield questions.ask_group(*self.reader[:2])))
         except UnknownReader:
             self._announce()
             return True
         self._reports.record_refresh(answer.position)
-        self.backlog.record_refresh(answer.backlog)
+        self.backlog.record_refresh(answer.state)
         if self.reader.name not in answer.readers:
             self._announce()
         return True

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from noted_time.answers import CompleteWindowsPage
 from noted_time.client import Json, Question
 from noted_time.reading import CompleteWindow, Tiling
 from noted_time.values import Mark
 from reader_client.marks.follower import Follower
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import decode_windows
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_windows
 
 Item = TypeVar("Item")
@@ -104,7 +105,9 @@ class WindowCursor(Cursor["CompleteWindow"]):
     ) -> Iterator[CompleteWindow]:
         known = {}
         if answer is not None and answer.get("stream_id") == self._stream_id:
-            known = {each.start: each for each in decode_windows(answer).windows}
+            known = {
+                each.start: each for each in decode_answer(CompleteWindowsPage, answer).windows
+            }
         for window in page:
             found = known.get(window.start, window)
             yield replace(

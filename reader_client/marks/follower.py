@@ -39,7 +39,7 @@ class Follower:
     >>> from noted_time import Mark, StreamCut
     >>> from noted_time.answers import MarksAnswer
     >>> from reader_client.protocol.answers import StreamReply
-    >>> stream = StreamReply("a", ("default",), Succession(), 0, {"default": 0}, 60_000)
+    >>> stream = StreamReply("a", ("default",), (), {"default": None}, 60_000)
     >>> mark = Mark(1, lower=10, upper=14, cut=StreamCut({0: 100}))
     >>> follower = Follower("default", keep_last=1000)
     >>> follower.take_stream(stream)
@@ -85,7 +85,7 @@ class Follower:
             self.caught_up = self.was_at_end = False
             self.stream_id = stream.id
         self.succession = stream.succession
-        self._scale_events = stream.scale_events
+        self._scale_events = len(stream.scale_events)
         self._are_unix_ms = stream.are_unix_ms
         self.needs_stream = False
         self._notice_caught_up()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from noted_time.answers import CompleteWindowsPage
 from noted_time.client import Json, Question
 from noted_time.reading import CompleteWindow, Tiling
-from reader_client.protocol.answers import decode_windows
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_changed_windows
 
 
@@ -30,7 +31,7 @@ def collect_changed_windows(
     after: int | None = None
     while True:
         question = ask_changed_windows(stream, since, tiling.size_ms, tiling.origin, after, domain)
-        page = decode_windows((yield question))
+        page = decode_answer(CompleteWindowsPage, (yield question))
         windows += page.windows
         after = page.next
         if not page.has_more:

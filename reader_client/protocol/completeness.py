@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question, position_from_wire, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown, NotYet
@@ -24,7 +25,7 @@ from noted_time.values import (
     VouchedBy,
     format_time,
 )
-from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut as cut_at
 from reader_client.protocol.questions import ask_segments, ask_time_window
 
@@ -77,7 +78,7 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
         perform: Callable[[Any], Any] = make_performer(transport.ask, lambda _: read)
         time, mark, _ = run(find_last_reached(stream, domain), perform)
-    cut = decode_cut(mark)
+    cut = decode_answer(CutAnswer, mark)
     return CompleteTo(time, cut.missing, cut.late, cut.before_first_mark, cut.vouched)
 
 

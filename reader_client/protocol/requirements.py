@@ -10,7 +10,7 @@ from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
 from noted_time.values import Claim, OpenStream, format_time
-from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.questions import ask_cut
 
 NOT_SO_FAR = "the ledger does not reach back so far"
@@ -42,7 +42,7 @@ class Requirement:
 
 
 def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
-    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
+    objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         objections.append("nobody vouches for times before the first mark")
     elif required.everyone and not cut.missing.is_known:
@@ -99,13 +99,15 @@ def find_table_objections(
     if streams is None:
         return [*objections, NOT_ASKED]
     for stream, domain in streams:
-        cut = decode_cut((yield ask_cut(stream, time, domain, required=required.query)))
-        found += [f"{stream}: {each}" for each in find_objections(cut, required)]
+        cut = decode_answer(
+            CutAnswer, (yield ask_cut(stream, time, domain, required=required.query))
+        )
+        objections += [f"{stream}: {each}" for each in find_objections(cut, required)]
         if cut.lower > claim.complete_to:  # the query has read only the first mark
-            first = decode_cut((yield ask_cut(stream, time, domain)))
+            first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
             if first.seq < cut.seq:
-                found.append(f"{stream}: they vouch from {format_time(cut.lower)} on")
-    return found
+                objections.append(f"{stream}: they vouch from {format_time(cut.lower)} on")
+    return objections
 
 
 def _describe_missing(claim: Claim) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from noted_time.analysis import AbsencePeriod, NotedMarks, WriterPromise
+from noted_time.answers import MarksAnswer
 from noted_time.client import Json, Question, position_from_wire, stream_path
 from noted_time.observing import INGESTION_NAME
 from noted_time.values import (
@@ -19,7 +20,7 @@ from noted_time.values import (
     VouchingPeriod,
     choose_domain,
 )
-from reader_client.protocol.answers import decode_marks, decode_stream
+from reader_client.protocol.answers import StreamReply, decode_answer
 from reader_client.protocol.questions import ask_marks, ask_stream
 
 ROWS_PER_PAGE = 1000
@@ -43,7 +44,7 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
 
     Raises `UnknownDomain`, and `Rejected` for ingestion or a domain without marks.
     """
-    read = decode_stream((yield ask_stream(stream)))
+    read = decode_answer(StreamReply, (yield ask_stream(stream)))
     chosen = domain or choose_domain(read.domains)
     if chosen not in read.domains:
         raise UnknownDomain(chosen, read.domains)
@@ -67,11 +68,11 @@ def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, Not
 def _read_marks(stream: str, stream_id: str, domain: str) -> Generator[Question, Json, NotedMarks]:
     marks, seq, has_more = NotedMarks(), 0, True
     while has_more:
-        found = decode_marks((yield ask_marks(stream, seq, domain, 0)))
-        has_more = found.has_more
-        if found.stream_id != stream_id:
+        page = decode_answer(MarksAnswer, (yield ask_marks(stream, seq, domain, 0)))
+        has_more = page.has_more
+        if page.stream_id != stream_id:
             raise Conflict(f"stream {stream!r} was created again while it was read: read it again")
-        for mark in reply.marks:
+        for mark in page.marks:
             seq = mark.seq
             marks.append(mark)
     if not len(marks):

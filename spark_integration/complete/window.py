@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
-from noted_time.answers import CompleteWindowsPage
+from noted_time.answers import CompleteWindowsPage, CutAnswer
 from noted_time.client import Json, Question, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NotYet, Poll, Sleep, until_complete
 from noted_time.values import Time, choose_domain, format_time
-from reader_client.protocol.answers import decode_cut, decode_stream, decode_windows
+from reader_client.protocol.answers import StreamReply, decode_answer
 from reader_client.protocol.questions import ask_cut, ask_stream, ask_windows
 from spark_integration.marks.arguments import Noted, check_one_of, check_promised, convert_time
 
@@ -102,14 +102,16 @@ class _WantedWindow(NamedTuple):
     def look(self, wait_ms: int) -> Generator[Question, Json, CompleteWindowsPage]:
         stream, start, end, domain, event_time = self
         if domain is None:
-            domain = choose_domain(decode_stream((yield ask_stream(stream))).domains)
+            domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
             check_promised(domain, event_time)
-        found = decode_windows((yield ask_windows(stream, start, end - start, 1, domain, wait_ms)))
-        if not found.windows:
-            last = decode_cut((yield ask_cut(stream, end, domain)))
+        page = decode_answer(
+            CompleteWindowsPage, (yield ask_windows(stream, start, end - start, 1, domain, wait_ms))
+        )
+        if not page.windows:
+            last = decode_answer(CutAnswer, (yield ask_cut(stream, end, domain)))
             if last.lower < end:
                 raise Rejected(
                     f"{stream} is sealed at {format_time(last.lower)}: no window follows"
                 )
             raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)
-        return reply
+        return page

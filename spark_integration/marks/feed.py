@@ -17,7 +17,7 @@ from reader_client.background.repeating import Health, Repeating
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamReply, decode_stream
+from reader_client.protocol.answers import StreamReply, decode_answer
 from reader_client.protocol.questions import Steps, ask_stream
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
@@ -129,7 +129,7 @@ class ControllerFeed:
     def _step(self) -> Steps:
         if self._poll is None:
             if self._domain is None:
-                domains = decode_stream((yield ask_stream(self._stream))).domains
+                domains = decode_answer(StreamReply, (yield ask_stream(self._stream))).domains
                 self._domain = choose_domain(domains)
                 check_promised(self._domain, None)
             following = Following(
@@ -173,7 +173,7 @@ def check_known(
     """Return the stream, or `None` if the controller is unreachable."""
     try:
         stream = transport.ask(ask_stream(name))
-        reply = decode_stream(stream)
+        reply = decode_answer(StreamReply, stream)
     except UnexpectedAnswer:
         raise
     except Unreachable:

@@ -168,7 +168,7 @@ class TableClaims:
             return claim
         finally:
             transport.close()
-        missing, by = read_value(Missing, found), found["vouched"]
+        missing, by = read_value(Missing, answer), answer["vouched"]
         named = tuple(each.writer for each in missing.writers if not each.joined_later)
         return replace(
             claim,

@@ -13,7 +13,7 @@ from controller.api.app import create_api
 from controller.service.controller import Controller
 from noted_time import UnexpectedAnswer
 from noted_time.client import Reply
-from noted_time.client.decoding import FIELD_TYPES
+from noted_time.client.decoding import find_field_types
 from tests.support.memory_store import MemoryStore
 from tests.support.odd_controller import odd_controller
 from tests.support.processes import environment
@@ -151,7 +151,9 @@ class Fields:
 
 def test_the_types_are_those_of_openapi() -> None:
     """One name has one meaning, so one table has them all; each integer is in it."""
-    declared = {name: set(types) for name, types in FIELD_TYPES.items() if name not in FACTS}
+    declared = {
+        name: set(types) for name, types in find_field_types()[0].items() if name not in FACTS
+    }
     found = Fields().types
 
     needed = {name for name, types in found.items() if int in types}

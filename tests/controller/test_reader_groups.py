@@ -8,13 +8,14 @@ import pytest
 
 from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
-from controller.aggregation.group_backlog import Cause, GroupBacklog
+from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import GroupLimits, OwnBacklog, ReaderGroups
 from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import ReaderRecord, Transaction
 from noted_time import BacklogPolicy, Note
+from noted_time.answers import Cause
 from noted_time.values import DAY_MS, SEGMENTS_PER_POSITION, LimitReached, UnknownReader
 from tests.support.controllers import (
     GivenTime,

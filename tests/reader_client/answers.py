@@ -49,7 +49,7 @@ def stream_answer(
         "max_time_ahead_ms": None,
         "logs": [],
     }
-    return answers.decode_stream(wire)
+    return answers.decode_answer(StreamReply, wire)
 
 
 def marks_answer(
@@ -70,7 +70,7 @@ def marks_answer(
         "ahead_of_stream": False,
         "logs": [],
     }
-    return answers.decode_marks(wire)
+    return answers.decode_answer(MarksAnswer, wire)
 
 
 def readers_of(served: Served, stream: str) -> object:

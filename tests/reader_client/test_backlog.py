@@ -9,7 +9,7 @@ from noted_time import BacklogState
 from noted_time.client import Backoff
 from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.group.reporting import ReportedBacklog
-from reader_client.protocol.answers import decode_group
+from reader_client.protocol.answers import GroupReply, decode_answer
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
@@ -138,7 +138,9 @@ def test_what_changes_meanwhile_is_reported_next() -> None:
 
 def test_a_reason_that_a_later_controller_names_leaves_the_backlog_what_it_is() -> None:
     """Those that this client knows are named once each."""
-    because = [{"reason": "behind"}, {"reason": "new"}, {"reason": "behind"}]
+    reasons = ("behind", "new", "behind")
+    because = [{"reason": each, "domain": None, "reader": None} for each in reasons]
     group = {"position": {}, "readers": {}, "backlog": True, "because": because, "since": 5}
+    state = decode_answer(GroupReply, group).state
 
-    assert decode_group(group).backlog == BacklogState(backlog=True, because=("behind",), since=5)
+    assert state == BacklogState(backlog=True, because=("behind",), since=5)

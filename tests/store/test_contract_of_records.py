@@ -62,7 +62,7 @@ def test_a_backlog_written_again_replaces_what_was_there(store: Store) -> None:
 def test_the_ledger_is_read_from_either_end(store: Store) -> None:
     """After a seq in the requested order, up to a maximum, of one domain."""
     entries = [
-        LedgerEntry("id-1", domain, seq, 1000 - seq, seq - 1, seq, ())
+        LedgerEntry(seq, 1000 - seq, seq - 1, seq, (), stream_id="id-1", domain=domain)
         for seq in (3, 1, 7, 5)
         for domain in ("default", "ship_time")
     ]

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.aggregation.views.inspection import WriterRow, build_writer_row
+from controller.aggregation.views.inspection import build_writer_row
 from controller.service.clocks import Clocks
 from controller.service.controller import Controller
 from controller.store.port import Store, Transaction
 from controller.store.sqlite import SqliteStore
 from noted_time import Accepted, Mark, Note, Refused
+from noted_time.answers import WriterRow
 from tests.support.memory_store import MemoryStore
 from tests.support.waiting import PATIENCE_S
 

@@ -17,7 +17,6 @@ from controller.store.port import (
     LateRecord,
     LedgerEntry,
     ReaderRecord,
-    ReplicaRecord,
     StoreUnavailable,
     StreamRecord,
     StreamSummary,
@@ -28,6 +27,7 @@ from controller.store.port import (
 from controller.store.sqlite import SingleNodeLeases
 from controller.store.token_table import TokenRecord, Tokens
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
+from noted_time.answers import Replica
 
 V = TypeVar("V")
 
@@ -115,7 +115,8 @@ class MemoryStore(SingleNodeLeases):
         self.ping()
         return self._secret
 
-    def replicas(self) -> list[ReplicaRecord]:
+    def replicas(self) -> list[Replica]:
+        """Return no controllers: none shares the store."""
         return []
 
     def risk(self) -> str | None:

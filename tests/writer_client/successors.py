@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from controller.api.notes.body import decode
-from controller.api.notes.outcomes import build_answer
+from controller.api.notes.route import build_result
 from controller.api.wire.encoding import encode
 from noted_time import Accepted, Aggregator, Mark, StreamSettings, Unreachable
 from noted_time.client import AddressedQuestion, Controllers, Reply
@@ -189,7 +189,7 @@ class Successors:
             if any(isinstance(each, Accepted) for each in results):
                 lost = self.stream.member(WRITER).session.lost
                 self.taken |= {(process.session, each.id) for each in lost}
-            body = encode({"results": [build_answer(each) for each in results]})
+            body = encode({"results": [build_result(each) for each in results]})
             self._resume(process, Reply(200, {}, body))
 
     def _resume(self, process: Successor, reply: Reply | None) -> None:

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from noted_time.client import MISREAD_ERRORS, Reply, parse_int64, parse_text, position_from_wire
+from noted_time.client import (
+    MISREAD_ERRORS,
+    Reply,
+    parse_int64,
+    parse_text,
+    position_from_wire,
+    read_value,
+)
 from noted_time.values import (
     Accepted,
     Beyond,
@@ -101,11 +109,11 @@ def _decode_result(result: Mapping[str, Any], domains: tuple[str, ...]) -> Accep
     if status == "unknown_domain":
         return Refused(status, domains)
     if status == "another_log":
-        return Refused(status, OtherLog(parse_text(result["known"]), parse_text(result["given"])))
+        return Refused(status, read_value(OtherLog, result))
     if status not in _LAST_DECODERS:
         raise ValueError(f"status {status!r:.80}")
     is_beyond = status == "too_far_ahead"
-    beyond = Beyond(parse_text(result["field"]), parse_int64(result["time"])) if is_beyond else None
+    beyond = read_value(Beyond, result) if is_beyond else None
     return Refused(status, _LAST_DECODERS[status](result["last"]), beyond)
 
 
@@ -117,7 +125,7 @@ def _decode_accepted(result: Mapping[str, Any]) -> Accepted:
     lower = result["lower"]
     return Accepted(
         None if lower is None else parse_int64(lower),
-        decode_field("excluded", _decode_exclusion),
+        decode_field("excluded", partial(read_value, ExcludedSince)),
         decode_field("position", position_from_wire),
         decode_field(
             "times", lambda it: {domain: parse_int64(time) for domain, time in it.items()}
@@ -125,11 +133,6 @@ def _decode_accepted(result: Mapping[str, Any]) -> Accepted:
         decode_field("timeout_ms", parse_int64),
         decode_field("took_over", _decode_names),
     )
-
-
-def _decode_exclusion(excluded: Mapping[str, Any]) -> ExcludedSince:
-    reason: Any = parse_text(excluded["reason"])  # may be unknown to this version of the client
-    return ExcludedSince(reason, parse_int64(excluded["since"]))
 
 
 def _decode_names(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - checked here

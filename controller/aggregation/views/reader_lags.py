@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller.aggregation.stream import StreamState
 from noted_time import ReaderGroup, SegmentTimes, TimeWindow
+from noted_time.answers import ReaderLag
 from noted_time.progress import find_largest_lag
 
 GROUPS_SHOWN = 1000
 
 SEGMENTS_READ = 50_000  # examining them takes some 20 ms
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderLag:
-    """How far a reader of a group is behind the last mark.
-
-    - `behind`: its largest lag, null if a segment is before all marks.
-    - `rank`: the number of its unfinished segments, times its `behind` as a share of the group's
-      largest. An unknown `behind` counts as the largest.
-
-    The reader with the greatest rank should hand over segments first.
-    """
-
-    behind: int | None
-    rank: float
 
 
 class GroupReading(NamedTuple):

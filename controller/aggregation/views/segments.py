@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from typing import Literal
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
+from noted_time.answers import SegmentRow
 
 SEGMENT_WRITERS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
-    """A segment, with the offsets and lowers of its first and last marks.
-
-    - `state`: a segment is `truncated` if it is sealed and the first kept mark covers all its rows.
-    - `last_offset`: the final offset if the segment or the stream is sealed.
-    - `writers`: up to 10 members whose positions contain the segment. `writers_total` is the number
-      of all, among the first 10,000 members.
-    """
-
-    segment: int
-    state: Literal["open", "sealed", "truncated"]
-    predecessors: Sequence[int]
-    successors: Sequence[int]
-    first_offset: int | None
-    last_offset: int | None
-    first_lower: int | None
-    last_lower: int | None
-    writers: Sequence[str]
-    writers_total: int
 
 
 class Segments:

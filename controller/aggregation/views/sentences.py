@@ -11,21 +11,24 @@ from itertools import islice
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.silence import (
-    Silence,
     describe_silence,
     find_excluded,
     list_remedies,
     name_all,
 )
-from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED, Hint
+from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
+from noted_time.answers import Hint, Silence
 from noted_time.reading import ReaderPlace
-from noted_time.rules import Forecast, MemberState, Would, lower_without
+from noted_time.rules import lower_without
 from noted_time.values import (
     UNIX_MS,
+    Forecast,
     LogFact,
+    MemberState,
     VouchedBy,
     Waiting,
+    Would,
     format_gap,
     format_seconds,
     format_time,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
+from noted_time.answers import Hint
 from noted_time.reading import describe_doubt, look_like_seconds, sum_by_writer
 from noted_time.values import format_gap, format_seconds, pluralize
 
@@ -19,22 +18,6 @@ HINTS_SHOWN = 10
 LATELY_MS = 10 * 60_000
 
 NO_POSITION = "never noted a position, so no cut covers its rows."
-
-
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """A writer whose notes look wrong. `detail` continues a sentence that starts with its name.
-
-    - `taken_over`: its name was taken over at least three times in the last minute.
-    - `fenced`: two processes noted under its name within the hour.
-    - `seconds`: its time is probably in seconds.
-    - `no_position`: it noted times but no position, unlike other writers.
-    - `late`: it wrote rows below the watermark within the last ten minutes.
-    """
-
-    writer: str
-    hint: Literal["taken_over", "fenced", "seconds", "no_position", "late"]
-    detail: str
 
 
 def find_hints(stream: StreamState, domain: str, now: Moment) -> list[Hint]:

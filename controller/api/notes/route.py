@@ -16,14 +16,14 @@ from controller.api.gate import audit
 from controller.api.gate.admitted import Call
 from controller.api.gate.audit import Attempt
 from controller.api.notes.body import decode, find_faults
-from controller.api.notes.outcomes import AcceptedAnswer, build_answer
 from controller.api.wire.problems import Described, build_invalid_request, build_problem, refusal_of
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller
 from controller.service.permissions import ForeignWriter
 from controller.store.port import StoreUnavailable
 from noted_time import Accepted, Note, NotedTimeError, Refused
-from noted_time.values import SEGMENTS_PER_POSITION
+from noted_time.client import Json
+from noted_time.values import SEGMENTS_PER_POSITION, OtherLog, Session
 
 if TYPE_CHECKING:
     Results = list[Accepted | Refused]
@@ -108,7 +108,7 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
 @lru_cache(maxsize=16)
 def _encode_accepted(lower: int | None) -> Answer:
     """Return the answer to one accepted note, which is the same until the next mark."""
-    return _encode_all_accepted(_encoder.encode([AcceptedAnswer("accepted", lower)]))
+    return _encode_all_accepted(_encoder.encode([{"status": "accepted", "lower": lower}]))
 
 
 def _encode_all_accepted(results: bytes) -> Answer:
@@ -136,12 +136,38 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
     """
     room = SEGMENTS_PER_POSITION
     for result, n in runs:
-        answer = build_answer(result)
-        if isinstance(answer, AcceptedAnswer) and answer.position is not None:
-            room -= n * (len(answer.position) + len(answer.times or ()))
+        answer = build_result(result)
+        if "position" in answer:
+            room -= n * (len(answer["position"]) + len(answer["times"]))
             if room < 0:
-                answer.position = answer.times = None
+                del answer["position"], answer["times"]
         yield b",".join([_encoder.encode(answer)] * n)
+
+
+def build_result(result: Accepted | Refused) -> Json:
+    """Return the JSON of an `AcceptedAnswer` or a `RefusedAnswer`."""
+    if isinstance(result, Refused):
+        return _build_refused(result, result.last)
+    found: Json = {"status": "accepted", "lower": result.lower}
+    if (out := result.exclusion) is not None:
+        found["excluded"] = {"reason": out.reason, "since": out.since, "lower": result.lower}
+    if result.position is not None:
+        found |= {"position": result.position, "times": result.times or {}}
+    if result.timeout_ms is not None:
+        found["timeout_ms"] = result.timeout_ms
+    return found if result.took_over is None else found | {"took_over": result.took_over}
+
+
+def _build_refused(result: Refused, last: object) -> Json:
+    if isinstance(last, OtherLog):
+        return {"status": result.status, "last": None, "known": last.known, "given": last.given}
+    found: Json = {
+        "status": result.status,
+        "last": last.held if isinstance(last, Session) else last,
+    }
+    if (beyond := result.beyond) is not None:
+        found |= {"field": beyond.field, "time": beyond.time, "detail": result.detail}
+    return found
 
 
 def _check_writers(call: Call, notes: Iterable[Note]) -> None:

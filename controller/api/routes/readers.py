@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field, ValidationError
 
 from controller.aggregation import operations
-from controller.aggregation.groups import GroupRow, OwnBacklog
+from controller.aggregation.groups import OwnBacklog
 from controller.aggregation.owned_streams import NotOwner
 from controller.aggregation.retention import RECORDS_KEPT_MS
 from controller.aggregation.stream import StreamState
@@ -22,15 +22,7 @@ from controller.aggregation.views.vouching import Roster
 from controller.api.gate.admitted import Call, StreamRequest
 from controller.api.routes.deps import CallDep, ControllerDep, OrderDep, StreamName
 from controller.api.wire import requests
-from controller.api.wire.answers import (
-    GroupAnswer,
-    GroupNowAnswer,
-    GroupRowAnswer,
-    GroupsPage,
-    SegmentTimesAnswer,
-    convert,
-    windows_of,
-)
+from controller.api.wire.answers import build_group, build_segment_times, convert, windows_of
 from controller.api.wire.encoding import encode, page_of, reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES, refusal_of
 from controller.api.wire.responses import Answer
@@ -46,7 +38,17 @@ from noted_time import (
     Rejected,
     TimeWindow,
 )
-from noted_time.answers import CompleteWindowsPage, CutAnswer, MarksAnswer
+from noted_time.answers import (
+    CompleteWindowsPage,
+    CutAnswer,
+    GroupAnswer,
+    GroupNowAnswer,
+    GroupRow,
+    GroupRowAnswer,
+    GroupsPage,
+    MarksAnswer,
+    SegmentTimesAnswer,
+)
 from noted_time.client import Json, position_from_wire
 from noted_time.reading import Tiling, find_changed_windows
 from noted_time.values import MAX_INT64
@@ -177,8 +179,8 @@ async def get_segment_times(
 ) -> Response:
     """Return how far a position is in each segment, in time, and the order to read segments in."""
     position = position_from_wire(body.position)
-    times = locate_position(controller.stream(stream), position, body.domain)
-    return reply(SegmentTimesAnswer.of(times))
+    found = locate_position(controller.stream(stream), position, body.domain)
+    return reply(build_segment_times(found))
 
 
 @router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")
@@ -272,8 +274,8 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
         wait_ms=wait_ms,
         is_admin=call.is_admin,
     )
-    state = found.stream
-    return await _answer_windows(state, domain, found.windows, limit, after)
+    state = reply_windows.stream
+    return await _answer_windows(state, domain, reply_windows.windows, limit, after)
 
 
 async def _answer_windows(  # noqa: PLR0913 - the parts of a page
@@ -287,11 +289,11 @@ async def _answer_windows(  # noqa: PLR0913 - the parts of a page
 ) -> Response:
     windows = [each async for each in iterate_in_slices(found)]
     by = await tally_vouching(Roster(state, domain), [(each.seq, each.end) for each in windows])
-    answers = (
+    rows = (
         convert(CompleteWindow, each, vouched=vouched)
         for each, vouched in zip(windows, by, strict=True)
     )
-    page = await page_of(answers, limit)
+    page = await page_of(rows, limit)
     answer = CompleteWindowsPage(
         stream_id=state.id,
         windows=page.items,
@@ -336,7 +338,7 @@ async def report(  # noqa: PLR0913 - one parameter for each of the request's
     state, readers = await controller.report(
         stream, group, reader, position, own=own, is_admin=call.is_admin
     )
-    return reply(GroupAnswer.of(state, readers, await controller.backlog(stream, group)))
+    return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
 @router.post(
@@ -352,7 +354,7 @@ async def offline(
     """Move the reader's segments back to this position, and stop counting the reader."""
     position = position_from_wire(body.position)
     state, readers = await controller.offline(stream, group, reader, position)
-    return reply(GroupAnswer.of(state, readers, await controller.backlog(stream, group)))
+    return reply(build_group(state, readers, await controller.backlog(stream, group)))
 
 
 @router.get("/reader-groups", response_model=shape(GroupsPage), operation_id="listReaderGroups")
@@ -411,10 +413,11 @@ async def _answer_group(controller: Controller, stream: str, group: str) -> Resp
         domain: find_reader_lags(state, readers, domain)
         async for domain in iterate_in_slices([*state.histories])
     }
-    answer = GroupNowAnswer.of(
+    answer = build_group(
         state,
         readers,
         backlog,
+        GroupNowAnswer,
         now=controller.now_ms,
         behind=find_lags(state, state.windows(readers.position)),
         lags=lags,

@@ -10,22 +10,22 @@ from fastapi import APIRouter, Body, Query, Request, Response
 from controller.aggregation import operations
 from controller.api.notes import route
 from controller.api.notes.body import REQUEST_BODY
-from controller.api.notes.outcomes import NotesAnswer
 from controller.api.routes.deps import CallDep, ControllerDep, LimitQuery, OrderDep, StreamName
 from controller.api.wire import requests
-from controller.api.wire.answers import (
+from controller.api.wire.answers import build_stream, convert
+from controller.api.wire.encoding import reply, shape
+from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
+from noted_time import Rejected, ScaleEvent, SealRequest
+from noted_time.answers import (
     ChangeAnswer,
     ChangesPage,
     DroppedAnswer,
+    NotesAnswer,
     SealedAnswer,
     StreamAnswer,
     StreamsPage,
     TruncatedAnswer,
-    convert,
 )
-from controller.api.wire.encoding import reply, shape
-from controller.api.wire.problems import NOTES_REFUSED, PROBLEM_RESPONSES
-from noted_time import Rejected, ScaleEvent, SealRequest
 from noted_time.client import position_from_wire
 from noted_time.values import MAX_INT64
 
@@ -49,7 +49,7 @@ async def list_streams(
     names = [name for name in await controller.names() if after is None or name > after]
     names = [name for name in names if may_read(name)]
     page = names[:limit]
-    streams = [StreamAnswer.of(each) for each in await controller.summaries(page)]
+    streams = [build_stream(each) for each in await controller.summaries(page)]
     next_page = page[-1] if len(names) > limit else None
     return reply(convert(StreamsPage, streams=streams, next=next_page))
 
@@ -80,15 +80,17 @@ async def put_stream(
         present = controller.stream(stream)
         dropped = operations.preview_settings(present, settings, controller.now_ms)
         record = replace(present.record, logs=operations.add_log(present.record, changes.log))
-        return reply(DroppedAnswer.of(replace(present.summary(), record=record), dropped=dropped))
+        return reply(
+            build_stream(replace(present.summary(), record=record), DroppedAnswer, dropped=dropped)
+        )
     state, created = await controller.put_stream(stream, settings, order, log=changes.log)
-    return reply(StreamAnswer.of(state.summary()), 201 if created else 200)
+    return reply(build_stream(state.summary()), 201 if created else 200)
 
 
 @router.get("/{stream}", response_model=shape(StreamAnswer), operation_id="getStream")
 async def get_stream(controller: ControllerDep, stream: StreamName) -> Response:
     """Return the stream's settings, creation id, last mark per domain and scale events."""
-    return reply(StreamAnswer.of(controller.stream(stream).summary()))
+    return reply(build_stream(controller.stream(stream).summary()))
 
 
 @router.delete("/{stream}", status_code=204, operation_id="deleteStream")
@@ -123,9 +125,9 @@ async def scale(
 ) -> Response:
     """Seal segments at their final offsets and create their successors. Repeating it is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
-    scale_event = ScaleEvent(position_from_wire(event.sealed), created)
-    state, _ = await controller.change(stream, operations.scale, order, scale_event)
-    return reply(StreamAnswer.of(state.summary()))
+    taken = ScaleEvent(position_from_wire(event.sealed), created)
+    state, _ = await controller.change(stream, operations.scale, order, taken)
+    return reply(build_stream(state.summary()))
 
 
 @router.post("/{stream}/seal", response_model=shape(SealedAnswer), operation_id="sealStream")
@@ -142,7 +144,7 @@ async def seal(
     asked = body or requests.SealBody()
     request = SealRequest(position_from_wire(asked.cut), asked.final_times)
     state, sealed = await controller.seal(stream, order, request)
-    return reply(SealedAnswer.of(state.summary(), never_noted=sealed.never_noted))
+    return reply(build_stream(state.summary(), SealedAnswer, never_noted=sealed.never_noted))
 
 
 @router.post(
@@ -162,8 +164,8 @@ async def truncate(
         state = controller.stream(stream)
         does = operations.preview_truncation(state, cut)
     else:
-        state, does = await controller.change(stream, operations.truncate, order, cut)
-    return reply(TruncatedAnswer.of(state.summary(), **does._asdict()))
+        found, does = await controller.change(stream, operations.truncate, order, cut)
+    return reply(build_stream(found.summary(), TruncatedAnswer, **does._asdict()))
 
 
 @router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from controller.aggregation.views.overview import StreamRow, build_stream_row
+from controller.aggregation.views.overview import build_stream_row
 from controller.api.routes.deps import (
     CallDep,
     ControllerDep,
@@ -16,10 +16,10 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.answers import SegmentsPage, convert
+from controller.api.wire.answers import convert
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
-from controller.service.long_reads import OverviewPage, Period
+from noted_time.answers import OverviewPage, Period, SegmentsPage, StreamRow
 
 router = APIRouter(tags=["views"], responses=PROBLEM_RESPONSES)
 MomentQuery = Annotated[requests.Int64 | None, Query(description="wall time in Unix ms")]

@@ -11,13 +11,7 @@ from fastapi import APIRouter, Path, Query, Response
 from controller.aggregation import operations
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views import inspection
-from controller.aggregation.views.inspection import (
-    DryRun,
-    Explanation,
-    WriterQuery,
-    WriterRow,
-    WritersPage,
-)
+from controller.aggregation.views.inspection import DryRun, WriterQuery
 from controller.api.routes.deps import (
     ControllerDep,
     DomainQuery,
@@ -28,10 +22,11 @@ from controller.api.routes.deps import (
     StreamName,
 )
 from controller.api.wire import requests
-from controller.api.wire.answers import EntryAnswer, LedgerPage, convert
+from controller.api.wire.answers import convert
 from controller.api.wire.encoding import reply, shape
 from controller.api.wire.problems import PROBLEM_RESPONSES
 from controller.service.controller import Controller
+from noted_time.answers import EntryAnswer, Explanation, LedgerPage, WriterRow, WritersPage
 from noted_time.rules import HOLDERS_NAMED
 from noted_time.values import MAX_INT64, WRITERS_NAMED
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from controller.api.wire.requests import Position
 from controller.service.long_reads import iterate_in_slices
 from noted_time import CompleteWindow, StreamCut
-from noted_time.answers import list_fields
+from noted_time.answers.json_fields import list_fields
 
 ANSWER_BYTES = 4 * 1024 * 1024
 """Maximum size of a page of items."""
@@ -77,12 +77,9 @@ def shape(value: type[Any]) -> type[BaseModel]:
     ['lower', 'upper', 'lower_seq', 'upper_seq', 'sealed']
     """
     kind: Callable[..., Any] = value
-    optional = set[str]()
-    if issubclass(value, msgspec.Struct) and value.__struct_config__.omit_defaults:
-        optional = {each.name for each in msgspec.structs.fields(value) if not each.required}
     fields: dict[str, Any] = {
-        name: (_json(hint), Field(None if name in optional else ...))
-        for name, _, hint in list_fields(kind)
+        each.name: (_json(each.hint), Field(None if each.is_optional else ...))
+        for each in list_fields(kind)
     }
     text = FOR_READERS_OF_CODE.split(cleandoc(value.__doc__ or ""))[0]
     return create_model(SCHEMA_NAMES.get(value, value.__name__), __doc__=text, **fields)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from noted_time import NotCompleteYet, OpenStream, Rejected
+from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
 from noted_time.client.waiting import PAUSE_S, NotYet
 from noted_time.tables import NoClaim, standing
 from noted_time.values import UnexpectedAnswer, format_time
-from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import check_reached
 from reader_client.protocol.questions import ask_cut
 from reader_client.protocol.requirements import (
@@ -93,9 +94,9 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
     except OpenStream as error:
         if wanted.missing != "warn":
             raise
-        verdict = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
-        return _judge(verdict, wanted, [str(error)], may_pass=False)
-    cut = decode_cut(answer)
+        found = yield from look_at_stream(replace(wanted, missing="accept"), wait_ms)
+        return _judge(found, wanted, [str(error)], may_pass=False)
+    cut = decode_answer(CutAnswer, answer)
     if cut.lower < wanted.complete_to and not cut.final:
         so_far, asked = format_time(cut.lower), format_time(wanted.complete_to)
         raise UnexpectedAnswer(f"{stream}: the answer to {asked} is a mark of {so_far}, before it")

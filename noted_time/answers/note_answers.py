@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-import msgspec
-
-from noted_time import Accepted, Refused
-from noted_time.values import ExcludedSince, HeldName, OtherLog, RefusedStatus, Session
+from noted_time.values import ExcludedSince, HeldName, RefusedStatus
 
 
-@dataclass(frozen=True)
 class ExcludedAnswer(ExcludedSince):
     """Why the watermark advanced without the writer, and since when (Unix ms).
 
@@ -23,7 +18,7 @@ class ExcludedAnswer(ExcludedSince):
     lower: int | None
 
 
-class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
+class AcceptedAnswer:
     """The note is durable. `lower` is the last mark's lower: rows below it are late.
 
     - `excluded` is present while the watermark advances without the writer.
@@ -34,6 +29,8 @@ class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
     - `took_over` are the sessions that lost the name to this session.
     """
 
+    OMITS_NONE: ClassVar = True
+
     status: Literal["accepted"]
     lower: int | None
     excluded: ExcludedAnswer | None = None
@@ -43,7 +40,7 @@ class AcceptedAnswer(msgspec.Struct, omit_defaults=True):
     took_over: Sequence[str] | None = None
 
 
-class RefusedAnswer(msgspec.Struct, omit_defaults=True):
+class RefusedAnswer:
     """The note changed nothing. `last` is the value that the note contradicts.
 
     - `invalid_position`: the position is below the offsets `last`, or above the end of a sealed
@@ -61,6 +58,8 @@ class RefusedAnswer(msgspec.Struct, omit_defaults=True):
       log `given`.
     """
 
+    OMITS_NONE: ClassVar = True
+
     status: RefusedStatus
     last: int | Mapping[int, int] | Sequence[str] | HeldName | None
     field: str | None = None
@@ -70,35 +69,21 @@ class RefusedAnswer(msgspec.Struct, omit_defaults=True):
     given: str | None = None
 
 
-def build_answer(result: Accepted | Refused) -> AcceptedAnswer | RefusedAnswer:
-    if isinstance(result, Refused):
-        last = result.last.held if isinstance(result.last, Session) else result.last
-        beyond = result.beyond
-        if isinstance(last, OtherLog):
-            return RefusedAnswer(result.status, None, known=last.known, given=last.given)
-        if beyond is None:
-            return RefusedAnswer(result.status, last)
-        return RefusedAnswer(result.status, last, beyond.field, beyond.time, result.detail)
-    lower, out, position = result.lower, result.exclusion, result.position
-    excluded = None if out is None else ExcludedAnswer(out.reason, out.since, lower)
-    times = None if position is None else result.times or {}
-    timeout_ms, took_over = result.timeout_ms, result.took_over
-    return AcceptedAnswer("accepted", lower, excluded, position, times, timeout_ms, took_over)
-
-
-class NotesAnswer(msgspec.Struct, omit_defaults=True):
+class NotesAnswer:
     """The result of each note, in order, and the number of refused notes.
 
     `domains` are the stream's domains. They are present if a writer joined or noted an unknown
     domain.
     """
 
+    OMITS_NONE: ClassVar = True
+
     refused: int
     results: Sequence[AcceptedAnswer | RefusedAnswer]
     domains: Sequence[str] | None = None
 
 
-class Problem(msgspec.Struct):
+class Problem:
     """An RFC 9457 problem document. `code` is the kind of problem."""
 
     type: str

@@ -1,0 +1,103 @@
+"""The overview of streams, and the history of a watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from noted_time.reading import Point
+from noted_time.values import DecisionName
+
+Silence = Literal["missing", "silent", "ended"]
+"""The consequence of a stream's silence.
+
+- `missing`: the watermark advanced without a writer, or an expected writer never noted
+- `silent`: nothing is late
+- `ended`: nothing is late, and the stream has been silent for a day or longer
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainRow:
+    """A domain: its last mark, the decision, and its longest holder.
+
+    - `held_by`: the longest holder.
+    - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
+      first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
+
+    Values that only the stream's owner knows are null if the owner was not asked.
+    """
+
+    domain: str
+    lower: int | None
+    upper: int | None
+    written_at: int | None
+    decision: DecisionName | None = None
+    holders: int | None = None
+    held_by: str | None = None
+    held_for_ms: int | None = None
+    times_out_in_ms: int | None = None
+    lag: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The number of members by state."""
+
+    live: int
+    idle: int
+    finished: int
+    excluded: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream. If the owner has not `answered`, the row comes from the database.
+
+    `silence` is the consequence of the stream's silence, null if the stream is not silent.
+    """
+
+    name: str
+    id: str
+    answered: bool
+    writers: Members | None
+    domains: tuple[DomainRow, ...]
+    silence: Silence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The movement of the watermark, with one point for each slot that has a mark.
+
+    - `first_at`: when the first kept mark was written (Unix ms, as are all moments).
+    - `before`: the lower of the last mark written before `from`.
+    """
+
+    JSON_NAMES: ClassVar = {"start": "from", "end": "to"}
+
+    now: int
+    start: int
+    end: int
+    first_at: int | None
+    before: int | None
+    points: Sequence[Point]
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """A page of the streams that match. `total` is their number.
+
+    - `unanswered`: the number of streams of other controllers.
+    - `conditions`: the number of other streams by condition. A stream is `held` (for ten seconds or
+      more), `unmarked` (without a mark yet), `advancing`, `quiet` or `sealed`. If it is silent, it
+      has the `silence` of its row.
+    - `next`: the `start` of the next page.
+    """
+
+    now: int
+    total: int
+    unanswered: int
+    conditions: Mapping[str, int]
+    streams: Sequence[StreamRow]
+    next: int | None

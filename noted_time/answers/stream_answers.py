@@ -1,0 +1,208 @@
+"""The answers about streams, their ledgers and changes, and about controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from noted_time.values import Absence, LateReport, Mark, ScaleEvent, StreamSettings
+
+Action = Literal[
+    "created",
+    "settings",
+    "scaled",
+    "truncated",
+    "removed",
+    "held",
+    "released",
+    "backlog_policy",
+    "sealed",
+    "taken_over",
+    "went_back",
+]
+"""Operators make all of these changes but two.
+
+"taken_over" means that another process took over a live writer's name, and "went_back" that the
+database lost marks.
+"""
+
+
+class SealAnswer:
+    """When a stream was sealed (Unix ms), and its final cut."""
+
+    at: int
+    cut: Mapping[int, int]
+
+
+class StreamAnswer(StreamSettings):
+    """A stream: its creation id, settings, last mark per domain, scale events and seal.
+
+    `logs` are the ids of the logs that its positions were in. The present log is the last.
+    """
+
+    name: str
+    id: str
+    marks: Mapping[str, Mark | None]
+    scale_events: Sequence[ScaleEvent]
+    seal: SealAnswer | None
+    logs: Sequence[str]
+
+
+class DroppedAnswer(StreamAnswer):
+    """A stream, and how many marks of each domain were dropped or would be dropped."""
+
+    dropped: Mapping[str, int]
+
+
+class TruncatedAnswer(DroppedAnswer):
+    """A truncated stream. `beyond` is true if the cut is beyond the last mark of some domain."""
+
+    beyond: bool
+
+
+class SealedAnswer(StreamAnswer):
+    """A sealed stream. `never_noted` are members that joined but noted no time, at most 1000."""
+
+    never_noted: Sequence[str]
+
+
+class StreamsPage:
+    """A page of streams by name. `next` is the `after` of the next page."""
+
+    streams: Sequence[StreamAnswer]
+    next: str | None
+
+
+@dataclass(frozen=True)
+class EntryAnswer:
+    """One mark of the ledger. `at` is in Unix ms, and `by` is the operator who removed a writer.
+
+    `returned` are the writers that were missing until this mark.
+    """
+
+    JSON_NAMES: ClassVar = {"from_lower": "from", "to_lower": "to"}
+
+    seq: int
+    at: int
+    from_lower: int | None
+    to_lower: int
+    writers: tuple[Absence, ...]
+    by: str | None = None
+    returned: tuple[str, ...] = ()
+
+
+class LedgerPage:
+    """A page of the ledger by seq. `next` is the `after` of the next page in the same order.
+
+    `late` are the rows written below the lower, merged by writer and hour. At most 100 of
+    the `late_count` reports are returned, newest first.
+    """
+
+    entries: Sequence[EntryAnswer]
+    next: int | None
+    late: Sequence[LateReport]
+    late_count: int
+
+
+class ChangeAnswer:
+    """A change by an operator. `at` is in Unix ms, `by` is the caller, and `comment` the reason.
+
+    For changed settings, `was` and `is` contain only the settings that changed.
+    """
+
+    JSON_NAMES: ClassVar = {"became": "is"}
+
+    number: int
+    at: int
+    action: Action
+    writer: str | None
+    was: Mapping[str, Any] | None
+    became: Mapping[str, Any] | None
+    by: str | None
+    comment: str | None
+
+
+class ChangesPage:
+    """A page of changes, newest first. `next` is the `before` of the next page."""
+
+    changes: Sequence[ChangeAnswer]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """A segment, with the offsets and lowers of its first and last marks.
+
+    - `state`: a segment is `truncated` if it is sealed and the first kept mark covers all its rows.
+    - `last_offset`: the final offset if the segment or the stream is sealed.
+    - `writers`: up to 10 members whose positions contain the segment. `writers_total` is the number
+      of all, among the first 10,000 members.
+    """
+
+    segment: int
+    state: Literal["open", "sealed", "truncated"]
+    predecessors: Sequence[int]
+    successors: Sequence[int]
+    first_offset: int | None
+    last_offset: int | None
+    first_lower: int | None
+    last_lower: int | None
+    writers: Sequence[str]
+    writers_total: int
+
+
+class SegmentsPage:
+    """A page of segments by number. `next` is the `start` of the next page."""
+
+    now: int
+    segments: Sequence[SegmentRow]
+    next: int | None
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A controller of the database: its URL, version, and the revision of its tables.
+
+    `version` is null if noted-time is not installed. `since` is when the controller connected (Unix
+    ms), or null for a database in a file, which has only one controller.
+    """
+
+    url: str
+    version: str | None
+    revision: str
+    since: int | None
+
+
+class ControllerAnswer(Replica):
+    """A controller of the database, and how many buckets of streams it owns."""
+
+    buckets: int
+
+
+class ControllersAnswer:
+    """The controllers that share the database, by URL.
+
+    `risk` says why acknowledged notes may be lost (by a power cut or a damaged database), and the
+    remedy. Without a risk it is null.
+    """
+
+    controllers: Sequence[ControllerAnswer]
+    risk: str | None
+
+
+class AccessAnswer:
+    """Whether tokens are required, the id of the token that was sent, and its rights.
+
+    `read`, `write` and `writers` are the patterns of names that it is limited to. A token that may
+    `administer` has no limits. `version` is the controller's version.
+    """
+
+    version: str
+    tokens: bool
+    token: str | None
+    administer: bool
+    read_all: bool
+    read: Sequence[str]
+    write: Sequence[str]
+    writers: Sequence[str]
