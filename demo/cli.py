@@ -25,7 +25,7 @@ from demo.stage import Result, staged
 from demo.surroundings import controller
 from demo.trials.descendants import end_with_this_process
 from noted_time import NotedTimeError
-from noted_time.installation import install_command
+from noted_time.installation import install_command, name_program
 
 DATABASE = "flights.db"
 
@@ -92,7 +92,9 @@ def flights(  # noqa: PLR0913 - the options of a command
         _show(console, result, out / (played.NAME if played else "flights"))
         if of_tables:
             table = quote(f"delta:{out / tables.TABLE}")
-            _say(console, f"The table stays; ask it:\n  noted-time complete-to --table {table}")
+            _say(
+                console, f"The table stays; ask it:\n  {name_program()} complete-to --table {table}"
+            )
         if stay:
             _say(console, f"Until Ctrl-C the flights are at {report.page(url)}")
             with suppress(KeyboardInterrupt):

@@ -1,22 +1,53 @@
-"""The command that installs an extra from the same source."""
+"""The commands that run this noted-time, and that install more of it from the same source."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from shlex import quote
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+PROGRAM_VARIABLE = "NOTED_TIME_PROGRAM"
+"""The variable in which `./run` of a clone passes the name of the program."""
+
+PROGRAM_MODULES = frozenset(("noted_time", "noted_time_cli", "controller"))
+UVX_DIRECTORY = "archive-v0"
+"""The directory of uv's cache in which `uvx` creates environments."""
+
+
+def name_program() -> str:
+    """Return the program's name as the user typed it, such as ``./run noted-time`` in a clone.
+
+    Messages begin their commands with it, so that a user can type them.
+    """
+    started = getattr(sys.modules["__main__"], "__spec__", None)
+    if named := os.environ.get(PROGRAM_VARIABLE):
+        return named
+    if UVX_DIRECTORY in Path(sys.prefix).parts:
+        return f"uvx --from {build_requirement(_read_origin(), 'controller')} noted-time"
+    if started is not None and started.parent in PROGRAM_MODULES:
+        return f"{quote(sys.orig_argv[0])} -m {started.parent}"
+    return "noted-time"
+
 
 def install_command(extra: str) -> str:
+    return build_command(_read_origin(), extra)
+
+
+def _read_origin() -> Mapping[str, Any]:
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 - slow
+
     try:
         record = distribution("noted-time").read_text("direct_url.json")
     except PackageNotFoundError:  # on the PYTHONPATH, without metadata
         record = None
-    return build_command(json.loads(record or "{}"), extra)
+    origin: Mapping[str, Any] = json.loads(record or "{}")
+    return origin
 
 
 def build_command(origin: Mapping[str, Any], extra: str) -> str:
@@ -32,14 +63,18 @@ def build_command(origin: Mapping[str, Any], extra: str) -> str:
     >>> build_command({}, "kafka")
     'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
     """
+    requirement = build_requirement(origin, extra)
+    if requirement.startswith('"PATH'):
+        return f"pip install {requirement}, where PATH is a clone of noted-time or its wheel"
+    return f"pip install {'-e ' if origin.get('dir_info', {}).get('editable') else ''}{requirement}"
+
+
+def build_requirement(origin: Mapping[str, Any], extra: str) -> str:
     extras = f"[{extra}]" if extra else ""
     url, vcs = origin.get("url", ""), origin.get("vcs_info")
     if vcs:
-        return f'pip install "noted-time{extras} @ {vcs["vcs"]}+{url}@{vcs["commit_id"]}"'
+        return f'"noted-time{extras} @ {vcs["vcs"]}+{url}@{vcs["commit_id"]}"'
     if url and not url.startswith("file:"):
-        return f'pip install "noted-time{extras} @ {url}"'
+        return f'"noted-time{extras} @ {url}"'
     path = url2pathname(urlsplit(url).path)
-    if not url or not Path(path).exists():
-        return f'pip install "PATH{extras}", where PATH is a clone of noted-time or its wheel'
-    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
-    return f'pip install {editable}"{path}{extras}"'
+    return f'"{path if url and Path(path).exists() else "PATH"}{extras}"'

@@ -23,9 +23,10 @@ def main() -> None:
     """Run the command line. If a dependency is missing, exit with 2 and print how to install it."""
     sys.path.sort(key=_has_other_copy)  # import the copies of our packages next to this one
     try:
+        from noted_time.installation import name_program
         from noted_time_cli.app import app
 
-        app(prog_name="noted-time")
+        app(prog_name=name_program())
     except ImportError as error:
         missing = _find_root_package(error)
         if missing in OWN_PACKAGES:

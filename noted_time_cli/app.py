@@ -22,6 +22,7 @@ from noted_time_cli.client import (
 from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
+from noted_time_cli.terminal.flags import set_program
 from noted_time_cli.terminal.output import echo
 
 app = typer.Typer(
@@ -78,7 +79,13 @@ def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(
+    help=set_program("""Watermarks that the writers vouch for.
+
+    Run a controller:  noted-time serve
+
+    Call one:  noted-time stream create flights""")
+)
 def declare_options(
     *,
     _version: Annotated[
@@ -86,9 +93,4 @@ def declare_options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Watermarks that the writers vouch for.
-
-    Run a controller:  noted-time serve
-
-    Call one:  noted-time stream create flights
-    """
+    """Declare the options before a command."""

@@ -12,6 +12,7 @@ import typer
 from noted_time import Rejected, UnknownStream
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
+from noted_time.installation import name_program
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration
 from noted_time_cli.terminal.output import report_errors, say
@@ -65,7 +66,7 @@ def demo_stream(
     with closing(Transport(url, token=token)) as transport:
         _create(transport, name)
         say(f"{name} is running. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
-        say(f"Or:  noted-time watch {name}")
+        say(f"Or:  {name_program()} watch {name}")
     with ExitStack() as stack:
         fleet = {
             each: stack.enter_context(WriterClient(url, name, each, token=token))
@@ -76,7 +77,7 @@ def demo_stream(
         for client in fleet.values():
             client.idle()
     say(f"{name} stays as it is, its writers idle.")
-    say(f"To remove it:  noted-time stream delete {name}")
+    say(f"To remove it:  {name_program()} stream delete {name}")
 
 
 def _create(transport: Transport, name: str) -> None:

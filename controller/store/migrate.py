@@ -30,6 +30,7 @@ from controller.store.sqlite import (
     create_sqlite_engine,
     parse_file,
 )
+from noted_time.installation import name_program
 
 PACKAGE_DIRECTORY = Path(__file__).parents[1]
 MIGRATIONS_DIRECTORY = next(
@@ -48,8 +49,8 @@ class WrongSchema(StoreUnavailable):
 
     def __init__(self, url: str, revision: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url
-        remedy = f"run `noted-time migrate --database {quote(url)}`"
-        if revision is None:
+        remedy = f"run `{name_program()} migrate --database {quote(url)}`"
+        if found is None:
             sentence = f"the database {url} has no tables of noted-time: {remedy}"
         elif revision < SCHEMA_REVISION:
             sentence = (

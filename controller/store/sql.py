@@ -32,6 +32,7 @@ from controller.store.schema import (
     scale,
     stream,
 )
+from noted_time.installation import name_program
 
 if TYPE_CHECKING:
     Seqs = Collection[tuple[str, str, int]]
@@ -204,9 +205,9 @@ def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {revision}, not at {SCHEMA_REVISION}, and this "
-        "controller does not work with it: start the version that created it, or run "
-        "`noted-time migrate`"
+        f"the schema of the database is at {found}, not at {SCHEMA_REVISION}, and this controller "
+        "does not work with it: start the version that created it, or run "
+        f"`{name_program()} migrate`"
     )
 
 

@@ -46,6 +46,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from noted_time.installation import name_program
 from noted_time.values.fencing import Session
 from noted_time.values.log_id import OtherLog
 from noted_time.values.membership import Late, Missing
@@ -263,7 +264,7 @@ class AnotherLog(Rejected):
             f"{stream} is of another log: {other.sentence}. Use a separate "
             "stream for each topic of each cluster, and a new stream for a topic that was created "
             "again. Only a linked or restored log may share the stream "
-            f"(noted-time stream log STREAM {other.given})"
+            f"({name_program()} stream log STREAM {other.given})"
         )
         self.other = other
 
@@ -346,7 +347,7 @@ class UnknownStream(Rejected):
     kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
     def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
-        remedy = _suggest(alike) or f"create it with `noted-time stream create {stream}`"
+        remedy = _suggest(alike) or f"create it with `{name_program()} stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {remedy}")
         self.stream = stream
 
@@ -376,7 +377,7 @@ class UnknownWriter(Rejected):
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
-        remedy = _suggest(alike) or "`noted-time writers STREAM` lists them"
+        remedy = _suggest(alike) or f"`{name_program()} writers STREAM` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
 
@@ -393,7 +394,7 @@ class OpenStream(Rejected):
     def __init__(self, stream: str) -> None:
         super().__init__(
             f"{stream} expects no writers, so the missing ones are not known: declare writers "
-            f"(`noted-time stream create {stream} --expected-writer …`), or name them "
+            f"(`{name_program()} stream create {stream} --expected-writer …`), or name them "
             "(`--require …`), or accept all that ever joined (`--require-known`)"
         )
         self.stream = stream

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time.extras import build_import_error
-from noted_time_cli.analyse.columns import FileColumns, FileOrder, StreamToJudge
+from noted_time.installation import name_program
+from noted_time_cli.analyse.columns import FileColumns, StreamToJudge
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -20,7 +21,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     build_kafka_config,
 )
-from noted_time_cli.terminal.flags import group_command
+from noted_time_cli.terminal.flags import group_command, set_program
 from noted_time_cli.terminal.options import AsJson, Stream, WrittenTimes, duration, option
 from noted_time_cli.terminal.output import echo, say
 
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="analyse",
     no_args_is_help=True,
-    help="""Compute how many rows Spark and Flink would lose on an existing log, for each delay.
+    help=set_program(
+        """Compute how many rows Spark and Flink would lose on an existing log, for each delay.
 
     The output shows the least delay without loss, and who causes it. The log is only read, without
     a consumer group or a query. A controller is called only for --stream.
 
-    Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing""",
+    Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing"""
+    ),
     short_help="Compute the rows that a watermark delay would lose.",
 )
 
@@ -116,8 +119,8 @@ def files(  # noqa: PLR0913 - one parameter for each flag
     """
     with _extra("files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
-    rows = read_files(pattern, columns, written.form, partition, how.records, order)
-    how.print_judged(rows, "noted-time observe kafka …")
+    rows = read_files(pattern, columns, written.form, partition, how.records)
+    how.print_judged(rows, f"{name_program()} observe kafka …")
 
 
 @group_command(app)
@@ -137,7 +140,7 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
     with _extra("log", "analyse"):
         from noted_time_cli.analyse.file_rows import read_log
     rows = read_log(root, stream, columns, written.form, how.records)
-    observe = f"noted-time observe log event-time {root} {stream} --field {columns.time}"
+    observe = f"{name_program()} observe log event-time {root} {stream} --field {columns.time}"
     how.print_judged(rows, observe, by)
 
 
@@ -183,7 +186,8 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
         settings, topic, field, time, form, who=who, since_ms=since, most=how.records, live_ms=live
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
-    how.print_judged(rows, f"noted-time observe kafka {how_seen} {bootstrap} {topic}", by)
+    observe = f"{name_program()} observe kafka {how_seen} {bootstrap} {topic}"
+    how.print_judged(rows, observe, by)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time.client import Json, stream_path
+from noted_time.installation import name_program
 from noted_time.values import Rejected, UnknownStream, format_time, log_id, parse_time, pluralize
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.settings import GivenSettings, format_setting
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 OPEN_STREAM = (
     "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "
-    "not detected: noted-time stream create {0} --expected-writer NAME …"
+    "not detected: {1} stream create {0} --expected-writer NAME …"
 )
 
 MARK_COLUMNS: Columns = {
@@ -95,7 +96,7 @@ def create(
         say(f"Created stream {stream}." if is_new else exists)
         _print_settings(created)
     if not created["expected_writers"]:
-        say(f"noted-time: {OPEN_STREAM.format(stream)}")
+        say(f"noted-time: {OPEN_STREAM.format(stream, name_program())}")
 
 
 def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:

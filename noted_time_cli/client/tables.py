@@ -10,6 +10,7 @@ import typer
 from noted_time import NotedTimeError, OpenStream, Rejected
 from noted_time.client import run
 from noted_time.client.waiting import NotYet
+from noted_time.installation import name_program
 from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
 from noted_time.values import format_time
 from noted_time_cli.client.caller import Caller
@@ -146,4 +147,4 @@ def _show_commits(table: str, names: list[str]) -> None:
     if commits:
         options = "".join(f" --name {each}" for each in names)
         last = f"--at {commits[-1].id} --comment …"
-        echo(f"if the table is right:  noted-time claim accept {table}{options} {last}")
+        echo(f"if the table is right:  {name_program()} claim accept {table}{options} {last}")

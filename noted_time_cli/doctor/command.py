@@ -17,6 +17,7 @@ import typer
 from noted_time import NotAllowed, NotedTimeError, Rejected, UnexpectedAnswer, UnknownStream
 from noted_time.client import Question, Reply, ask_in_turn, stream_path
 from noted_time.client.transport import Transport
+from noted_time.installation import name_program
 from noted_time.values import MOST_DOMAINS
 from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
@@ -162,7 +163,8 @@ def _is_allowed(report: Report, call: Caller, stream: str | None, token_origin: 
         access = call.ask("GET", "/v1/access")
     except NotAllowed as error:
         given = f" (a token {token_origin} was sent)" if token_origin else ""
-        make = "noted-time token create --scope read, and pass it by --token or NOTED_TIME_TOKEN"
+        create = f"{name_program()} token create --scope read"
+        make = f"{create}, and pass it by --token or NOTED_TIME_TOKEN"
         report.add([Finding("token", "wrong", f"{error}{given}", make)])
         return False
     report.add(controller_rules.judge_versions(access["version"], version("noted-time")))
@@ -177,7 +179,7 @@ def _check_stream(report: Report, call: Caller, name: str) -> StreamFacts | None
     try:
         stream = call.ask("GET", stream_path(name))
     except NotAllowed as error:
-        read = f"noted-time token create --scope read --stream {name}"
+        read = f"{name_program()} token create --scope read --stream {name}"
         report.add([Finding("stream", "not checked", str(error), read)])
         return None
     page = call.ask("GET", stream_path(name, "writers"), query={"limit": MOST_ROWS})

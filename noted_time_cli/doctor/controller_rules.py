@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 
 from controller.service.permissions import Grant
 from noted_time.client import Json
+from noted_time.installation import name_program
 from noted_time.values import format_duration
 from noted_time_cli.doctor.verdict import Finding, judge
 
@@ -19,7 +20,7 @@ UPGRADE_REMEDY = "upgrade, the controllers first: page 'Versions'"
 UNTRUSTED_ERROR = "CERTIFICATE_VERIFY_FAILED"
 
 TRUST_REMEDY = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
-START_REMEDY = "start it (noted-time serve), or name another by --url"
+START_REMEDY = f"start it ({name_program()} serve), or name another by --url"
 URL_REMEDY = "no controller listens there: correct --url; for a Kafka broker use --kafka"
 
 
@@ -109,6 +110,6 @@ def judge_token(access: Json, stream: str | None) -> list[Finding]:
     grant = parse_grant(access)
     fact = f"token {access['token']} permits: {grant}"
     is_shut = stream and not (grant.may_read(stream) or grant.may_write(stream))
-    remedy = f"noted-time token create --scope read --stream {stream}"
+    remedy = f"{name_program()} token create --scope read --stream {stream}"
     faults = [(is_shut, f"{fact}; nothing on {stream}", remedy)]
     return judge("token", faults, fact)

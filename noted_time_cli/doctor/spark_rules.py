@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from noted_time.installation import name_program
 from noted_time_cli.doctor.verdict import Finding, judge
 
 OLDEST_JAVA = 17
@@ -96,7 +97,7 @@ def judge_checkpoint(
     names = sorted({name.removesuffix(".noted") for name, _, _ in found})
     if names and wanted and not set(names).intersection(wanted):
         fact = f"{place} is of a query that reads {' and '.join(names)}, not {next(iter(wanted))}"
-        own = f"noted-time doctor {names[0]} --checkpoint {place}"
+        own = f"{name_program()} doctor {names[0]} --checkpoint {place}"
         yield Finding("checkpoint", "wrong", fact, f"name another, or its own stream: {own}")
         return
     for stream, domain, own in found:

@@ -14,6 +14,7 @@ from controller.aggregation.views.sentences import (
     join_names,
 )
 from noted_time.client import Json
+from noted_time.installation import name_program
 from noted_time.values import (
     HOUR_MS,
     UNIX_MS,
@@ -31,12 +32,12 @@ SHORT_MS = 5000  # a shorter timeout excludes a writer during a restart or a pau
 TROUBLE_PAGE = "page 'Symptoms and remedies'"
 SILENT_STATES = frozenset(("missing", "silent"))
 FAULT_REMEDIES = {
-    "never came": "start it, or end it: noted-time note {} WRITER --join --state finished",
-    "excluded": "start it again, unless it was removed for good; noted-time ledger {}",
-    "alive, but not noting": "see the log of its process; noted-time writers {}",
-    "silent": "see whether its process runs; noted-time explain {}",
-    "holding without a time": "note each, or WriterClient(domains=…); noted-time stream show {}",
-    "holding for longer than its timeout": "see why its times are old; noted-time explain {}",
+    "never came": "start it, or end it: {program} note {} WRITER --join --state finished",
+    "excluded": "start it again, unless it was removed for good; {program} ledger {}",
+    "alive, but not noting": "see the log of its process; {program} writers {}",
+    "silent": "see whether its process runs; {program} explain {}",
+    "holding without a time": "note each, or WriterClient(domains=…); {program} stream show {}",
+    "holding for longer than its timeout": "see why its times are old; {program} explain {}",
 }
 """`{}` stands for the stream."""
 
@@ -93,7 +94,7 @@ def judge_settings(stream: Json) -> list[Finding]:
         (kept_ms < HOUR_MS, f"marks are kept for {kept} only", "--mark-retention 7d"),
         (is_unbound, "no time is refused as too far ahead", "--max-time-ahead 1h"),
     )
-    change = f"noted-time stream create {name}"
+    change = f"{name_program()} stream create {name}"
     found = ((is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults)
     says = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
     return judge("stream", found, f"{says}{at or ''}")
@@ -108,7 +109,7 @@ def judge_expected_writers(stream: Json) -> list[Finding]:
     if stream["expected_writers"]:
         return []
     fact = f"{stream['name']} expects no writers, so missing writers are not detected"
-    remedy = f"noted-time stream create {stream['name']} --expected-writer NAME …"
+    remedy = f"{name_program()} stream create {stream['name']} --expected-writer NAME …"
     return [Finding("expected writers", "not checked", fact, remedy)]
 
 
@@ -126,7 +127,7 @@ def is_explained_by(at_fault: Collection[str], explained: Json) -> bool:
 
 
 def judge_domain(stream: str, domain: str, explained: Json) -> list[Finding]:
-    fact, more = explained["sentences"][0], f"noted-time explain {stream} --domain {domain}"
+    fact, more = explained["sentences"][0], f"{name_program()} explain {stream} --domain {domain}"
     is_silent = explained["silence"] in SILENT_STATES
     faults = (
         (is_silent, fact, f"start the writers again; {more}"),
@@ -147,7 +148,7 @@ def judge_writers(facts: StreamFacts) -> list[Finding]:
         (
             True,
             f"{fault}: {join_names(named[:NAMES_PER_SENTENCE], len(named))}",
-            FAULT_REMEDIES[fault].format(name),
+            FAULT_REMEDIES[fault].format(name, program=name_program()),
         )
         for fault, named in found.items()
     ]

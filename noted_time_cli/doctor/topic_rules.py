@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from noted_time.installation import name_program
 from noted_time.values import MAX_INT64, Unreachable, format_duration, pluralize
 from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, judge
@@ -110,12 +111,16 @@ def judge_settings(
     return judge("topic settings", named, ", ".join(shown))
 
 
-STAMPS_REMEDY = "CreateTime, or note the broker's timestamps: noted-time observe kafka broker-time"
+STAMPS_REMEDY = (
+    f"CreateTime, or note the broker's timestamps: {name_program()} observe kafka broker-time"
+)
 
 
 def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     logs, name = seen.stream["logs"], seen.stream["name"]
-    link = f"use a separate stream; or, if it was linked: noted-time stream log {name} {look.id}"
+    link = (
+        f"use a separate stream; or, if it was linked: {name_program()} stream log {name} {look.id}"
+    )
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
     return judge("log", [(is_other, fact, f"{link} (page 'Mirrors and several clusters')")], fact)

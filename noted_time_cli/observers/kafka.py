@@ -31,7 +31,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     build_kafka_config,
 )
-from noted_time_cli.terminal.flags import group_command
+from noted_time_cli.terminal.flags import group_command, set_program
 from noted_time_cli.terminal.options import WrittenTimes, duration, option
 from noted_time_cli.terminal.output import say
 
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="kafka",
     no_args_is_help=True,
-    help="""Watch a Kafka topic and note time for it.
+    help=set_program(
+        """Watch a Kafka topic and note time for it.
 
     Exit statuses:
 
@@ -51,7 +52,8 @@ app = typer.Typer(
 
     The observer remains a member of the stream, so the watermark waits for it until it times out.
 
-    Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m""",
+    Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m"""
+    ),
     short_help="Note the arrival or event times of a Kafka topic.",
 )
 

@@ -17,7 +17,7 @@ from noted_time_cli.observers.noting import (
     NotingIngestion,
     Skew,
 )
-from noted_time_cli.terminal.flags import group_command
+from noted_time_cli.terminal.flags import group_command, set_program
 from noted_time_cli.terminal.options import Stream, WrittenTimes, option
 
 Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")]
@@ -25,7 +25,8 @@ Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the 
 app = typer.Typer(
     name="log",
     no_args_is_help=True,
-    help="""Watch a file log and note time for it.
+    help=set_program(
+        """Watch a file log and note time for it.
 
     Exit statuses:
 
@@ -34,7 +35,8 @@ app = typer.Typer(
 
     The observer remains a member of the stream, so the watermark waits for it until it times out.
 
-    Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m""",
+    Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m"""
+    ),
     short_help="Note the arrival or event times of a file log.",
 )
 

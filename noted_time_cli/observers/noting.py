@@ -11,6 +11,7 @@ import typer
 
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
+from noted_time.installation import name_program
 from noted_time.observing import INGESTION_NAME, Seen, TimeForm, count_unusable
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
@@ -94,7 +95,7 @@ class Noting:
             domains = " ".join(f"--domain {each}" for each in (*error.last, self.domain))
             remedy = f"use one of these with --domain, or declare {self.domain}:"
             say(f"noted-time: {error}; {remedy}")
-            say(f"  noted-time stream create {client.stream} {domains}")
+            say(f"  {name_program()} stream create {client.stream} {domains}")
             raise typer.Exit(1) from error
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:

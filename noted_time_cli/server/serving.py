@@ -214,7 +214,7 @@ def _check_address(
     if not gate.is_token_required() and names is None:
         raise Rejected(
             f"{place.host} can be reached by others, and there is no token: create one with "
-            f"{add_database_option('noted-time token create --scope admin', database)}, or pass "
+            f"{add_database_option('token create --scope admin', database)}, or pass "
             "--insecure to admit every call"
         )
     if not gate.is_token_required():

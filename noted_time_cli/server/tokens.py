@@ -16,6 +16,7 @@ import typer
 
 from controller.service.permissions import Grant
 from noted_time import Rejected
+from noted_time.installation import name_program
 from noted_time.values import format_time, parse_duration
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import NO_VALUES, AsJson
@@ -107,7 +108,7 @@ def revoke(
         if token_id not in {record.id for record in kept.all()}:
             raise Rejected(
                 f"there is no token {token_id[:40]!r} in {hide_password(database)}: "
-                f"see {add_database_option('noted-time token list', database)}"
+                f"see {add_database_option('token list', database)}"
             )
         done = kept.revoke(token_id, _read_clock())
     already = "" if done else " already"
@@ -156,12 +157,12 @@ def describe_database(url: str) -> str:
 
 
 def add_database_option(command: str, url: str) -> str:
-    """Return a command with the option for this database.
+    """Return a command of the program with the option for this database.
 
-    >>> add_database_option("noted-time token list", "sqlite:///a.db")
+    >>> add_database_option("token list", "sqlite:///a.db")
     '`noted-time token list --database sqlite:///a.db`'
     """
-    return f"`{command} --database {quote(hide_password(url))}`"
+    return f"`{name_program()} {command} --database {quote(hide_password(url))}`"
 
 
 def hide_password(url: str) -> str:

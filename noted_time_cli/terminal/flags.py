@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from noted_time.installation import name_program
 from noted_time_cli.terminal.output import report_errors
 
 Command = Callable[..., None]
@@ -60,8 +61,14 @@ def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
     return dict(signature(run, eval_str=True).parameters)
 
 
+def set_program(text: str) -> str:
+    """Return a help text whose commands begin with the program's name."""
+    return text.replace(":  noted-time ", f":  {name_program()} ")
+
+
 def set_flags(called: Command, flags: Iterable[Parameter], run: Command) -> Command:
     update_wrapper(called, run)
+    called.__doc__ = set_program(run.__doc__ or "")
     parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flags]
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {each.name: each.annotation for each in parameters}

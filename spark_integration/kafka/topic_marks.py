@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from noted_time import Rejected, StreamSettings
+from noted_time.installation import name_program
 from noted_time.kafka.noted_topic import name_noted_topic
 from spark_integration.marks.watermark import FIRST_MS, LAST_MS, MULTIPLE_POLICY, pin_filter
 from spark_integration.session.settings import build_source_name, read_setting, set_reader_name
@@ -79,7 +80,9 @@ class WantedMarks:
             source = NotedTopic(name_noted_topic(topic), stream, self)
             marks = source.select_lowers(snapshot.option("subscribe", source.topic).load())
             marks = marks.agg(F.max("lower").alias("lower")) if several else marks.limit(1)
-            relay = f"run `noted-time relay kafka {bootstrap} {topic}`, which writes the marks"
+            relay = (
+                f"run `{name_program()} relay kafka {bootstrap} {topic}`, which writes the marks"
+            )
             last = next((row["lower"] for row in _collect_rows(marks, source.topic, relay)), None)
             named = last is not None or self.domains[stream] is not None
             name = build_source_name("kafka", [stream], self.domains[stream])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from noted_time import NotedTimeError, Rejected
+from noted_time.installation import name_program
 from noted_time.kafka.noted_topic import name_noted_topic
 from noted_time.reading import (
     TableHistory,
@@ -49,7 +50,7 @@ NOT_KEPT = "{}/ in the checkpoint {} cannot be written ({}), so no later batch c
 LEAST_DAYS = 7
 SHORT_RETENTION = (
     "%s keeps its commits for %g days: a query that commits nothing for longer claims nothing more "
-    "until you run `noted-time claim accept`. Let the table keep its commits for at least %d days"
+    "until you run `%s claim accept`. Let the table keep its commits for at least %d days"
 )
 NOT_COVERED = (
     "{} of the query's sources have no marks, so it is unknown when their rows are complete: read "
@@ -291,7 +292,7 @@ class BatchClaim:
             tables[table] = open_table(table)
             days = read_retention_days(tables[table].history().properties)
             if days is not None and days < LEAST_DAYS:
-                log.warning(SHORT_RETENTION, table, days, LEAST_DAYS)
+                log.warning(SHORT_RETENTION, table, days, name_program(), LEAST_DAYS)
         return tables[table]
 
     def _find_committed(self, table: str, history: TableHistory, claim: Claim) -> Claim | None:
@@ -316,8 +317,9 @@ class BatchClaim:
         if record.ended:
             log.warning(
                 "%s: the rows of batch %d are written without a claim under %r: %s. Check the "
-                "table. If its rows are right, run `noted-time claim accept %s --name %s`",
-                *(table, claim.batch, claim.name, record.ended, table, claim.name),
+                "table. If its rows are right, run `%s claim accept %s --name %s`",
+                *(table, claim.batch, claim.name, found.ended),
+                *(name_program(), table, claim.name),
             )
         return record, history
 

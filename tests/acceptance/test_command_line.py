@@ -27,6 +27,24 @@ def altered(directory: Path, statement: str) -> None:
         connection.commit()
 
 
+def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Path) -> None:
+    """In a clone it is `./run noted-time`: in help, in errors and in the first steps."""
+    typed = "./run noted-time"
+    words = [sys.executable, "-m", "noted_time_cli", "demo-stream", "--help"]
+    helped = subprocess.check_output(words, env=environment(NOTED_TIME_PROGRAM=typed), text=True)
+    served = ServeProcess(tmp_path, is_forked=False, NOTED_TIME_PROGRAM=typed)
+    with served.ready() as controller:
+        page = httpx.get(controller.url).text
+        words = ("watch", "x", "--url", controller.url)
+        refused = command(*words, cwd=tmp_path, NOTED_TIME_PROGRAM=typed)
+
+    assert "Try it:  ./run noted-time demo-stream --for 60s" in helped
+    assert 'data-program="./run noted-time"' in page
+    assert refused.stderr == (
+        "noted-time: there is no stream 'x': create it with `./run noted-time stream create x`\n"
+    )
+
+
 def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
     """`serve` refuses it with the command to run, which only a person should."""
     migrate(f"sqlite:///{tmp_path / DATABASE}")

@@ -1,13 +1,16 @@
+"""The commands of messages: how the program is called here, and what installs more of it."""
+
 import os
 import re
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from noted_time.installation import build_command, install_command
+from noted_time.installation import PROGRAM_VARIABLE, build_command, install_command, name_program
 
 ANYWHERE = 'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,6 +20,44 @@ BARE = re.compile(r"pip install[^`#|,\n]*?(?<![\w./-])noted-time\b(?!\S* @)")
 
 def origin(path: Path, **more: object) -> dict[str, Any]:
     return {"url": path.as_uri(), **more}
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Have nothing say how this process was started."""
+    monkeypatch.delenv(PROGRAM_VARIABLE, raising=False)
+    return monkeypatch
+
+
+def test_the_program_has_the_name_that_run_passes(started: pytest.MonkeyPatch) -> None:
+    """In a clone, `noted-time` alone is not found."""
+    started.setenv(PROGRAM_VARIABLE, "./run noted-time")
+
+    assert name_program() == "./run noted-time"
+
+
+@pytest.mark.parametrize("package", ["noted_time_cli", "noted_time", "controller"])
+def test_the_program_is_named_as_a_module(started: pytest.MonkeyPatch, package: str) -> None:
+    """With the Python that the user typed."""
+    spec = ModuleSpec(f"{package}.__main__", None)
+    started.setattr(sys.modules["__main__"], "__spec__", spec)
+    started.setattr(sys, "orig_argv", ["/a b/python", "-m", package, "serve"])
+
+    assert name_program() == f"'/a b/python' -m {package}"
+
+
+def test_the_program_is_named_with_uvx(started: pytest.MonkeyPatch) -> None:
+    """Its environment is not on the user's PATH."""
+    started.setattr(sys, "prefix", "/home/kim/.cache/uv/archive-v0/2Zx")
+
+    assert name_program() == f'uvx --from "{ROOT}[controller]" noted-time'
+
+
+def test_elsewhere_the_program_has_its_own_name(started: pytest.MonkeyPatch) -> None:
+    """As in a script of a user, and by the installed command."""
+    started.setattr(sys.modules["__main__"], "__spec__", None)
+
+    assert name_program() == "noted-time"
 
 
 def test_an_editable_install_is_repeated_from_its_clone() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from noted_time.installation import PROGRAM_VARIABLE
 from tests.support.calls import Calls
 from tests.support.forks import Forked
 from tests.support.waiting import PATIENCE_S
@@ -22,7 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def environment(**variables: str) -> dict[str, str]:
     """Return the environment of a child: this clone's packages, without our settings."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
-    return inherited | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"} | variables
+    ours = {"PYTHONPATH": str(ROOT), "COLUMNS": "200", PROGRAM_VARIABLE: "noted-time"}
+    return inherited | ours | variables
 
 
 def started(

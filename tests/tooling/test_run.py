@@ -23,6 +23,9 @@ BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
 """How what is beside .venv is installed."""
 
 
+posix = pytest.mark.skipif(os.name == "nt", reason="run starts other programs by exec")
+
+
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have the scripts install into an empty clone."""
@@ -178,10 +181,28 @@ def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
     assert (done.returncode, done.stderr.startswith("run: there is no command 'tset'")) == (2, True)
 
 
+@posix
+def test_hints_name_the_command_of_the_clone(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As it can be typed in the user's directory, which need not be the clone."""
+    started: list[tuple[str, str]] = []
+
+    def become(env: dict[str, str], words: list[str]) -> int:
+        started.append((Path(words[0]).name, env["NOTED_TIME_PROGRAM"]))
+        return 0
+
+    monkeypatch.setattr(run, "prepare", lambda **_: {"PYSPARK_PYTHON": "python"})
+    monkeypatch.setattr(run, "become", become)
+    for place, arguments in ((run.ROOT, ["noted-time", "watch", "x"]), (tmp_path, ["python"])):
+        monkeypatch.chdir(place)
+        run.main(arguments)
+
+    elsewhere = f"{os.path.relpath(run.ROOT, tmp_path)}/run noted-time"
+    assert started == [("noted-time", "./run noted-time"), ("python", elsewhere)]
+
+
 # How ./run finds a Java that can run Spark, or makes one that can
-
-
-posix = pytest.mark.skipif(os.name == "nt", reason="the wrapper is a shell script")
 
 
 def script(path: Path, body: str) -> Path:

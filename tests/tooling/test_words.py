@@ -1,10 +1,20 @@
 """Public names have docstrings."""
 
+import ast
 import importlib
 import inspect
+import re
+import sys
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
 
 import pytest
+from typer.main import get_command
+
+from noted_time_cli.app import app
 
 PUBLIC = ("noted_time", "writer_client", "reader_client", "spark_integration")
 
@@ -27,3 +37,79 @@ def list_undocumented(package: str) -> Iterator[str]:
 def test_public_names_have_docstrings(package: str) -> None:
     """Users read them in the reference."""
     assert list(list_undocumented(package)) == []
+
+
+def test_a_page_is_counted_without_its_code(words: ModuleType, tmp_path: Path) -> None:
+    """Prose is counted by paragraph, so a heading does not lengthen a sentence."""
+    page = tmp_path / "page.md"
+    long = "word " * 29
+    page.write_text(f"# A heading\n\nThat of whoever.\n\n```\nwhat is\n```\n\n{long}\n")
+    count = words.Count()
+
+    for _, passage in words.read_page(page):
+        count.add("page", passage)
+
+    assert (count.odd, len(count.long), count.words) == (
+        ["page: That of", "page: whoever"],
+        1,
+        6 + 29,
+    )
+
+
+def test_each_docstring_and_comment_of_code_is_a_passage(words: ModuleType, tmp_path: Path) -> None:
+    """Short docstrings that follow each other are not one long sentence."""
+    module = tmp_path / "module.py"
+    module.write_text('"""One two."""\n\nX = 1  # beside it\nY = "three four"\n"""Five six."""\n')
+
+    passages = [passage for _, passage in words.read_code(module)]
+
+    assert passages == ["One two.", "beside it", "three four", "Five six."]
+
+
+def test_names_that_need_translating_are_counted(words: ModuleType, tmp_path: Path) -> None:
+    """Conversions, properties and constants of two words are the convention."""
+    module = tmp_path / "module.py"
+    module.write_text(
+        "SAID = 1\nPOLL_S = 2\n"
+        "def judged(): ...\ndef of_log(): ...\ndef to_json(): ...\ndef find(): ...\n"
+        "class A:\n    @property\n    def noted(self): ...\n"
+    )
+    odd: list[str] = []
+    constants: list[str] = []
+
+    functions = words.count_names(module, odd, constants)
+
+    assert ([each.split()[-1] for each in odd], functions) == (["judged", "of_log"], 5)
+    assert [each.split()[-1] for each in constants] == ["SAID"]
+
+
+NAMED_COMMANDS = {
+    "demo flights",  # the name of Spark's session, and the name of a command in its own help
+    "analyse ",  # the part that needs an extra
+    "observe`.",
+    "token list`.",
+    "token`.",  # in help, as references to other commands
+    "relay kafka` writes",
+}
+"""What follows `noted-time` in texts that no user is to type."""
+
+
+def list_hints(path: Path) -> Iterator[str]:
+    """Yield what follows `noted-time` in the texts of a module, but for docstrings and help."""
+    tree = ast.parse(path.read_text())
+    docs = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in docs:
+            yield from re.findall(rf"(?<!:  )noted-time ((?:{COMMANDS})\b.*)", each.value)
+
+
+COMMANDS = "|".join(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def test_hints_begin_with_the_name_of_the_program(root: Path) -> None:
+    """So they work where they are printed: in a clone, `noted-time` alone is not found."""
+    packages = (*PUBLIC, "noted_time_cli", "controller", "demo")
+    modules = chain.from_iterable((root / each).rglob("*.py") for each in packages)
+    hints = chain.from_iterable(map(list_hints, modules))
+
+    assert [each for each in hints if not each.startswith(tuple(NAMED_COMMANDS))] == []

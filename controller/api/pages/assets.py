@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
+
+from noted_time.installation import name_program
 
 INDEX_FILE = "index.html"
 MEDIA_TYPES: Mapping[str, str] = {
@@ -49,11 +52,12 @@ class Page(NamedTuple):
 
 
 ASSET_REFERENCE = f'"{ASSETS_PATH[1:]}'.encode()
+PROGRAM_REFERENCE = b'data-program="noted-time"'
 PAGES_BY_PATH: Mapping[str, Page] = {
     "/": Page(
-        DASHBOARD_FILES[INDEX_FILE].replace(
-            ASSET_REFERENCE, ASSET_REFERENCE + f"{ASSETS_VERSION}/".encode()
-        ),
+        DASHBOARD_FILES[INDEX_FILE]
+        .replace(ASSET_REFERENCE, ASSET_REFERENCE + f"{ASSETS_VERSION}/".encode())
+        .replace(PROGRAM_REFERENCE, f'data-program="{escape(name_program())}"'.encode()),
         "html",
         NO_CACHE,
     ),

@@ -10,6 +10,9 @@ const FOREIGN = "The server at this address is not a noted-time controller.";
 
 export const base = new URL(".", location.href.split("#")[0]);
 
+/** The command that runs noted-time on the controller's machine. */
+export const program = document.documentElement.dataset.program;
+
 /** An unsuccessful answer. Its status is null if the server is not a controller. */
 export class Problem extends Error {
   constructor(status, { detail, code }) {
@@ -53,7 +56,7 @@ function askForToken(isRefused) {
     const field = input("secret", { type: "password" });
     const why = isRefused
       ? "The token is unknown, expired or revoked."
-      : ["This controller asks for a token. An operator creates one with ", h("code", "noted-time token create"), "."];
+      : ["This controller asks for a token. An operator creates one with ", h("code", `${program} token create`), "."];
     const parts = [h("p", why), labelled("Token", field, "Kept for this tab alone.")];
     const dialog = open("Token needed", parts, h("button.main", "Use token"), () => {
       sessionStorage.setItem(TOKEN, field.value.trim());

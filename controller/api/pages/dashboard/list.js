@@ -1,6 +1,6 @@
 // The list of streams, with problems first.
 
-import { access, base } from "./api.js";
+import { access, base, program } from "./api.js";
 import { h, svg } from "./elements.js";
 import {
   andOthers, button, cell, condition, CONDITIONS, heading, isHeld, pages, pill, searchBox, section, soft, table, tr,
@@ -71,8 +71,8 @@ function firstSteps() {
   const url = base.href.replace(/\/$/, "");
   const note = '{"notes": [{"writer": "shop-2", "time": 1357038000000, "position": {"1": 80}}]}';
   const steps = [
-    ["See a stream move, with one writer that stalls", `noted-time demo-stream --url ${url}`],
-    ["Create your own stream", `noted-time stream create orders --url ${url}`],
+    ["See a stream move, with one writer that stalls", `${program} demo-stream --url ${url}`],
+    ["Create your own stream", `${program} stream create orders --url ${url}`],
     ["Note time, from any program that speaks HTTP", `curl ${url}/v1/streams/orders/notes --json '${note}'`],
   ];
   return section("First steps", soft("There are no streams yet."), steps.map(([label, text]) => [
