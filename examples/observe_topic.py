@@ -1,6 +1,6 @@
 """Observe a Kafka topic whose producers do not note, and note for them, until Ctrl-C.
 
-Needs a controller, `noted-time serve`, and a broker with the topic, `./run kafka`.
+Needs a controller, `noted-time serve`, and a broker with the topic `arrivals`, `./run kafka`.
 """
 
 import os
@@ -14,7 +14,7 @@ from writer_client import EventTimeNoter, KafkaTimes, WriterClient
 
 CONTROLLER = os.environ.get("NOTED_TIME_URL", "http://127.0.0.1:7464")
 KAFKA = {"bootstrap.servers": os.environ.get("KAFKA_BOOTSTRAP", "127.0.0.1:9092")}
-TOPIC = sys.argv[1] if len(sys.argv) > 1 else "flights"
+TOPIC = sys.argv[1] if len(sys.argv) > 1 else "arrivals"
 DELAY_MS = 5 * 60_000  # how far the records of one partition may be out of order
 
 # the stream of a topic has its name; time waits for the observer alone

@@ -42,7 +42,7 @@ def test_the_loop_of_a_language_runs(
         pytest.skip(f"{command} is not installed")
     ((_, text),) = (each for each in BLOCK.findall(text_of(PAGE)) if each[0] == language)
     with ServeProcess(tmp_path).ready() as controller:
-        HTTP.put(f"{controller.url}/v1/streams/orders", json={}).raise_for_status()
+        HTTP.put(f"{controller.url}/v1/streams/receipts", json={}).raise_for_status()
         (tmp_path / words[-1]).write_text(Runner(tmp_path, controller.url).here(text))
         subprocess.run([program, *words], cwd=tmp_path, timeout=PATIENCE_S, check=True)
         rows = writers(controller.url)
@@ -53,5 +53,5 @@ def test_the_loop_of_a_language_runs(
 
 def writers(url: str) -> dict[str, tuple[str, dict[str, int], dict[str, int]]]:
     """Return what the controller knows of each writer."""
-    rows = HTTP.get(f"{url}/v1/streams/orders/writers").json()["writers"]
+    rows = HTTP.get(f"{url}/v1/streams/receipts/writers").json()["writers"]
     return {row["writer"]: (row["state"], row["times"], row["position"]) for row in rows}

@@ -83,7 +83,7 @@ def test_a_shell_notes_time(copied: Copied) -> None:
     """Three hours, each with the number of lines."""
     (printed,) = copied.run("note_time.sh")
 
-    assert "orders is complete to 2013-01-01T11:59:00Z" in printed
+    assert "receipts is complete to 2013-01-01T11:59:00Z" in printed
 
 
 @pytest.mark.spark

@@ -33,7 +33,7 @@ RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("guides/complete-days",), ()),
     (("guides/complete-windows",), ()),
     (("guides/observers",), ("arrivals",)),
-    (("start/from-with-watermark",), ("orders",)),
+    (("start/from-with-watermark",), ("shop-orders",)),
     (
         ("guides/kafka-producers", "guides/kafka-readers", "guides/kafka-marks"),
         ("flights", "sales"),

@@ -28,7 +28,9 @@ KILLED = -9
 ANYTHING = "…"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ ", re.MULTILINE)
-ELSEWHERE = re.compile(r"(git|pip|uvx|\./run|noted-time serve|\"\"\"Observe)\b")
+ELSEWHERE = re.compile(
+    r"(git|pip|python3 -m venv|uvx|\./run(?! noted-time)|noted-time serve|\"\"\"Observe)\b"
+)
 """How what installs, serves or observes begins: a test does that in its own way."""
 
 GAP = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:\s*…)?|…(\s*\})?')
@@ -105,6 +107,9 @@ class Runner:
         for name, line in {**given, "noted-time": f"{python} -m noted_time"}.items():
             (commands / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
             (commands / name).chmod(0o755)
+        run = self.directory / "run"
+        run.write_text('#!/bin/sh\n[ "$1" = noted-time ] && exec "$@"\n')
+        run.chmod(0o755)
 
     @property
     def environment(self) -> dict[str, str]:
