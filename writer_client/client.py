@@ -12,7 +12,7 @@ import httpx
 
 from noted_time.client.closing import Closing
 from noted_time.client.transport import Transport
-from noted_time.values import NotedTimeError, Rejected
+from noted_time.values import NotAllowed, NotedTimeError, Rejected, StreamCut, UnknownStream
 from writer_client.at_exit import open_clients
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import Exchange
@@ -97,6 +97,15 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
         """
         self.check()
         return self._transport.run(self._exchange.seal(self.writer))
+
+    def find_cut_without_log(self) -> StreamCut:
+        """Return the cut of the last marks if the stream has no log id yet, and else no offsets.
+
+        It is empty, too, if the stream does not exist or the token does not permit to read it.
+        """
+        with contextlib.suppress(UnknownStream, NotAllowed):
+            return self._transport.run(self._exchange.find_cut_without_log())
+        return StreamCut({})
 
     def close(self, timeout: float = 10.0) -> None:
         """Flush, and close the client, in at most `timeout` seconds.

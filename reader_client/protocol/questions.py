@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,11 @@ def ask_cut(
 def ask_time_window(stream: str, position: Mapping[int, int], domain: str | None) -> Question:
     body = {"position": position_to_wire(position)} | _build_query(domain)
     return Question("POST", stream_path(stream, "time-window"), body=body)
+
+
+def ask_explanation(stream: str, position: Mapping[int, int], domain: str | None) -> Question:
+    query = {"position": json.dumps(position_to_wire(position))} | _build_query(domain)
+    return Question("GET", stream_path(stream, "explain"), query)
 
 
 def ask_segments(stream: str, start: int, domain: str | None) -> Question:

@@ -41,10 +41,16 @@ class Requirement:
         return writers | ({f"require_{self.everyone}": True} if self.everyone else {})
 
 
-def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
-    objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
+BEFORE_FIRST_MARK = (
+    "nobody vouches for times before the first mark: wait for a later time. In a new stream, let "
+    "each writer first note the time at which its data begin"
+)
+
+
+def find_objections(cut: CutReply, required: Requirement) -> list[str]:
+    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
-        objections.append("nobody vouches for times before the first mark")
+        found.append(BEFORE_FIRST_MARK)
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
     return objections

@@ -67,6 +67,9 @@ class IngestionMarks:
         self._marks.extend(_select_stamps(new))
         return new
 
+    def explain(self, position: Mapping[int, int]) -> str:
+        return self._feed.explain(position)
+
     def close(self) -> None:
         self._feed.close()
 

@@ -11,20 +11,22 @@ from typing import Protocol
 from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.client import Backoff, draw_chance
 from noted_time.client.transport import Transport
+from noted_time.installation import name_program
 from noted_time.reading import check_time
 from noted_time.values import Time, choose_domain
 from reader_client.background.repeating import Health, Repeating
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamReply, decode_answer
-from reader_client.protocol.questions import Steps, ask_stream
+from reader_client.protocol.answers import StreamReply, decode_sentences, decode_stream
+from reader_client.protocol.questions import Steps, ask_explanation, ask_stream
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
 
 FEED_WAIT_MS = 10_000
 CATCH_UP_S = 5.0
 CLOSE_S = 2.0
+EXPLAINED_SENTENCES = 3
 FEED_BACKOFF = Backoff(cap_s=2.0)
 
 
@@ -57,6 +59,9 @@ class MarksFeed(Protocol):
 
         Another creation id means a recreated stream. Raises `ClientFailed` if the thread crashed.
         """
+
+    def explain(self, position: Mapping[int, int]) -> str:
+        """Return why no mark covers this position. Raises `NotedTimeError` as the controller."""
 
     def close(self) -> None: ...
 
@@ -115,6 +120,11 @@ class ControllerFeed:
             known = self._known
             self._known = replace(known, marks=())
         return known
+
+    def explain(self, position: Mapping[int, int]) -> str:
+        question = ask_explanation(self._stream, position, self._domain)
+        decision, *more = decode_sentences(self._transport.ask(question))[:EXPLAINED_SENTENCES]
+        return " ".join((decision, *more, f"Ask again: {name_program()} explain {self._stream}"))
 
     def close(self) -> None:
         self._thread.stop()

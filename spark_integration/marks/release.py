@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, Succession
+from noted_time import Mark, MarkHistory, NotCompleteYet, NotedTimeError, Rejected, Succession
 from noted_time.values import State, format_time, reaches
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import MarksFeed
@@ -18,6 +19,12 @@ LEFT_OUT_WARNING = (
     "%s: mark %d%s is left out, because Spark's timestamps are Unix ms of the years 1 to 9999; the "
     "watermark advances with the next mark in this range"
 )
+
+NO_MARK_WARNING = (
+    "%s: the query has read rows, and no mark covers them yet, so the watermark is not set and no "
+    "window closes. %s"
+)
+UNMARKED_PLANS = 2  # the first mark comes with the second micro-batch at the latest
 
 
 class Releaser:
@@ -35,6 +42,8 @@ class Releaser:
         self._is_quiet = False
         self._is_following = False
         self._has_left_out = False
+        self._unmarked_plans = 0
+        self._is_explained = False
         self._stream_id = ""
         self._history = MarkHistory()
         self._succession = Succession()
@@ -95,6 +104,8 @@ class Releaser:
             return closed
         window = self._history.window(position)
         if window.lower is None or window.lower_seq is None:
+            if released.lower is None:
+                self._warn_of_wait(position)
             return released
         if released.lower is not None and window.lower <= released.lower:
             return released
@@ -139,6 +150,16 @@ class Releaser:
 
     def close(self) -> None:
         self._feed.close()
+
+    def _warn_of_wait(self, position: Mapping[int, int]) -> None:
+        """Log once which writers hold the first mark, or which offsets it needs."""
+        self._unmarked_plans += 1
+        is_due = self._unmarked_plans >= UNMARKED_PLANS and any(position.values())
+        if self._is_explained or not is_due:
+            return
+        self._is_explained = True
+        with suppress(NotedTimeError):
+            log.warning(NO_MARK_WARNING, self._feed.subject, self._feed.explain(position))
 
     def _leave_out(self, mark: Mark) -> None:
         if not self._has_left_out:

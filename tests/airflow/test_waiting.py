@@ -17,6 +17,7 @@ from noted_time.values import UnexpectedAnswer
 from noted_time_airflow import watching
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import CHECK_FAILURES, Address, judge_error, poll_once, watch
+from reader_client.protocol.requirements import BEFORE_FIRST_MARK
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
@@ -221,10 +222,7 @@ def test_nobody_ever_vouches_for_a_time_before_the_first_mark(shop: Shop) -> Non
     """So waiting for it is no use."""
     found = shop.look(NINE - 1, missing="wait")
 
-    assert (found.status, found.sentence.rpartition("; ")[2]) == (
-        "failed",
-        "nobody vouches for times before the first mark",
-    )
+    assert (found.status, found.sentence.rpartition("; ")[2]) == ("failed", BEFORE_FIRST_MARK)
 
 
 def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:

@@ -6,6 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from reader_client.protocol.requirements import BEFORE_FIRST_MARK
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
 from tests.support.served import Served
@@ -435,7 +436,7 @@ def test_nobody_vouches_for_a_time_before_the_first_mark(
         "nobody vouches for 2013-01-01T09:00:00Z, which is before the first mark of "
         f"{stream}: mark 1, cut 0:10\n"
     )
-    says = "noted-time: nobody vouches for times before the first mark\n"
+    says = f"noted-time: {BEFORE_FIRST_MARK}\n"
     assert [(each.status, each.err) for each in asked] == [(3, says)] * 2
 
 

@@ -33,7 +33,7 @@ from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from writer_client import ClockNotes, KafkaNotedProducer
-from writer_client.kafka import channel
+from writer_client.kafka import channel, ends
 from writer_client.sending.clock import unix_ms
 
 pytestmark = pytest.mark.acceptance
@@ -565,6 +565,23 @@ def test_a_recreated_topic_is_reported_to_its_writer_and_at_the_next_start(
         producer.produce(value="a", event_time=NOON + 30)
     with pytest.raises(AnotherLog):
         start()
+
+
+def test_a_stream_that_was_noted_for_files_is_refused(
+    served: Served, topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers of the topic would wait for its offsets; the producer does not become a member."""
+    monkeypatch.setattr(ends, "PATIENCE_S", 0.1)
+    served.note(topic, NOON, {"0": 90})
+    writers = served.writers(topic).keys()
+    with pytest.raises(
+        Recreated, match=r"it ends at \{0: 0\}, and \{0: 90\} is the cut of"
+    ) as found:
+        start(wait=10)
+
+    assert "perhaps of another log such as files" in str(found.value)
+    assert "delete it or use another one" in str(found.value)
+    assert served.writers(topic).keys() == writers
 
 
 def test_a_topic_created_again_that_is_longer_is_reported_to_its_running_writer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,6 +72,10 @@ class GivenFeed:
         """Return the marks that were added since."""
         new, self._taken = self._marks[self._taken :], len(self._marks)
         return FeedMarks("s", new)
+
+    def explain(self, position: Mapping[int, int]) -> str:
+        """Say nothing, as a controller without an answer."""
+        raise Unreachable(str(position))
 
     def close(self) -> None:
         """Nothing is open."""

@@ -116,6 +116,18 @@ def test_a_feed_that_is_ahead_of_its_stream_continues_from_the_last_mark(
     followed.feed.close()
 
 
+def test_a_feed_explains_which_offsets_a_mark_needs(controller: Served) -> None:
+    """And who noted them, for a query on another log."""
+    controller.stream("flights").note("w", 10, {0: 90})
+    feed = ControllerFeed(controller.url, "flights", None)
+    feed.begin(Released())
+    said = feed.explain({0: 3})
+    feed.close()
+
+    assert "needs segment 0 to 90, as w noted (read to 3)" in said
+    assert said.endswith("Ask again: noted-time explain flights")
+
+
 def test_a_stream_that_was_never_there_is_refused(controller: Served) -> None:
     """In words that name it."""
     feed = ControllerFeed(controller.url, "flights", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,6 +46,10 @@ class KeptMarks:
         """See `MarksFeed`."""
         new, self.marks = self.marks, []
         return FeedMarks() if self.is_away else FeedMarks(self.stream_id, new)
+
+    def explain(self, position: Mapping[int, int]) -> str:
+        """See `MarksFeed`."""
+        raise Unreachable(str(position))
 
     def close(self) -> None:
         """See `MarksFeed`."""

@@ -72,9 +72,11 @@ def test_a_log_that_lacks_what_marks_name_is_reported_once(
         start = reader.latestOffset(start, reader.getDefaultReadLimit())
     reader.stop()
 
-    (warning,) = [each.getMessage() for each in caplog.records if each.name == "noted_time.spark"]
+    said = [each.getMessage() for each in caplog.records if each.name == "noted_time.spark"]
+    warning, waits = said
     assert warning == (
         "flights: the last mark needs segment 0 up to offset 2, and the log under "
         f"{flights.root} has it up to 0: the watermark does not advance past the marks before"
     )
+    assert "needs segment 0 to 2, as " in waits
     assert start["marks"]["default"]["lower"] is None

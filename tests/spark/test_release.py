@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -34,6 +35,10 @@ class GivenFeed:
     def take(self) -> FeedMarks:
         """Return the next answer, or that of the last stream if there is none."""
         return self.answers.pop(0) if len(self.answers) > 1 else self._last()
+
+    def explain(self, position: Mapping[int, int]) -> str:
+        """Say what is asked."""
+        return f"no mark at {position}"
 
     def close(self) -> None:
         """Nothing is open."""
@@ -97,6 +102,33 @@ def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> N
         releaser.follow(Released())
 
     assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)
+
+
+def test_a_query_without_a_mark_says_once_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Once it has read rows, and the mark has had a micro-batch to come."""
+    releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=90),))))
+    releaser.follow(Released())
+    positions: list[dict[int, int]] = [{0: 0}, {0: 0}, {0: 3}, {0: 4}]
+    let_in = [releaser.release(Released(), each) for each in positions]
+
+    assert let_in == [Released()] * 4
+    (said,) = caplog.messages
+    assert said == (
+        "stream 'flights', domain 'default': the query has read rows, and no mark covers them yet, "
+        "so the watermark is not set and no window closes. no mark at {0: 3}"
+    )
+
+
+def test_a_query_that_waits_for_its_next_mark_says_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It had one, so its windows close."""
+    releaser = Releaser(GivenFeed(FeedMarks("a", (mark(2, 20, s0=90),))))
+    releaser.follow(Released("a", 1, 10))
+    for _ in range(3):
+        releaser.release(Released("a", 1, 10), {0: 3})
+
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("lower", [253_402_300_800_000, 2**63 - 1])

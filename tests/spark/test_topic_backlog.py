@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
+from noted_time import BacklogPolicy, Mark, Rejected, StreamCut, Unreachable
 from spark_integration import CatchUp
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.read import _limit_rows
@@ -47,6 +48,10 @@ class LastMark:
         marks = [] if last is None else [Mark(2, last, last, cut)]
         self.last = None
         return FeedMarks("s", marks, is_quiet=self.is_quiet)
+
+    def explain(self, position: Mapping[int, int]) -> str:
+        """See `MarksFeed`."""
+        raise Unreachable(str(position))
 
     def close(self) -> None:
         """See `MarksFeed`."""

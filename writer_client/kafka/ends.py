@@ -49,10 +49,11 @@ class TopicEnds:
         new = [min(times[n], LARGEST_TIME) for n in times if look.ends.get(n, 0) > known.get(n, 0)]
         return FoundPosition(look.ends, {self._domain: max(new)} if new else {})
 
-    def check_same(self, known: Mapping[int, int]) -> TopicLook:
-        """Return the state of the topic, or raise `Recreated` if it is another topic.
+    def check_same(self, known: Mapping[int, int], source: str = "was noted") -> TopicLook:
+        """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
 
-        Its id then differs, or for ten seconds a partition is missing or ends before `known`.
+        It is another topic if its id differs, or if, for ten seconds, a partition is missing or
+        ends before the `known` position. `source` says where this position is from.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
@@ -62,9 +63,7 @@ class TopicEnds:
             if not behind:
                 return look
             if clocks.monotonic() >= until:
-                raise self.topic.build_recreated(
-                    f"it ends at {behind}, and {dict(known)} was noted"
-                )
+                raise self.topic.build_recreated(f"it ends at {behind}, and {dict(known)} {source}")
             clocks.sleep(PAUSE_S)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from functools import reduce
 
 from noted_time.client import (
+    MISREAD_ERRORS,
     AddressedQuestion,
     Controllers,
     Question,
@@ -14,9 +16,10 @@ from noted_time.client import (
     ask,
     ask_in_turn,
     note_to_wire,
+    position_from_wire,
     stream_path,
 )
-from noted_time.values import Refused, SharedName
+from noted_time.values import Refused, SharedName, StreamCut, UnexpectedAnswer
 from writer_client.sending.answers import NotesReply, decode_reply
 from writer_client.sending.pending_notes import Batch
 
@@ -81,6 +84,15 @@ class Exchange:
             if not self._is_overtaken(answer):
                 return answer
         raise SharedName(batch[0].note.writer)
+
+    def find_cut_without_log(self) -> Generator[AddressedQuestion, Reply, StreamCut]:
+        stream = yield from ask(self._controllers, Question("GET", stream_path(self._stream)))
+        try:
+            marks = () if stream["logs"] else filter(None, stream["marks"].values())
+            cuts = (StreamCut(position_from_wire(mark["cut"])) for mark in marks)
+            return reduce(StreamCut.join, cuts, StreamCut({}))
+        except MISREAD_ERRORS as error:
+            raise UnexpectedAnswer(f"the controller sent an unexpected stream: {error}") from error
 
     def seal(self, writer: str) -> Generator[AddressedQuestion, Reply, bool]:
         two = Question("GET", stream_path(self._stream, "writers"), {"limit": 2})
