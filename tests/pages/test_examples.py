@@ -87,13 +87,12 @@ def test_a_shell_notes_time(copied: Copied) -> None:
 
 
 @pytest.mark.spark
-def test_time_is_noted_counted_and_claimed_over_files(copied: Copied) -> None:
-    """The hour of both shops comes out, and the table is complete to its end."""
-    noted, counted, claimed = copied.run("note_time.py", "count_files.py", "claim_table.py")
+def test_time_is_noted_and_counted_over_files(copied: Copied) -> None:
+    """The hour of both shops comes out."""
+    noted, counted = copied.run("note_time.py", "count_files.py")
 
     assert [line.split()[0] for line in noted.splitlines()] == ["berlin", "lima"]
     assert [counted.count(f"{COMPLETE_HOUR}|{shop}") for shop in ("berlin", "lima")] == [1, 1]
-    assert f"complete_to={TEN}" in claimed
 
 
 @pytest.mark.spark
@@ -104,6 +103,17 @@ def test_a_topic_is_noted_counted_and_read_by_the_hour(copied: Copied, broker: B
 
     assert counted.count(f"{COMPLETE_HOUR}|EWR") == 1
     assert read == "1\n"
+
+
+@pytest.mark.spark
+def test_a_topic_becomes_a_table_whose_hour_is_complete(copied: Copied, broker: Broker) -> None:
+    """As the page of tables prints it, from the topic to the job that waits."""
+    copied.uses(broker, "flights")
+    for name in ("produce_to_kafka.py", "claim_table.py"):
+        copied.command(name)
+    *_, floor = copied.runner.run_page("docs/guides/tables.md", "Try it")
+
+    assert floor.splitlines()[-1] == "2013-01-01T10:00:00Z"
 
 
 def test_an_observer_notes_for_a_topic_until_ctrl_c(copied: Copied, broker: Broker) -> None:
