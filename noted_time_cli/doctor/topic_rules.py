@@ -111,19 +111,16 @@ def judge_settings(
     return judge("topic settings", named, ", ".join(shown))
 
 
-STAMPS_REMEDY = (
-    f"CreateTime, or note the broker's timestamps: {name_program()} observe kafka broker-time"
-)
+STAMPS_REMEDY = f"CreateTime, or note the broker's: {name_program()} observe kafka broker-time"
 
 
 def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
     logs, name = seen.stream["logs"], seen.stream["name"]
-    link = (
-        f"use a separate stream; or, if it was linked: {name_program()} stream log {name} {look.id}"
-    )
+    linked = f"{name_program()} stream log {name} {look.id} (page 'Mirrors and several clusters')"
+    remedy = f"use a separate stream; or, if it was linked: {linked}"
     fact = f"the topic has the id {look.id}, and {name} is of {', '.join(logs) or 'no log yet'}"
     is_other = look.id and logs and look.id not in logs
-    return judge("log", [(is_other, fact, f"{link} (page 'Mirrors and several clusters')")], fact)
+    return judge("log", [(is_other, fact, remedy)], fact)
 
 
 def judge_segments(look: TopicLook, seen: StreamFacts) -> list[Finding]:

@@ -123,8 +123,8 @@ class ControllerFeed:
 
     def explain(self, position: Mapping[int, int]) -> str:
         question = ask_explanation(self._stream, position, self._domain)
-        decision, *more = decode_sentences(self._transport.ask(question))[:EXPLAINED_SENTENCES]
-        return " ".join((decision, *more, f"Ask again: {name_program()} explain {self._stream}"))
+        said = decode_sentences(self._transport.ask(question))[:EXPLAINED_SENTENCES]
+        return " ".join((*said, f"Ask again: {name_program()} explain {self._stream}"))
 
     def close(self) -> None:
         self._thread.stop()

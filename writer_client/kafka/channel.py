@@ -98,16 +98,11 @@ class Channel:
         self.kafka = create_client(Producer, {"logger": log, **config})
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
         self.limits = EventLimits(self._ends.topic)
-        self._steps: list[Callable[[], object]] = [
-            self._find,
-            self._check_marks,
-            self._join,
-            self._wait_for_join,
-        ]
+        self._steps: list[Callable[[], object]] = [self._find, self._join, self._wait_for_join]
         self._is_transactional = "transactional.id" in config
         self.produces_in = ProducerState.OPEN if self._is_transactional else ProducerState.CLEAR
         if self._is_transactional:
-            self._steps.insert(2, self._take_over)
+            self._steps.insert(1, self._take_over)
         self.client = writer()
         open_clients.discard(self.client)  # the producer closes it, after deliveries
         self.tracker = DeliveryTracker(
@@ -141,14 +136,8 @@ class Channel:
     def _find(self) -> None:
         self._ends.topic.look_again()
         self.limits.read()
-
-    def _check_marks(self) -> None:
-        """Raise `Recreated` if writers noted another log, such as files, before the producer joins.
-
-        Readers of the topic would wait for offsets that it does not have.
-        """
-        cut = self.client.find_cut_without_log()
-        self._ends.check_same(cut.offsets, MARKED_SOURCE)
+        # if writers noted another log, readers of the topic would wait for offsets that it lacks
+        self._ends.check_same(self.client.find_cut_without_log().offsets, MARKED_SOURCE)
 
     def _take_over(self) -> None:
         try:
