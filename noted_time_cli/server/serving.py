@@ -147,7 +147,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     from controller.api.app import create_app
     from controller.api.gate.access import Gate
-    from controller.api.sockets.server import ListenAddress
+    from controller.api.sockets.server import ListenAddress, normalize_url
     from controller.api.sockets.server import serve as serve_app
     from controller.service.controller import Controller
     from controller.service.telemetry import logs
@@ -159,6 +159,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     log = structlog.get_logger()
     place = ListenAddress(host, port, tls_cert, tls_key)
     place.check_certificate()
+    place.bind().close()  # a mistake in the address must not leave a new database behind
+    advertise = normalize_url(advertise) if advertise else None
     created = create_if_new(database)
     log.info("starting", database=describe_database(database), created=created)
     with open_tokens(database) as kept, exclusive_lock(database):
@@ -192,10 +194,8 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
 
 
 def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
-    """Return the host names of a controller without tokens. Raises `Rejected` for a bad URL."""
-    from controller.api.sockets.server import normalize_url
-
-    own = urlsplit(normalize_url(advertise)).hostname if advertise else getfqdn()
+    """Return the host names of a controller without tokens."""
+    own = urlsplit(advertise).hostname if advertise else getfqdn()
     given = (each.strip() for each in host_name.split(","))
     return sorted({each for each in (place.host, own, *given) if each})
 

@@ -61,6 +61,18 @@ class ListenAddress:
             files = f"{self.tls_cert} and {self.tls_key}"
             raise Rejected(f"{files} are not a certificate and its key: {error}") from error
 
+    def bind(self) -> socket:
+        """Return a socket that is bound to the address. Raises `Rejected`."""
+        bound = socket(AF_INET6 if ":" in self.host else AF_INET)
+        bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        try:
+            bound.bind((self.host, self.port))
+        except OSError as error:
+            bound.close()
+            why = f"cannot listen on {self.host}:{self.port}: {error.strerror}"
+            raise Rejected(f"{why}; choose another --port, or --host") from error
+        return bound
+
 
 async def _watch_files() -> None:
     """Log at intervals if no file can be opened: new connections are then closed."""
@@ -119,7 +131,6 @@ def serve(
 
     Other controllers reach this one at the URL `advertise`; raises `Rejected`.
     """
-    called = None if advertise is None else normalize_url(advertise)
     _tune()
     config = uvicorn.Config(
         app,
@@ -139,8 +150,8 @@ def serve(
         timeout_graceful_shutdown=GRACE_S,
         backlog=4096,
     )
-    listening = _bind_socket(place)
-    controller.register_url(called or _find_advertised_url(config, listening))
+    listening = place.bind()
+    controller.register_url(advertise or _find_advertised_url(config, listening))
     guard(config)
     Server(config, controller).run([listening])
 
@@ -180,17 +191,6 @@ def _tune() -> None:
     gc.set_threshold(50_000, 50, 50)
     # A commit requests the interpreter's lock after each statement, at the default every 5 ms.
     sys.setswitchinterval(COMMITS_WAIT_S)
-
-
-def _bind_socket(place: ListenAddress) -> socket:
-    bound = socket(AF_INET6 if ":" in place.host else AF_INET)
-    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
-    try:
-        bound.bind((place.host, place.port))
-    except OSError as error:
-        bound.close()
-        raise Rejected(f"cannot listen on {place.host}:{place.port}: {error.strerror}") from error
-    return bound
 
 
 def _find_advertised_url(config: uvicorn.Config, listening: socket) -> str:
