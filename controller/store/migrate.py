@@ -157,7 +157,8 @@ def _connect(engine: Engine) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except (SQLAlchemyError, UnicodeDecodeError) as error:
-        raise build_unavailable(error, engine, f"{engine.url}") from error
+        url = engine.url.set(drivername=engine.url.get_backend_name()).render_as_string()
+        raise build_unavailable(error, engine, f"the database {url}") from error
     finally:
         engine.dispose()
 

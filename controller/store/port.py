@@ -367,8 +367,8 @@ class StoreUnavailable(Exception):
 class StoreDamaged(StoreUnavailable):
     """The stored data is not the data that was written."""
 
-    def __init__(self, what: str, why: object) -> None:
-        super().__init__(f"{what} is damaged: {why}: restore the database from a backup")
+    def __init__(self, what: str, fault: str) -> None:
+        super().__init__(f"{what} is {fault}: restore the database from a backup")
 
 
 class StoreLost(StoreUnavailable):

@@ -59,6 +59,7 @@ ROWS_AT_A_TIME = 1000
 
 _CONTENT_ERRORS = sqlite3.DatabaseError, sqlite3.OperationalError, UnicodeDecodeError
 _DAMAGE_CODES = sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB
+_NO_DATABASE = "not a SQLite database, so pass another file with --database; if it was one before"
 _SCHEMA_ERRORS = re.compile(r"no such column|no such table: (?!compatible)|unsupported file format")
 
 
@@ -196,8 +197,11 @@ def build_unavailable(
     if type(cause) in _CONTENT_ERRORS and (
         code & 0xFF in _DAMAGE_CODES or _SCHEMA_ERRORS.match(str(cause))
     ):
-        return StoreDamaged(str(engine.url.database), cause)
-    return StoreUnavailable(f"{what}: {cause}")
+        fault = _NO_DATABASE if code == sqlite3.SQLITE_NOTADB else f"damaged: {cause}"
+        return StoreDamaged(str(engine.url.database), fault)
+    remedy = ": create its directory, or let the controller write to it"
+    why = " ".join(str(cause).split()) + remedy * (code == sqlite3.SQLITE_CANTOPEN)
+    return StoreUnavailable(f"{what}: {why}")
 
 
 def _filter_stream(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:

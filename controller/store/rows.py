@@ -78,7 +78,9 @@ def read_row(
         return decode(_remove_seal(row, at))
     except Exception as error:  # damaged rows may raise any
         key = ", ".join(map(str, row[: len(table.primary_key)]))
-        raise StoreDamaged(f"the row ({key}) of the table {table.name}", error) from error
+        raise StoreDamaged(
+            f"the row ({key}) of the table {table.name}", f"damaged: {error}"
+        ) from error
 
 
 def _remove_seal(row: Sequence[Any], at: int) -> Values:
