@@ -22,11 +22,12 @@ from noted_time_cli.client import (
 from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
-from noted_time_cli.terminal.flags import set_program
+from noted_time_cli.terminal.groups import CommandGroup
 from noted_time_cli.terminal.output import echo
 
 app = typer.Typer(
     name="noted-time",
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -35,8 +36,8 @@ app = typer.Typer(
 observe = typer.Typer(
     name="observe", no_args_is_help=True, help="Note time for a log whose writers do not note."
 )
-observe.add_typer(kafka.app)
-observe.add_typer(log.app)
+observe.add_typer(kafka.app, cls=CommandGroup)
+observe.add_typer(log.app, cls=CommandGroup)
 RUN_PANEL, CALL_PANEL, EXAMPLES_PANEL = "Run a controller", "Call a controller", "Look at examples"
 WRITE_PANEL, READ_PANEL = "Write to a stream", "Read a stream"
 for panel, commands in {
@@ -70,7 +71,7 @@ for panel, groups in {
     READ_PANEL: (relay.app, tables.app),
 }.items():
     for group in groups:
-        app.add_typer(group, rich_help_panel=panel)
+        app.add_typer(group, cls=CommandGroup, rich_help_panel=panel)
 
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it

@@ -116,13 +116,29 @@ class IncomingReply:
         return Reply(self._status, self._headers, b"".join(self._parts))
 
 
+_NOT_HTTP = "if this repeats, correct the URL: the port is of a Kafka broker, or needs https://"
+_NOT_STARTED = "start a controller there (`noted-time serve`), or correct the URL"
+_EXPLANATIONS = (
+    ("CERTIFICATE_VERIFY", "", "set SSL_CERT_FILE to the certificate of its authority"),
+    ("[SSL", "the port does not use TLS", "use http://, or correct the port in the URL"),
+    ("[Errno -", "", "correct the name of the host in the URL"),
+    ("illegal status line", "the answer is not HTTP", _NOT_HTTP),
+    ("disconnected", "", _NOT_HTTP),
+    ("reset by peer", "", _NOT_HTTP),
+    ("[Errno", "", _NOT_STARTED),
+    ("All connection attempts failed", "", _NOT_STARTED),
+)
+"""Words in an error, the fact if the error does not state it plainly, and the remedy."""
+
+
 def build_unreachable(addressed: AddressedQuestion, error: Exception) -> Unreachable:
-    where = addressed.url + addressed.question.path
-    why = str(error) or type(error).__name__
-    number, _, words = why.partition("] ")
-    if number.startswith("[Errno"):  # the operating system's error: there was no connection
-        why = f"{words}; is a controller running there?"
-    return Unreachable(f"no answer from {where}: {why}")
+    where, given = addressed.url + addressed.question.path, str(error) or type(error).__name__
+    words = given.partition("] ")[2].partition(" (_ssl")[0] if given.startswith("[") else given
+    for marker, fact, remedy in _EXPLANATIONS:
+        if marker in given:
+            words = f"{fact or words.rstrip('.')}; {remedy}"
+            break
+    return Unreachable(f"no answer from {where}: {words}")
 
 
 def ask(

@@ -346,9 +346,9 @@ class UnknownStream(Rejected):
 
     kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
-    def __init__(self, stream: str, alike: Sequence[str] = ()) -> None:
-        remedy = _suggest(alike) or f"create it with `{name_program()} stream create {stream}`"
-        super().__init__(f"there is no stream {stream!r}: {remedy}")
+    def __init__(self, stream: str, alike: Sequence[str] = (), remedy: str = "") -> None:
+        remedy = remedy or f"create it with `noted-time stream create {stream}`"
+        super().__init__(f"there is no stream {stream!r}: {suggest_names(alike) or remedy}")
         self.stream = stream
 
 
@@ -377,12 +377,13 @@ class UnknownWriter(Rejected):
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
-        remedy = _suggest(alike) or f"`{name_program()} writers STREAM` lists them"
+        remedy = suggest_names(alike) or "`noted-time writers STREAM` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
 
 
-def _suggest(alike: Sequence[str]) -> str:
+def suggest_names(alike: Sequence[str]) -> str:
+    """Return a question with the similar names, or an empty text without any."""
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 

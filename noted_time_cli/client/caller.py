@@ -71,7 +71,8 @@ class Caller:
             return self.transport.run(ask_in_turn(controllers, lambda: question, read))
         except UnknownStream as unknown:
             alike = self._find_similar(unknown.stream, STREAMS_PATH, "name")
-            raise UnknownStream(unknown.stream, alike) from None
+            remedy = "`noted-time stream list` lists the streams"
+            raise UnknownStream(unknown.stream, alike, remedy) from None
         except UnknownWriter as unknown:
             alike = self._find_similar(
                 unknown.writer, stream_path(question.stream, "writers"), "writer"

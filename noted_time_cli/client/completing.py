@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time import OpenStream, Unreachable
-from noted_time.answers import CutAnswer
-from noted_time.client import Json, run, stream_path
+from noted_time import OpenStream
+from noted_time.client import run, stream_path
 from noted_time.client.waiting import NotYet
 from noted_time.tables import TableClaim
 from noted_time.values import (
@@ -35,7 +34,6 @@ from noted_time_cli.client.tables import (
 )
 from noted_time_cli.client.waiting import (
     MISSING_STATUS,
-    UNANSWERED_STATUS,
     Require,
     RequireAll,
     RequireKnown,
@@ -79,7 +77,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     name: Names = NO_VALUES,
     read_by: ReadBy,
     floor: Annotated[
-        int, duration("Round the time down to a multiple, such as 1h or 1d.", default="1ms")
+        int,
+        duration("Round the time down to a multiple, such as 1h or 1d.", default="1ms", least=1),
     ] = 1,
     zone: Annotated[
         tzinfo,
@@ -112,10 +111,11 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time complete-to flights --floor 1h
     """
-    if floor < 1:
-        raise typer.BadParameter("--floor is at least 1ms")
-    if (stream is None) == (table is None):
+    if stream is None and table is None:
         raise typer.BadParameter("name a stream, or a table with --table")
+    if stream is not None and table is not None:
+        why = f"{stream} is a stream and {table} a table: leave out STREAM or --table"
+        raise typer.BadParameter(why)
     read_by.check(table)
     required = build_requirement(require, every=require_all, known=require_known)
     if table is not None:
@@ -129,10 +129,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     asked = find_last_rounded if source is None else find_last_reached
     question = asked(stream, domain, lambda lower: floor_time(lower, floor, zone))
     perform, lacks = make_performer(call, source), []
-    try:
-        time, mark, read = run(question, perform)
-    except Unreachable as error:
-        fail(str(error), status=UNANSWERED_STATUS)
+    time, mark, read = run(question, perform)
     if required:
         try:
             mark = run(
@@ -226,7 +223,7 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     ],
     stream: Stream,
     *,
-    size: Annotated[int, duration("The size of a window.", default="1h")] = HOUR_MS,
+    size: Annotated[int, duration("The size of a window.", default="1h", least=1)] = HOUR_MS,
     domain: DomainOption = None,
     limit: LimitOption = 1000,
     everything: Annotated[
@@ -269,10 +266,7 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
     first.check_since(time)
     sentence = f"complete to {shown}{describe_lack(first)}"
-    try:
-        lacks = judged(first, time)
-    except Unreachable as error:
-        fail(str(error), status=UNANSWERED_STATUS)
+    lacks = judged(first, time)
     if lacks:
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)
     say(f"noted-time: {sentence}")

@@ -14,15 +14,16 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from noted_time import Conflict, Rejected, Unreachable
+from noted_time import Conflict, Unreachable
 from noted_time.client import Json, stream_path
-from noted_time.values import format_seconds, format_time, parse_duration
+from noted_time.values import format_seconds, format_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     DomainOption,
     LimitOption,
     Stream,
+    duration,
     option,
     parse_offsets,
 )
@@ -66,7 +67,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         list[str], option("WRITER", "Explain as if this writer were excluded. Repeatable.")
     ] = NO_VALUES,
     writer_timeout: Annotated[
-        str | None, option("DURATION", "Explain as if this were the writer timeout.")
+        int | None, duration("Explain as if this were the writer timeout.", least=1)
     ] = None,
     position: Annotated[
         list[str],
@@ -89,9 +90,9 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time explain flights --exclude UA
     """
-    timeout_ms = None if writer_timeout is None else parse_duration(writer_timeout)
-    query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": timeout_ms}
-    query["position"] = json.dumps(parse_offsets(position)) if position else None
+    reached = json.dumps(parse_offsets(position, "--position")) if position else None
+    query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": writer_timeout}
+    query["position"] = reached
     found = call.ask("GET", stream_path(stream, "explain"), query=query)
     if not call.print_json(found):
         _print(found)
@@ -104,8 +105,8 @@ def watch(
     *,
     domain: DomainOption = None,
     every: Annotated[
-        str, option("DURATION", "Time between two updates, at least 100ms.", default=True)
-    ] = "1s",
+        int, duration("Time between two updates, at least 100ms.", default="1s", least=LEAST_MS)
+    ] = 1000,
     limit: LimitOption = 20,
 ) -> None:
     """Show the output of `explain`, and update it until Ctrl-C.
@@ -115,15 +116,12 @@ def watch(
 
     Try it:  noted-time watch flights --every 2s
     """
-    every_ms = parse_duration(every)
-    if every_ms < LEAST_MS:
-        raise Rejected(f"--every {every} is too short: use 100ms or more")
     query = {"domain": domain, "limit": limit}
     look = partial(call.ask, "GET", stream_path(stream, "explain"), query=query)
     if create_console().is_dumb_terminal or not sys.stdout.isatty():
         _print(look())
     else:
-        _show_live(look, every_ms / 1000)
+        _show_live(look, every / 1000)
 
 
 def _list_holders(found: Json) -> list[Json]:

@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 from controller.aggregation.views.sentences import REASON_WORDS
-from noted_time import Accepted, Note, Rejected, UnknownWriter, Unreachable
+from noted_time import Accepted, Note, Rejected, UnknownStream, UnknownWriter
 from noted_time.client import note_to_wire, stream_path
+from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     UNCHANGED_TIMEOUT,
+    UNIX_MS,
     LateRows,
     NotesRefused,
+    Refused,
     State,
     format_duration,
     format_gap,
@@ -21,7 +24,6 @@ from noted_time.values import (
     pluralize,
 )
 from noted_time_cli.client.caller import Caller, client_command, writer_path
-from noted_time_cli.client.waiting import UNANSWERED_STATUS
 from noted_time_cli.terminal.options import (
     NO_VALUES,
     DomainOption,
@@ -31,7 +33,7 @@ from noted_time_cli.terminal.options import (
     option,
     parse_offsets,
 )
-from noted_time_cli.terminal.output import fail, say
+from noted_time_cli.terminal.output import say
 from writer_client.sending.answers import read_answer
 
 
@@ -51,7 +53,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     *,
     position: Annotated[
-        list[str], option("SEGMENT=OFFSET", "The writer's next offset in a segment. Repeatable.")
+        list[str], option("SEGMENT:OFFSET", "The writer's next offset in a segment. Repeatable.")
     ] = NO_VALUES,
     join: Annotated[
         bool, typer.Option("--join", help="Add the writer to the stream if it is new.")
@@ -61,8 +63,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     ] = "live",
     domain: DomainOption = None,
     timeout: Annotated[
-        int, duration("The writer's timeout from now on, such as 90m.")
-    ] = UNCHANGED_TIMEOUT,
+        int | None, duration("The writer's timeout from now on, such as 90m.", least=1)
+    ] = None,
     late: Annotated[
         int | None,
         typer.Option(
@@ -95,12 +97,14 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     - 1: the note is refused.
     - 69: no controller answered. Try again: a repeated note changes nothing.
 
-    Try it:  noted-time note flights UA 2013-01-01T10:00Z --position 0=120 --join
+    Try it:  noted-time note flights UA 2013-01-01T10:00Z --position 0:120 --join
     """
     if time is None and state == "live" and not join and late is None:
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
     noted = None if time is None else parse_time(time, up=False)
-    reached = {int(segment): offset for segment, offset in parse_offsets(position).items()}
+    reached = {
+        int(segment): offset for segment, offset in parse_offsets(position, "--position").items()
+    }
     sent = Note(
         writer,
         noted,
@@ -118,27 +122,26 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         answer = call.ask("POST", stream_path(stream, "notes"), body=body)
     except UnknownWriter as unknown:
         raise Rejected(f"{unknown}; a new writer needs --join") from None
+    except UnknownStream as unknown:
+        raise Rejected(f"{unknown}; `noted-time stream create {stream}` creates it") from None
     except NotesRefused as refused:
         answer = dict(refused.answer)
-    except Unreachable as error:
-        fail(str(error), status=UNANSWERED_STATUS)
     (result,) = read_answer(answer, 1).results
     if not isinstance(result, Accepted):
-        raise result.error(writer)
+        raise _build_error(sent, result)
     if not call.print_json(answer["results"][0]):
         say(_describe_result(stream, sent, result))
     if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
         say(warning)
 
 
-def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:
-    if (rows is None) != (least is None):
-        raise typer.BadParameter("--late ROWS and --least TIME go together")
-    if rows is None or least is None:
-        if most is not None:
-            raise typer.BadParameter("--most TIME needs --late ROWS")
-        return None
-    return LateRows(rows, parse_time(least), None if most is None else parse_time(most))
+def _build_error(sent: Note, result: Refused) -> Rejected:
+    """Return the error for a time that is refused, and seems to be in seconds."""
+    time, error = sent.time or 0, result.error(sent.writer)
+    is_unix_ms = isinstance(result.last, int) and result.last in UNIX_MS
+    if result.status != "invalid_time" or not (is_unix_ms and look_like_seconds(time)):
+        return error
+    return Rejected(f"{error}. Now it noted {describe_doubt(time)} In ms this is {time * 1000}")
 
 
 def _describe_late(stream: str, sent: Note, lower: int | None) -> str:

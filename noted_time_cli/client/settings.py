@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import Field, dataclass, fields
 from inspect import Parameter, Signature
+from types import NoneType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -16,9 +18,9 @@ from typing import (
     get_type_hints,
 )
 
-from noted_time import Rejected, StreamSettings
-from noted_time.values import format_duration, parse_duration
-from noted_time_cli.terminal.options import NO_VALUES, option
+from noted_time import StreamSettings
+from noted_time.values import Unreadable, format_duration, validate_name
+from noted_time_cli.terminal.options import NO_VALUES, option, parse_least_duration
 
 if TYPE_CHECKING:
     from noted_time.client import Json
@@ -63,6 +65,24 @@ def _format_default(name: str, value: object) -> str:
     return re.sub("^10{6,}$", lambda found: f"10^{len(found[0]) - 1}", shown)
 
 
+def _make_parser(each: Field[Any]) -> Callable[[str], object] | None:
+    """Return a parser of a duration, number or name, which does not change the text `none`."""
+    form, least, most = _get_form(each.name), each.metadata["least"], each.metadata["most"]
+
+    def parse(typed: str) -> object:
+        if typed == "none" and NoneType in get_args(HINTS[each.name]):
+            return typed
+        if form == "DURATION":
+            return parse_least_duration(typed, least)
+        if form == "NAME":
+            return validate_name("the name", typed)
+        if not (typed.isdecimal() and least <= int(typed) <= most):
+            raise Unreadable(f"must be a number from {least} to {most}, not {typed[:40]!r}")
+        return int(typed)
+
+    return parse if form in {"DURATION", "NUMBER", "NAME"} else None
+
+
 def _make_flag(each: Field[Any]) -> Parameter:
     form, name, unset = _get_form(each.name), each.name.removesuffix("_ms"), None
     kind: Any = HINTS[each.name] | None if get_origin(HINTS[each.name]) is Literal else str | None
@@ -71,19 +91,8 @@ def _make_flag(each: Field[Any]) -> Parameter:
         name, kind, unset = name.removesuffix("s"), list[str], NO_VALUES
         text += " Repeatable."
     default = _format_default(each.name, each.default) if each.default else False
-    flag = option(form, text, default=default)
+    flag = option(form, text, default=default, parse=_make_parser(each))
     return Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=Annotated[kind, flag])
-
-
-def _parse_setting(name: str, typed: Any) -> object:  # noqa: ANN401 - text, or a list of names
-    if typed == "none":
-        return None
-    form = _get_form(name)
-    if form == "NUMBER" and not typed.isdecimal():
-        raise Rejected(f"{typed[:40]!r} is neither a whole number nor none")
-    return (
-        parse_duration(typed) if form == "DURATION" else int(typed) if form == "NUMBER" else typed
-    )
 
 
 SETTING_FLAGS = {each.name: _make_flag(each) for each in fields(StreamSettings)}
@@ -98,4 +107,8 @@ class GivenSettings:
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - as its signature's
         typed = ((name, given[flag.name]) for name, flag in SETTING_FLAGS.items())
-        self.sent = {name: _parse_setting(name, value) for name, value in typed if value}
+        self.sent = {
+            name: None if value == "none" else value
+            for name, value in typed
+            if value not in (None, [])
+        }

@@ -175,8 +175,13 @@ def delete(call: Caller, stream: Stream, *, yes: Yes = False) -> None:
 
     Try it:  noted-time stream delete flights
     """
-    call.ask("GET", stream_path(stream))
-    confirm(f"Remove {stream} with all its notes and marks, for good?", yes=yes)
+    marks = call.ask("GET", stream_path(stream))["marks"].values()
+    writers = call.ask("GET", stream_path(stream, "writers"), query={"limit": 1})["total"]
+    counts = (
+        pluralize(writers, "writer"),
+        pluralize(sum(each["seq"] for each in marks if each), "mark"),
+    )
+    confirm(f"Remove {stream} with {' and '.join(counts)}, for good?", yes=yes)
     call.ask("DELETE", stream_path(stream))
     say(f"Removed stream {stream}.")
 
@@ -211,8 +216,9 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
-    times = {domain: parse_time(time) for domain, time in parse_pairs(final_time, "DOMAIN=TIME")}
-    body = {"cut": parse_offsets(cut), "final_times": times}
+    pairs = parse_pairs(final_time, "--final-time", "DOMAIN=TIME")
+    times = {domain: parse_time(time) for domain, time in pairs}
+    body = {"cut": parse_offsets(cut, "--cut"), "final_times": times}
     confirm(f"Seal {stream}? It will take no more notes; this cannot be undone.", yes=yes)
     path, query = stream_path(stream, "seal"), {"comment": comment}
     sealed = call.ask("POST", path, query=query, body=body)

@@ -16,14 +16,7 @@ from noted_time.client import Json, read_value, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
-from noted_time.values import (
-    Late,
-    VouchedBy,
-    format_seconds,
-    format_time,
-    parse_duration,
-    parse_time,
-)
+from noted_time.values import HOUR_MS, format_seconds, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import ReadBy, make_performer
 from noted_time_cli.client.tables import (
@@ -34,9 +27,9 @@ from noted_time_cli.client.tables import (
     describe_lack,
     read_claim,
 )
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption, StreamOrNone, option
-from noted_time_cli.terminal.output import echo, fail, format_position, say
-from reader_client.protocol.answers import decode_answer
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption, StreamOrNone, duration, option
+from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
+from reader_client.protocol.answers import decode_cut
 from reader_client.protocol.completeness import check_reached
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,
@@ -48,8 +41,6 @@ from reader_client.protocol.requirements import (
 MISSING_STATUS = 3
 
 NOT_YET_STATUS = 124  # as of timeout(1)
-
-UNANSWERED_STATUS = 69  # as of sysexits(3)
 
 Require = Annotated[
     list[str], option("WRITER", "End with 3 unless this writer vouches. Repeatable.")
@@ -94,8 +85,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     name: Names = NO_VALUES,
     read_by: ReadBy,
     timeout: Annotated[
-        str, option("DURATION", "Maximum time to wait, such as 90m. 0s asks once.", default=True)
-    ] = "1h",
+        int, duration("Maximum time to wait, such as 90m. 0s asks once.", default="1h")
+    ] = HOUR_MS,
     require: Require = NO_VALUES,
     require_all: RequireAll = False,
     require_known: RequireKnown = False,
@@ -136,12 +127,9 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if table is not None:
         if since is not None or domain is not None:
             raise typer.BadParameter("--since and --domain are for streams: leave them out")
-        complete_to, timeout_s = (
-            parse_time(_choose_time(stream, time)),
-            parse_duration(timeout) / 1000,
-        )
+        complete_to = parse_time(_choose_time(stream, time))
         judged = partial(ask_objections, call, required=required)
-        _wait_for_table(call, table, name, complete_to, judged, timeout_s)
+        _wait_for_table(call, table, name, complete_to, judged, timeout / 1000)
         return
     if stream is None or time is None:
         raise typer.BadParameter("a stream and a time are needed, or --table and a time")
@@ -151,7 +139,7 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     query = {"complete_to": complete_to, "since": start, "domain": domain} | required.query
     look = _make_look(call, stream, query, read_by)
     try:
-        mark, read = _wait_until_found(look, stream, complete_to, parse_duration(timeout) / 1000)
+        mark, read = _wait_until_found(look, stream, complete_to, timeout / 1000)
     except OpenStream as error:
         fail(str(error), status=MISSING_STATUS)
     lacks = find_objections(decode_answer(CutAnswer, mark), required)

@@ -16,7 +16,6 @@ from noted_time.values import (
     format_duration,
     format_seconds,
     format_time,
-    parse_duration,
 )
 from noted_time_cli.client.caller import Caller, client_command, writer_path
 from noted_time_cli.client.settings import format_setting
@@ -27,7 +26,7 @@ from noted_time_cli.terminal.options import (
     Stream,
     WriterArgument,
     Yes,
-    option,
+    duration,
 )
 from noted_time_cli.terminal.output import confirm, format_position, print_table, say
 
@@ -171,8 +170,8 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
     writer: WriterArgument,
     *,
     comment: CommentOption = None,
-    duration: Annotated[
-        str | None, option("DURATION", "How long to hold, such as 90m.", "--for")
+    lasting: Annotated[
+        int | None, duration("How long to hold, such as 90m.", "--for", least=1)
     ] = None,
     release: Annotated[
         bool, typer.Option("--release", help="End the hold. The timeout applies again.")
@@ -182,19 +181,18 @@ def hold(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time hold flights UA --for 90m
     """
-    if (duration is None) is not release:
+    if (lasting is None) is not release:
         raise typer.BadParameter("use either --for DURATION or --release")
     path, query = writer_path(stream, writer, "hold"), {"comment": comment}
-    if duration is None:
+    if lasting is None:
         answered = call.ask("DELETE", path, query=query)
         done = f"The timeout of {writer} applies again."
     else:
-        body = {"for_ms": parse_duration(duration)}
-        if body["for_ms"] > LONGEST_HOLD_MS:
-            longest = format_duration(LONGEST_HOLD_MS)
-            raise Rejected(f"--for {duration} is too long: hold a writer for {longest} at most")
-        answered = call.ask("POST", path, query=query, body=body)
-        done = f"{stream} waits for {writer} for {duration}, and ignores its timeout."
+        shown, longest = format_duration(lasting), format_duration(LONGEST_HOLD_MS)
+        if lasting > LONGEST_HOLD_MS:
+            raise Rejected(f"--for {shown} is too long: hold a writer for {longest} at most")
+        answered = call.ask("POST", path, query=query, body={"for_ms": lasting})
+        done = f"{stream} waits for {writer} for {shown}, and ignores its timeout."
     if not call.print_json(answered):
         say(done)
 

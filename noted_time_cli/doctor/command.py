@@ -143,15 +143,18 @@ def _fetch_ready(url: str) -> Reply:
         return transport.run(asked)
 
 
-def _find_url_remedy(url: str, url_origin: str, error: NotedTimeError) -> str:
-    """Return the remedy for a URL without an answer. Tries the other of http and https first."""
+def _find_url_remedy(url: str, url_origin: str, _error: NotedTimeError) -> str:
+    """Return the origin of a URL without an answer, and the URL of the other scheme if it answers.
+
+    The error itself ends with a remedy.
+    """
     scheme, _, rest = url.partition("://")
     other: str | None = f"{'http' if scheme == 'https' else 'https'}://{rest}"
     try:
         _fetch_ready(str(other))
     except NotedTimeError as refused:
         other = other if controller_rules.UNTRUSTED_ERROR in str(refused) else None
-    return controller_rules.find_remedy(str(error), other, url_origin)
+    return f"{f'use {other}; ' if other else ''}this URL is {url_origin}"
 
 
 def _find_answer_remedy(error: NotedTimeError) -> str:

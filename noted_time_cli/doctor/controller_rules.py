@@ -17,31 +17,7 @@ CLOCK_MS = 5000  # clocks set by NTP differ by less
 
 UPGRADE_REMEDY = "upgrade, the controllers first: page 'Versions'"
 
-UNTRUSTED_ERROR = "CERTIFICATE_VERIFY_FAILED"
-
-TRUST_REMEDY = "set SSL_CERT_FILE to the certificate of the authority that signed the controller's"
-START_REMEDY = f"start it ({name_program()} serve), or name another by --url"
-URL_REMEDY = "no controller listens there: correct --url; for a Kafka broker use --kafka"
-
-
-def find_remedy(why: str, other: str | None, url_origin: str) -> str:
-    """Return the remedy for a URL without an answer, by the reason.
-
-    `other` is a similar URL that answers, if there is one.
-
-    >>> find_remedy("[SSL: WRONG_VERSION_NUMBER] wrong version", "http://ct:7464", "from --url")
-    'use http://ct:7464; this URL is from --url'
-    >>> find_remedy("Server disconnected without sending a response.", None, "from --url")
-    'no controller listens there: correct --url; for a Kafka broker use --kafka; this URL is ...
-    """
-    remedies = (
-        (UNTRUSTED_ERROR, TRUST_REMEDY),
-        ("SSL", URL_REMEDY),
-        ("disconnected", URL_REMEDY),
-        ("", START_REMEDY),
-    )
-    remedy = next(remedy for words, remedy in remedies if words in why)
-    return f"{f'use {other}' if other else remedy}; this URL is {url_origin}"
+UNTRUSTED_ERROR = "certificate verify failed"
 
 
 def judge_clock(date: str | None, sent: int, received: int) -> list[Finding]:

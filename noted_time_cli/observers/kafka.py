@@ -49,6 +49,7 @@ app = typer.Typer(
     - 0: stopped by Ctrl-C or `--for`.
     - 1: refused. The topic or stream does not exist, a right is missing, or the topic was
       recreated.
+    - 69: with `--for`, no broker or controller answered.
 
     The observer remains a member of the stream, so the watermark waits for it until it times out.
 

@@ -32,6 +32,7 @@ app = typer.Typer(
 
     - 0: stopped by Ctrl-C or `--for`.
     - 1: refused. The stream does not exist, a right is missing, or the log was recreated.
+    - 69: with `--for`, no controller answered, or the log cannot be read.
 
     The observer remains a member of the stream, so the watermark waits for it until it times out.
 

@@ -11,8 +11,7 @@ import typer
 
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
-from noted_time.installation import name_program
-from noted_time.observing import INGESTION_NAME, Seen, TimeForm, count_unusable
+from noted_time.observing import INGESTION_NAME, LEAST_POLL_MS, Seen, TimeForm, count_unusable
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option
 from noted_time_cli.terminal.output import echo, say
@@ -52,9 +51,11 @@ class Noting:
 
     domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = "default"
     writer: Annotated[str, option("WRITER", "The name to note under.", default=True)] = "observer"
-    poll: Annotated[int, duration("Time between two polls.", "--poll", default="1s")] = 1000
+    poll: Annotated[
+        int, duration("Time between two polls.", "--poll", default="1s", least=LEAST_POLL_MS)
+    ] = 1000
     timeout: Annotated[
-        int, duration("The observer's writer timeout.", "--timeout", default="1m")
+        int, duration("The observer's writer timeout.", "--timeout", default="1m", least=1)
     ] = 60_000
     lasting: Lasting = None
     url: Url = DEFAULT_URL

@@ -16,10 +16,9 @@ import typer
 
 from controller.service.permissions import Grant
 from noted_time import Rejected
-from noted_time.installation import name_program
-from noted_time.values import format_time, parse_duration
+from noted_time.values import format_time
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import NO_VALUES, AsJson
+from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration
 from noted_time_cli.terminal.output import echo, print_table, say
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         list[str], typer.Option(help="Writer to note for, with * as wildcard. Default: all.")
     ] = NO_VALUES,
     expires_in: Annotated[
-        str | None, typer.Option(help="Lifetime, such as 90d, 12h or 30m. Default: unlimited.")
+        int | None, duration("Lifetime, such as 90d, 12h or 30m. Default: unlimited.", least=1)
     ] = None,
     label: Annotated[str, typer.Option(help="The token's purpose, shown in the list.")] = "",
     database: Database = DEFAULT_DATABASE,
@@ -67,10 +66,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     from controller.store.migrate import create_if_new
 
     grant = Grant.of(scope, stream, writer)
-    lifetime_ms = None if expires_in is None else parse_duration(expires_in)
-    if lifetime_ms == 0:
-        raise Rejected("the lifetime must be positive, for example 90d")
-    shown, record = mint(grant, label=label, now_ms=_read_clock(), lifetime_ms=lifetime_ms)
+    shown, record = mint(grant, label=label, now_ms=_read_clock(), lifetime_ms=expires_in)
     create_if_new(database)
     with open_tokens(database) as kept:
         kept.add(record)

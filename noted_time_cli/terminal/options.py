@@ -5,37 +5,56 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from difflib import get_close_matches
+from functools import partial
 from string import ascii_uppercase
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import typer
 
 from noted_time.client import ENVIRONMENT_VARIABLE as TOKEN_VARIABLE
 from noted_time.observing import TimeForm, Unit
-from noted_time.values import Unreadable, parse_duration
+from noted_time.values import Rejected, Unreadable, format_duration, parse_duration, suggest_names
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 NO_VALUES: list[str] = []
 
 
-def option(metavar: str, text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option with a value. Help shows `default` if it is a text."""
-    return typer.Option(*names, metavar=metavar, show_default=default, help=text)
+def option(
+    metavar: str,
+    text: str,
+    *names: str,
+    default: str | bool = False,
+    parse: Callable[[Any], object] | None = None,
+) -> Any:  # noqa: ANN401 - as typer's
+    """Return an option with a value. Help shows `default` if it is a text.
+
+    If `parse` raises `Rejected`, the error names the option.
+    """
+
+    def parse_value(given: object) -> object:
+        try:
+            return parse(given) if parse else given
+        except Rejected as error:
+            raise typer.BadParameter(str(error)) from error
+
+    parser = parse_value if parse else None
+    return typer.Option(*names, metavar=metavar, show_default=default, help=text, parser=parser)
 
 
-def duration(text: str, *names: str, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    return typer.Option(
-        *names, metavar="DURATION", parser=_parse_duration, show_default=default, help=text
-    )
+def duration(text: str, *names: str, default: str | bool = False, least: int = 0) -> Any:  # noqa: ANN401 - as typer's
+    parse = partial(parse_least_duration, least=least)
+    return option("DURATION", text, *names, default=default, parse=parse)
 
 
-def _parse_duration(given: str | int) -> int:
-    try:
-        return given if isinstance(given, int) else parse_duration(given)
-    except Unreadable as error:
-        raise typer.BadParameter(str(error)) from error
+def parse_least_duration(given: str | int, least: int) -> int:
+    """Return a duration in ms. Raises `Unreadable` if it is invalid or below `least`."""
+    found = given if isinstance(given, int) else parse_duration(given)
+    if found < least:
+        raise Unreadable(f"must be at least {format_duration(least)}, not {given}")
+    return found
 
 
 def parse_zone(name: str | tzinfo) -> tzinfo:
@@ -44,11 +63,14 @@ def parse_zone(name: str | tzinfo) -> tzinfo:
     try:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (OSError, KeyError, ValueError) as error:
-        raise typer.BadParameter(f"there is no zone {name[:40]!r} here") from error
+        cities = {each.lower().rpartition("/")[2]: each for each in sorted(available_timezones())}
+        near = get_close_matches(name[:40].lower().rpartition("/")[2], cities, n=1, cutoff=0.75)
+        remedy = suggest_names([cities[each] for each in near]) or "use for example Europe/Berlin"
+        raise Unreadable(f"there is no zone {name[:40]!r} here: {remedy}") from error
 
 
 def zone_option(text: str, *, default: str | bool = False) -> Any:  # noqa: ANN401 - as typer's
-    return typer.Option(metavar="ZONE", parser=parse_zone, show_default=default, help=text)
+    return option("ZONE", text, default=default, parse=parse_zone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +93,7 @@ Url = Annotated[
     str,
     typer.Option(
         envvar="NOTED_TIME_URL",
+        metavar="URL",
         help="The controller's URL. Separate several controllers of one database by commas.",
     ),
 ]
@@ -78,6 +101,7 @@ Token = Annotated[
     str | None,
     typer.Option(
         envvar=TOKEN_VARIABLE,
+        metavar="TOKEN",
         show_default=False,
         help="The token. Required once a token exists: see `noted-time token`.",
     ),
@@ -85,7 +109,7 @@ Token = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 CommentOption = Annotated[str | None, option("TEXT", "The reason, stored with the change.")]
-LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of rows.")]
+LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of rows.")]
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 StreamOrNone = Annotated[
@@ -100,26 +124,28 @@ DomainOption = Annotated[
 ]
 
 
+PAIR_EXAMPLES = {"SEGMENT:OFFSET": "0:120", "DOMAIN=TIME": "default=2013-01-01T10:00Z"}
+
+
 def parse_pairs(
-    given: list[str], form: str, is_legal: Callable[[str], bool] = bool
+    given: list[str], option_name: str, form: str, is_legal: Callable[[str], bool] = bool
 ) -> list[tuple[str, str]]:
     separator = form.strip(ascii_uppercase)
     found_pairs = []
     for each in given:
-        name, found, value = each.partition(separator)
+        name, found, value = each.replace("=", separator).partition(separator)
         if not (name and found and is_legal(value)):
-            raise typer.BadParameter(f"{each[:40]!r} is not of the form {form}")
+            why = f"{each[:40]!r} is not of the form {form}, for example {PAIR_EXAMPLES[form]}"
+            raise typer.BadParameter(why, param_hint=f"'{option_name}'")
         found_pairs.append((name, value))
     return found_pairs
 
 
-def parse_offsets(given: list[str]) -> dict[str, int]:
+def parse_offsets(given: list[str], option_name: str) -> dict[str, int]:
     """Return a position from texts `SEGMENT:OFFSET` or `SEGMENT=OFFSET`.
 
-    >>> parse_offsets(["0:20", "3=7"])
+    >>> parse_offsets(["0:20", "3=7"], "--position")
     {'0': 20, '3': 7}
     """
-    written = parse_pairs(
-        [each.replace("=", ":") for each in given], "SEGMENT:OFFSET", str.isdecimal
-    )
-    return {segment: int(offset) for segment, offset in written}
+    pairs = parse_pairs(given, option_name, "SEGMENT:OFFSET", str.isdecimal)
+    return {segment: int(offset) for segment, offset in pairs}

@@ -15,26 +15,31 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.store.port import StoreUnavailable
-from noted_time import NotedTimeError
+from noted_time import NotedTimeError, Unreachable
 from noted_time.values import Unreadable
 
 if TYPE_CHECKING:
     Json = dict[str, Any]
     Columns = Mapping[str, str | Callable[[Json], object]]
 
+UNANSWERED_STATUS = 69  # as of sysexits(3)
+
 
 @contextmanager
 def report_errors() -> Iterator[None]:
     """Print an error as a sentence, and exit.
 
-    The status is 2 if a time cannot be parsed or an extra is missing, and otherwise 1.
+    The status is 2 if a time cannot be parsed or an extra is missing, 69 if nobody answered, and
+    otherwise 1.
     """
     try:
         yield
     except (StoreUnavailable, NotedTimeError, ImportError) as error:
         if isinstance(error, ModuleNotFoundError):  # `main` prints how to install it
             raise
-        fail(str(error), status=2 if isinstance(error, Unreadable | ImportError) else 1)
+        is_unanswered = isinstance(error, Unreachable)
+        status = 2 if isinstance(error, Unreadable | ImportError) else 1
+        fail(str(error), status=UNANSWERED_STATUS if is_unanswered else status)
 
 
 def fail(sentence: str, *, status: int) -> NoReturn:
@@ -144,5 +149,5 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        fail("there is no terminal to ask on: add --yes", status=2)
+        fail(f"{question} There is no terminal to ask on: add --yes", status=2)
     typer.confirm(escape_controls(question), abort=True, err=True)

@@ -66,11 +66,13 @@ def test_an_older_schema_is_left_alone(tmp_path: Path) -> None:
         ("memory:", "'memory:' is not a URL: use sqlite:///path/to/file.db"),
         ("nonsense:::", "'nonsense:::' is not a URL: use sqlite:///path/to/file.db"),
         ("sqlite://", "'sqlite://' names no SQLite file"),
-        ("sqlite:///not/there/file.db", "unable to open database file"),
+        ("sqlite:///not/there/file.db", "unable to open database file: create its directory, or"),
+        ("sqlite:///notes.csv", "notes.csv is not a SQLite database, so pass another file"),
     ],
 )
 def test_a_database_that_cannot_be_is_explained(tmp_path: Path, url: str, says: str) -> None:
     """In a sentence without a traceback and without a password."""
+    (tmp_path / "notes.csv").write_text("writer,time")
     refused = command("serve", "--database", url, cwd=tmp_path)
 
     output = refused.stdout + refused.stderr
@@ -104,13 +106,15 @@ def test_settings_come_from_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_reported(tmp_path: Path) -> None:
-    """The second controller, on a database of its own, ends with the reason."""
+    """The second controller ends with the reason and the remedy, and leaves no new database."""
     with ServeProcess(tmp_path).ready() as first:
         port, other = str(first.port), "sqlite:///other.db"
         second = command("serve", "--database", other, "--port", port, cwd=tmp_path)
 
-    printed = f"cannot listen on 127.0.0.1:{port}: Address already in use"
-    assert (second.returncode, printed in second.stderr) == (1, True)
+    why = f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    says = f"noted-time: {why}; choose another --port, or --host\n"
+    left = (tmp_path / "other.db").exists()
+    assert (second.returncode, second.stderr, left) == (1, says, False)
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
@@ -159,7 +163,7 @@ def test_a_terminal_gets_tables_and_questions(tmp_path: Path) -> None:
         kept = on_terminal(delete, variables, cwd=tmp_path, typed="n\n")
         deleted = on_terminal(delete, variables, cwd=tmp_path, typed="y\n")
 
-    question = "Remove flights with all its notes and marks, for good? [y/N]"
+    question = "Remove flights with 0 writers and 0 marks, for good? [y/N]"
     found = [question in said for _, said in (kept, deleted)]
     assert (found, [status for status, _ in (shown, kept, deleted)]) == ([True, True], [0, 1, 0])
     assert ("flights   default" in shown[1], "─" in shown[1], "\t" in shown[1]) == (

@@ -147,13 +147,19 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, stream: str) -> None:
     again = run("stream", "delete", stream, "--yes")
 
     assert [(each.status, each.err) for each in (refused, deleted, again)] == [
-        (2, "noted-time: there is no terminal to ask on: add --yes\n"),
+        (
+            2,
+            (
+                f"noted-time: Remove {stream} with 0 writers and 0 marks, for good? "
+                "There is no terminal to ask on: add --yes\n"
+            ),
+        ),
         (0, f"Removed stream {stream}.\n"),
         (
             1,
             (
-                f"noted-time: there is no stream {stream!r}: create it with "
-                f"`noted-time stream create {stream}`\n"
+                f"noted-time: there is no stream {stream!r}: "
+                "`noted-time stream list` lists the streams\n"
             ),
         ),
     ]

@@ -122,7 +122,7 @@ def test_a_writer_is_not_missing_below_the_marks_that_had_it(
         (("nowhere",), 1, "there is no stream 'nowhere'"),
         (("{stream}", "--domain", "other"), 1, "the stream has no domain 'other'"),
         (("{stream}", "--floor", "1.5h"), 2, "invalid duration '1.5h'"),
-        (("{stream}", "--floor", "0s"), 2, "--floor is at least 1ms"),
+        (("{stream}", "--floor", "0s"), 2, "must be at least 1ms, not 0s"),
         (("{stream}", "--zone", "Europe/Nowhere"), 2, "there is no zone 'Europe/Nowhere'"),
         (("{stream}", "--zone", "../etc"), 2, "there is no zone '../etc'"),
     ],

@@ -13,7 +13,6 @@ from noted_time.client import Json
 from noted_time.installation import install_command
 from noted_time.kafka import Topic
 from noted_time_cli.app import app
-from noted_time_cli.doctor.controller_rules import URL_REMEDY
 from spark_integration.log.offset import LogOffset
 from spark_integration.marks.released import Released
 from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
@@ -108,7 +107,7 @@ def test_the_other_scheme_is_the_remedy_if_it_answers(
 
     assert (first["outcome"], first["remedy"]) == ("wrong", f"use {right}; this URL is from --url")
     assert then["outcome"] == ("wrong" if listens else "ok")
-    assert then["remedy"].startswith("set SSL_CERT_FILE to" if listens else "")
+    assert ("set SSL_CERT_FILE to" in then["fact"]) is bool(listens)
     assert last.returncode == 0, last.stdout
 
 
@@ -119,7 +118,7 @@ def test_the_port_of_a_broker_is_no_controllers(run: Commands, broker: Broker, s
     said = run("doctor", "--url", f"{scheme}://{broker.address}", "--json")
 
     (found,) = judged(said)["controller"]
-    assert (found["outcome"], found["remedy"]) == ("wrong", f"{URL_REMEDY}; this URL is from --url")
+    assert (found["outcome"], found["remedy"]) == ("wrong", "this URL is from --url")
 
 
 def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
@@ -177,7 +176,7 @@ def test_what_is_wrong_with_a_stream_has_its_remedy(run: Commands, served: Serve
 
 @pytest.mark.acceptance
 def test_a_stream_that_is_not_there_is_wrong(run: Commands, broker: Broker, tmp_path: Path) -> None:
-    """With the command that would create it; what has its name is not wrong once more."""
+    """With the command that lists the others; what has its name is not wrong once more."""
     plan(tmp_path, 0, of_log("orders", "9b"), metadata=BEGUN)
     words = ("--kafka", broker.address, "--checkpoint", str(tmp_path), "--json")
 
@@ -185,7 +184,7 @@ def test_a_stream_that_is_not_there_is_wrong(run: Commands, broker: Broker, tmp_
 
     assert outcomes(said, "stream", "topic", "checkpoint") == ["wrong", "not checked", "wrong"]
     assert "no longer exists" in judged(said)["checkpoint"][0]["fact"]
-    assert "create it with `noted-time stream create oders`" in judged(said)["stream"][0]["fact"]
+    assert "`noted-time stream list` lists the streams" in judged(said)["stream"][0]["fact"]
 
 
 def test_a_token_says_what_it_permits(guarded: tuple[Served, Guarded]) -> None:

@@ -431,24 +431,6 @@ def test_a_silent_domain_is_told_by_its_writers(
     assert stream_rules.is_explained_by(at_fault, explained) == is_told
 
 
-@pytest.mark.parametrize(
-    ("why", "other", "remedy"),
-    [
-        ("Connection refused", None, "start it (noted-time serve), or name another by --url"),
-        ("[SSL: UNEXPECTED_EOF_WHILE_READING]", None, controller_rules.URL_REMEDY),
-        ("[SSL: CERTIFICATE_VERIFY_FAILED]", None, controller_rules.TRUST_REMEDY),
-        ("Server disconnected", "https://ct", "use https://ct"),
-    ],
-)
-def test_a_url_without_an_answer_has_the_remedy_of_its_reason(
-    why: str, other: str | None, remedy: str
-) -> None:
-    """And whatever it is, from where the URL was taken."""
-    assert controller_rules.find_remedy(why, other, "the default") == (
-        f"{remedy}; this URL is the default"
-    )
-
-
 def test_each_page_that_is_named_has_that_title() -> None:
     """Who has a wheel has no `docs`, but may find the page by its title."""
     root = Path(__file__).parents[2]

@@ -75,9 +75,17 @@ def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, strea
         ),
         ((AT_TEN, "--position", "0=7"), (1, "it was at {0: 9} before, and a position may not go")),
         (("ten",), (2, "'ten' is not a time")),
-        ((AT_TEN, "--position", "9"), (2, "'9' is not of the form SEGMENT:OFFSET")),
+        (
+            (AT_TEN, "--position", "9"),
+            (2, "'--position': '9' is not of the form SEGMENT:OFFSET, for exa"),
+        ),
         ((AT_TEN, "--domain", "ship"), (1, "the stream declares default")),
-        (("--state", "gone"), (2, "'gone' is not one of 'live', 'idle'")),
+        (("--state", "gone"), (2, "for '--state': 'gone' is not one of 'live', 'idle'")),
+        (("--timeout", "0s"), (2, "Invalid value for '--timeout': must be at least 1ms, not 0s")),
+        (
+            (str(TEN // 1000),),
+            (1, "it noted 1357034400, which is January 1970: are these seconds? In ms this is 13"),
+        ),
     ],
 )
 def test_what_is_refused_changes_nothing(
@@ -158,4 +166,5 @@ def test_without_a_controller_it_is_to_be_tried_again(stream: str) -> None:
     noted = Commands("http://127.0.0.1:9")("note", stream, "shell", AT_TEN, "--join")
 
     assert (noted.status, noted.out) == (69, "")
-    assert noted.err.endswith("Connection refused; is a controller running there?\n")
+    remedy = "start a controller there (`noted-time serve`), or correct the URL"
+    assert noted.err.endswith(f"Connection refused; {remedy}\n")

@@ -1,0 +1,47 @@
+"""Groups of commands, and their answers to a mistyped command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+
+class CommandGroup(TyperGroup):
+    """Lists the commands if one is unknown, and states the bounds of an invalid value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer's
+        return _hide_flag_types(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - as typer's
+        name = args[0]
+        if not (name in self.commands or name.startswith("-") or ctx.resilient_parsing):
+            from controller.api.wire.faults import describe_unknown, shorten
+
+            unknown = describe_unknown("command", name, list(self.commands))
+            ctx.fail(f"{shorten(name)!r} is an {unknown}")
+        found = super().resolve_command(ctx, args)
+        if found[1] is not None:
+            _hide_flag_types(found[1].get_params(ctx))
+        return found
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as typer's
+        """Replace the words of pydantic, which typer repeats, by the words of the API."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            faults: list[Any] = getattr(error.__cause__, "errors", list)()
+            if faults:
+                from controller.api.wire.faults import place_faults
+
+                error.message = place_faults(faults, lambda _: [])[0][1]
+            raise
+
+
+def _hide_flag_types(options: list[Any]) -> list[Any]:
+    """Prevent `<bool>` in help, because a flag takes no value."""
+    for each in options:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return options
