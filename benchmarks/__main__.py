@@ -73,7 +73,8 @@ def bench(
     chosen = names or list(BENCHMARKS)
     unknown = [name for name in chosen if name not in ALL]
     if unknown:
-        raise typer.BadParameter(f"no benchmark is called {', '.join(unknown)}")
+        wrong = f"no benchmark is called {', '.join(unknown)}"
+        raise typer.BadParameter(f"{wrong}; choose of {', '.join(ALL)}")
     if for_page and (quick or names):
         raise typer.BadParameter("the page has all benchmarks, measured in full")
     end_with_this_process()

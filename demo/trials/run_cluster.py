@@ -20,7 +20,7 @@ from demo.surroundings import controller, require_java
 from demo.trials import kafka
 from demo.trials.cluster import Cluster
 from demo.trials.maven import say
-from demo.trials.ports import listens
+from demo.trials.ports import listens, parse_port
 from demo.trials.run_kafka import alone, run_until_interrupted
 from demo.trials.spark_programs import SparkProgram
 from noted_time import Rejected
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=2, help="how many; 2 by default")
     parser.add_argument(
         "--port",
-        type=int,
+        type=parse_port,
         default=7077,
         help=f"the first of five: {', '.join(PORTS)}; 7077 by default",
     )

@@ -18,9 +18,10 @@ from confluent_kafka import KafkaException
 from demo.trials.broker import HOME, JARS, Broker
 from demo.trials.descendants import end_with_this_process
 from demo.trials.maven import fetch, listed, say
-from demo.trials.ports import listens
+from demo.trials.ports import listens, parse_port
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
 from noted_time import NotedTimeError, Rejected
+from noted_time.values import NAME_PATTERN
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "build" / "kafka"
@@ -82,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="./run kafka",
         description="Run a Kafka broker for trials, on this machine alone. Its topics stay.",
     )
-    parser.add_argument("--port", type=int, default=9092, help="where it listens; 9092 by default")
+    parser.add_argument(
+        "--port", type=parse_port, default=9092, help="where it listens; 9092 by default"
+    )
     parser.add_argument(
         "--topic",
         type=topic,
@@ -117,6 +120,9 @@ def _fetch_all(repository: str | None) -> None:
 def topic(text: str) -> tuple[str, int]:
     """Return the name and the number of partitions of `flights:4`."""
     name, _, partitions = text.partition(":")
+    if not (NAME_PATTERN.fullmatch(name) and (partitions or "1").isdecimal() and partitions != "0"):
+        why = "a name of A-Z a-z 0-9 . _ -, and a number of partitions, such as flights:2"
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME:PARTITIONS: {why}")
     return name, int(partitions or 1)
 
 

@@ -72,6 +72,30 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
     assert (first.returncode, second.returncode) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("option", "given", "says"),
+    [
+        (
+            "--topic",
+            "my topic:2",
+            "'my topic:2' is not NAME:PARTITIONS: a name of A-Z a-z 0-9 . _ -",
+        ),
+        ("--topic", "flights:many", "'flights:many' is not NAME:PARTITIONS"),
+        ("--topic", "flights:0", "'flights:0' is not NAME:PARTITIONS"),
+        ("--port", "99999", "'99999' is not a port from 1 to 65531"),
+    ],
+)
+def test_a_mistyped_option_starts_no_broker(
+    tmp_path: Path, option: str, given: str, says: str
+) -> None:
+    """Kafka would refuse it only after its start."""
+    refused = run_kafka(tmp_path / "data", option, given)
+    said = refused.communicate()[1]
+
+    assert (refused.returncode, f"argument {option}: {says}" in said) == (2, True)
+    assert not (tmp_path / "data").exists()
+
+
 # Where its jars come from
 
 
