@@ -86,6 +86,8 @@ def _check_url(url: str) -> None:
             "the URL of a controller cannot have a user or password: remove the part before the @"
         )
     if not url.lower().startswith(("http://", "https://")):
-        raise Rejected(f"{url!r} has no scheme: use http://{url.rpartition('//')[2]}, or https://")
+        other = "another" if "://" in url else "no"
+        use = f"use http://{url.rpartition('//')[2]}, or https://"
+        raise Rejected(f"{url!r} has {other} scheme: {use}")
     if url.endswith("/v1"):
         raise Rejected(f"{url!r} contains the path of the API: use {url.removesuffix('/v1')}")

@@ -115,9 +115,10 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         late=_build_late_rows(late, least, most),
         since=None if since is None else parse_time(since),
     )
+    path = writer_path(stream, writer)
     try:
         if not join:
-            call.ask("GET", writer_path(stream, writer))
+            call.ask("GET", path)
         body = {"notes": [note_to_wire(sent)]}
         answer = call.ask("POST", stream_path(stream, "notes"), body=body)
     except UnknownWriter as unknown:

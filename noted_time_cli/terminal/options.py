@@ -15,7 +15,14 @@ import typer
 
 from noted_time.client import ENVIRONMENT_VARIABLE as TOKEN_VARIABLE
 from noted_time.observing import TimeForm, Unit
-from noted_time.values import Rejected, Unreadable, format_duration, parse_duration, suggest_names
+from noted_time.values import (
+    MAX_INT64,
+    Rejected,
+    Unreadable,
+    format_duration,
+    parse_duration,
+    suggest_names,
+)
 
 DEFAULT_PORT = 7464
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -128,17 +135,24 @@ PAIR_EXAMPLES = {"SEGMENT:OFFSET": "0:120", "DOMAIN=TIME": "default=2013-01-01T1
 
 
 def parse_pairs(
-    given: list[str], option_name: str, form: str, is_legal: Callable[[str], bool] = bool
+    given: list[str],
+    option_name: str,
+    form: str,
+    are_legal: Callable[[str, str], bool] = lambda name, value: bool(name and value),
 ) -> list[tuple[str, str]]:
     separator = form.strip(ascii_uppercase)
     found_pairs = []
     for each in given:
         name, found, value = each.replace("=", separator).partition(separator)
-        if not (name and found and is_legal(value)):
+        if not (found and are_legal(name, value)):
             why = f"{each[:40]!r} is not of the form {form}, for example {PAIR_EXAMPLES[form]}"
             raise typer.BadParameter(why, param_hint=f"'{option_name}'")
         found_pairs.append((name, value))
     return found_pairs
+
+
+def _are_legal_numbers(segment: str, offset: str) -> bool:
+    return segment.isdecimal() and offset.isdecimal() and int(offset) <= MAX_INT64
 
 
 def parse_offsets(given: list[str], option_name: str) -> dict[str, int]:
@@ -147,5 +161,5 @@ def parse_offsets(given: list[str], option_name: str) -> dict[str, int]:
     >>> parse_offsets(["0:20", "3=7"], "--position")
     {'0': 20, '3': 7}
     """
-    pairs = parse_pairs(given, option_name, "SEGMENT:OFFSET", str.isdecimal)
+    pairs = parse_pairs(given, option_name, "SEGMENT:OFFSET", _are_legal_numbers)
     return {segment: int(offset) for segment, offset in pairs}

@@ -326,6 +326,7 @@ def test_wait_for_a_controller_that_never_comes_gives_the_true_reason(run: Comma
         ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
         ("http://127.0.0.1:7464/v1", "contains the path of the API: use http://127.0.0.1:7464"),
         ("http://localhost:port", "'http://localhost:port' is not a URL"),
+        ("ftp://localhost:7464", "has another scheme: use http://localhost:7464"),
     ],
 )
 def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: str) -> None:

@@ -52,6 +52,8 @@ def sentence_of(said: Said) -> str:
             "explain s --position 12",
             "'--position': '12' is not of the form SEGMENT:OFFSET, for example",
         ),
+        ("note s w 5 --position a:5", "'--position': 'a:5' is not of the form SEGMENT:OFFSET"),
+        ("note s w 5 --position 0:99999999999999999999", "is not of the form SEGMENT:OFFSET"),
         ("seal s --cut 0", "'--cut': '0' is not of the form SEGMENT:OFFSET, for example 0:120"),
         (
             "seal s --final-time 9",

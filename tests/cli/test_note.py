@@ -168,3 +168,11 @@ def test_without_a_controller_it_is_to_be_tried_again(stream: str) -> None:
     assert (noted.status, noted.out) == (69, "")
     remedy = "start a controller there (`noted-time serve`), or correct the URL"
     assert noted.err.endswith(f"Connection refused; {remedy}\n")
+
+
+def test_a_writer_with_an_invalid_name_is_refused_by_that_name(stream: str) -> None:
+    """Before the controller is asked, and also with --join."""
+    noted = Commands("http://127.0.0.1:9")("note", stream, "l ma", AT_TEN, "--join")
+
+    assert (noted.status, noted.out) == (1, "")
+    assert noted.err.startswith("noted-time: writer 'l ma' is not 1 to 249 characters of ")
