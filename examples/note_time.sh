@@ -7,8 +7,8 @@ noted-time stream create receipts --writer-timeout 2h --expected-writer till-1
 
 noted-time note receipts till-1 --join
 for hour in 09 10 11; do
-    echo "order at 2013-01-01T$hour:30Z" >> till-1.log && sync till-1.log
-    noted-time note orders till-1 "2013-01-01T$hour:59Z" --position "0:$(wc -l < till-1.log)"
+    echo "receipt at 2013-01-01T$hour:30Z" >> till-1.log && sync till-1.log
+    noted-time note receipts till-1 "2013-01-01T$hour:59Z" --position "0:$(wc -l < till-1.log)"
 done
 noted-time note receipts till-1 --state finished
 

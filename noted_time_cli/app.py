@@ -22,6 +22,7 @@ from noted_time_cli.client import (
 from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
+from noted_time_cli.terminal.flags import set_program
 from noted_time_cli.terminal.groups import CommandGroup
 from noted_time_cli.terminal.output import echo
 

@@ -50,7 +50,7 @@ class WrongSchema(StoreUnavailable):
     def __init__(self, url: str, revision: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url
         remedy = f"run `{name_program()} migrate --database {quote(url)}`"
-        if found is None:
+        if revision is None:
             sentence = f"the database {url} has no tables of noted-time: {remedy}"
         elif revision < SCHEMA_REVISION:
             sentence = (

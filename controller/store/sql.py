@@ -205,8 +205,8 @@ def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {found}, not at {SCHEMA_REVISION}, and this controller "
-        "does not work with it: start the version that created it, or run "
+        f"the schema of the database is at {revision}, not at {SCHEMA_REVISION}, and this "
+        "controller does not work with it: start the version that created it, or run "
         f"`{name_program()} migrate`"
     )
 

@@ -126,9 +126,9 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         for table, stream_id, domain, is_complete in groups:
             is_one = is_complete and many[table, stream_id, domain] == 1
             if not is_one or domain not in domains.get(stream_id, ()):
-                found.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
-        if found:
-            raise StoreDamaged(str(self._files.file), f"damaged: {found[0]}")
+                faults.append(f"rows {stream_id} {domain or ''} of the table {table} are misplaced")
+        if faults:
+            raise StoreDamaged(str(self._files.file), f"damaged: {faults[0]}")
 
     def commit(self, batch: Transaction) -> None:
         super().commit(batch)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from noted_time.client.controllers import OWNER_HEADER, Controllers
 from noted_time.client.decoding import SHOWN_CHARACTERS, check_types
 from noted_time.client.problems import SUCCESS_STATUSES, error_of, is_known
+from noted_time.installation import name_program
 from noted_time.values import UnexpectedAnswer, Unreachable, validate_name
 
 Effect = TypeVar("Effect")
@@ -117,7 +118,7 @@ class IncomingReply:
 
 
 _NOT_HTTP = "if this repeats, correct the URL: the port is of a Kafka broker, or needs https://"
-_NOT_STARTED = "start a controller there (`noted-time serve`), or correct the URL"
+_NOT_STARTED = f"start a controller there (`{name_program()} serve`), or correct the URL"
 _EXPLANATIONS = (
     ("CERTIFICATE_VERIFY", "", "set SSL_CERT_FILE to the certificate of its authority"),
     ("[SSL", "the port does not use TLS", "use http://, or correct the port in the URL"),

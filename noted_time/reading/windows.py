@@ -206,4 +206,5 @@ def _build_windows(
             uncovered.missing,
             uncovered.late,
             uncovered.before_first_mark,
+            last_writer=history.last_writer(to.seq),
         )

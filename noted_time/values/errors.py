@@ -347,7 +347,7 @@ class UnknownStream(Rejected):
     kind = ProblemKind("unknown_stream", 404, has_own_class=True)
 
     def __init__(self, stream: str, alike: Sequence[str] = (), remedy: str = "") -> None:
-        remedy = remedy or f"create it with `noted-time stream create {stream}`"
+        remedy = remedy or f"create it with `{name_program()} stream create {stream}`"
         super().__init__(f"there is no stream {stream!r}: {suggest_names(alike) or remedy}")
         self.stream = stream
 
@@ -377,7 +377,7 @@ class UnknownWriter(Rejected):
     kind = ProblemKind("unknown_writer", 404, {"writer": ""}, has_own_class=True)
 
     def __init__(self, writer: str, alike: Sequence[str] = ()) -> None:
-        remedy = suggest_names(alike) or "`noted-time writers STREAM` lists them"
+        remedy = suggest_names(alike) or f"`{name_program()} writers STREAM` lists them"
         super().__init__(f"there is no writer {writer!r}: {remedy}")
         self.writer = writer
 

@@ -13,7 +13,7 @@ import typer
 
 from noted_time.extras import build_import_error
 from noted_time.installation import name_program
-from noted_time_cli.analyse.columns import FileColumns, StreamToJudge
+from noted_time_cli.analyse.columns import FileColumns, FileOrder, StreamToJudge
 from noted_time_cli.terminal.brokers import (
     Bootstrap,
     Config,
@@ -119,7 +119,7 @@ def files(  # noqa: PLR0913 - one parameter for each flag
     """
     with _extra("files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
-    rows = read_files(pattern, columns, written.form, partition, how.records)
+    rows = read_files(pattern, columns, written.form, partition, how.records, order)
     how.print_judged(rows, f"{name_program()} observe kafka …")
 
 

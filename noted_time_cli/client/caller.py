@@ -14,6 +14,7 @@ from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownW
 from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
 from noted_time.client.protocol import STREAMS_PATH
 from noted_time.client.transport import Transport
+from noted_time.installation import name_program
 from noted_time.values import validate_name
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
@@ -71,7 +72,7 @@ class Caller:
             return self.transport.run(ask_in_turn(controllers, lambda: question, read))
         except UnknownStream as unknown:
             alike = self._find_similar(unknown.stream, STREAMS_PATH, "name")
-            remedy = "`noted-time stream list` lists the streams"
+            remedy = f"`{name_program()} stream list` lists the streams"
             raise UnknownStream(unknown.stream, alike, remedy) from None
         except UnknownWriter as unknown:
             alike = self._find_similar(

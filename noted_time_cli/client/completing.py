@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noted_time import OpenStream
-from noted_time.client import run, stream_path
+from noted_time.answers import CutAnswer
+from noted_time.client import Json, run, stream_path
 from noted_time.client.waiting import NotYet
 from noted_time.tables import TableClaim
 from noted_time.values import (

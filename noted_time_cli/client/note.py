@@ -9,6 +9,7 @@ import typer
 from controller.aggregation.views.sentences import REASON_WORDS
 from noted_time import Accepted, Note, Rejected, UnknownStream, UnknownWriter
 from noted_time.client import note_to_wire, stream_path
+from noted_time.installation import name_program
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
     UNCHANGED_TIMEOUT,
@@ -124,7 +125,7 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     except UnknownWriter as unknown:
         raise Rejected(f"{unknown}; a new writer needs --join") from None
     except UnknownStream as unknown:
-        raise Rejected(f"{unknown}; `noted-time stream create {stream}` creates it") from None
+        raise Rejected(f"{unknown}; `{name_program()} stream create {stream}` creates it") from None
     except NotesRefused as refused:
         answer = dict(refused.answer)
     (result,) = read_answer(answer, 1).results
@@ -134,6 +135,16 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         say(_describe_result(stream, sent, result))
     if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
         say(warning)
+
+
+def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:
+    if (rows is None) != (least is None):
+        raise typer.BadParameter("--late ROWS and --least TIME go together")
+    if rows is None or least is None:
+        if most is not None:
+            raise typer.BadParameter("--most TIME needs --late ROWS")
+        return None
+    return LateRows(rows, parse_time(least), None if most is None else parse_time(most))
 
 
 def _build_error(sent: Note, result: Refused) -> Rejected:

@@ -16,7 +16,7 @@ from noted_time.client import Json, read_value, run, stream_path
 from noted_time.client.waiting import PAUSE_S, NothingKnown, NotYet, Poll, Sleep, until_complete
 from noted_time.progress import ReadOffsets
 from noted_time.tables import TableClaim
-from noted_time.values import HOUR_MS, format_seconds, format_time, parse_time
+from noted_time.values import HOUR_MS, Late, VouchedBy, format_seconds, format_time, parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import ReadBy, make_performer
 from noted_time_cli.client.tables import (
@@ -29,7 +29,7 @@ from noted_time_cli.client.tables import (
 )
 from noted_time_cli.terminal.options import NO_VALUES, DomainOption, StreamOrNone, duration, option
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
-from reader_client.protocol.answers import decode_cut
+from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import check_reached
 from reader_client.protocol.requirements import (
     NOT_SO_FAR,

@@ -11,6 +11,7 @@ import typer
 
 from noted_time.client import Question, stream_path
 from noted_time.client.transport import Transport
+from noted_time.installation import name_program
 from noted_time.observing import INGESTION_NAME, LEAST_POLL_MS, Seen, TimeForm, count_unusable
 from noted_time.values import InvalidNote, NotedTimeError, Rejected, Unreachable, pluralize
 from noted_time_cli.terminal.options import DEFAULT_URL, Token, Url, duration, option

@@ -16,6 +16,7 @@ import typer
 
 from controller.service.permissions import Grant
 from noted_time import Rejected
+from noted_time.installation import name_program
 from noted_time.values import format_time
 from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import NO_VALUES, AsJson, duration

@@ -74,62 +74,9 @@ def decode_answer(kind: Callable[..., Answer], wire: Json) -> Answer:
         ...
     noted_time.UnexpectedAnswer: an answer of another shape (Rejected: a MarksAnswer without ...
     """
-    marks = tuple(mark_from_wire(mark) for mark in wire["marks"])
-    final_cut = position_from_wire(wire["final_cut"]) if wire["sealed"] else None
-    stream_id, events = parse_text(wire["stream_id"]), parse_int64(wire["scale_events"])
-    quiet, ahead = wire["quiet"] is True, wire["ahead_of_stream"] is True
-    return MarksReply(stream_id, events, marks, final_cut, quiet, ahead, _decode_logs(wire))
-
-
-@_read_whole
-def decode_cut(wire: Json) -> CutReply:
-    return CutReply(
-        mark_from_wire(wire),
-        missing_from_wire(wire),
-        late_from_wire(wire),
-        wire["before_first_mark"] is True,
-        vouching_from_wire(wire),
-        not_vouching_from_wire(wire, "unmet"),
-    )
-
-
-@_read_whole
-def decode_windows(wire: Json) -> WindowsReply:
-    windows = tuple(complete_window_from_wire(window) for window in wire["windows"])
-    after = parse_int64(wire["next"]) if wire["has_more"] else None
-    return WindowsReply(windows, _decode_logs(wire), after, wire["changes_are_known"] is True)
-
-
-@_read_whole
-def decode_sentences(wire: Json) -> tuple[str, ...]:
-    """Decode the sentences of ``GET /streams/{stream}/explain``."""
-    return tuple(parse_text(sentence) for sentence in wire["sentences"])
-
-
-@_read_whole
-def decode_group(wire: Json) -> GroupReply:
-    readers = frozenset(parse_text(reader) for reader in wire["readers"])
-    return GroupReply(position_from_wire(wire["position"]), readers, _decode_backlog(wire))
-
-
-def _decode_logs(wire: Json) -> tuple[str, ...]:
-    return tuple(parse_text(log) for log in wire["logs"])
-
-
-def _decode_backlog(wire: Json) -> BacklogState:
-    backlog, since = wire["backlog"], wire["since"]
-    if not isinstance(backlog, bool):
-        raise TypeError(f"{str(backlog)[:SHOWN_CHARACTERS]!r} is neither true nor false")
-    reasons = {cause["reason"] for cause in wire["because"]}
-    because = tuple(reason for reason in get_args(Reason) if reason in reasons)
-    return BacklogState(backlog, because, None if since is None else parse_int64(since))
-
-
-def _decode_succession(events: list[Json]) -> Succession:
-    succession = Succession()
-    for event in events:
-        sealed = position_from_wire(event["sealed"])
-        created = {int(s): tuple(before) for s, before in event["created"].items()}
-        # The controller has checked the event against segments that the answer does not contain.
-        succession.scale(ScaleEvent(sealed, created), known=set(sealed))
-    return succession
+    try:
+        return read_value(kind, wire)
+    except MISREAD_ERRORS as error:
+        why = f"{type(error).__name__}: {error}"
+        message = f"an answer of another shape ({why}): {str(wire)[:SHOWN_CHARACTERS]}"
+        raise UnexpectedAnswer(message) from error

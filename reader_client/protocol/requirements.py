@@ -47,10 +47,10 @@ BEFORE_FIRST_MARK = (
 )
 
 
-def find_objections(cut: CutReply, required: Requirement) -> list[str]:
-    found = [f"{each.sentence} does not vouch" for each in cut.unmet]
+def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
+    objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
-        found.append(BEFORE_FIRST_MARK)
+        objections.append(BEFORE_FIRST_MARK)
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
     return objections

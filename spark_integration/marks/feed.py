@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
+from noted_time.answers import Explanation
 from noted_time.client import Backoff, draw_chance
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
@@ -18,7 +19,7 @@ from reader_client.background.repeating import Health, Repeating
 from reader_client.background.wakeup import News
 from reader_client.marks.follower import ALL_MARKS, Follower, StartMark
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamReply, decode_sentences, decode_stream
+from reader_client.protocol.answers import StreamReply, decode_answer
 from reader_client.protocol.questions import Steps, ask_explanation, ask_stream
 from spark_integration.marks.arguments import check_promised
 from spark_integration.marks.released import Released
@@ -123,7 +124,8 @@ class ControllerFeed:
 
     def explain(self, position: Mapping[int, int]) -> str:
         question = ask_explanation(self._stream, position, self._domain)
-        said = decode_sentences(self._transport.ask(question))[:EXPLAINED_SENTENCES]
+        answer = decode_answer(Explanation, self._transport.ask(question))
+        said = answer.sentences[:EXPLAINED_SENTENCES]
         return " ".join((*said, f"Ask again: {name_program()} explain {self._stream}"))
 
     def close(self) -> None:

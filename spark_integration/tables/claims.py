@@ -318,7 +318,7 @@ class BatchClaim:
             log.warning(
                 "%s: the rows of batch %d are written without a claim under %r: %s. Check the "
                 "table. If its rows are right, run `%s claim accept %s --name %s`",
-                *(table, claim.batch, claim.name, found.ended),
+                *(table, claim.batch, claim.name, record.ended),
                 *(name_program(), table, claim.name),
             )
         return record, history

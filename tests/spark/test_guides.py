@@ -59,7 +59,7 @@ def test_the_quickstart_has_the_results_it_states(
 ) -> None:
     """Lima holds the watermark at 9:25, and its order of 9:40 is in the hour that ends at 10:00."""
     before = spark.conf.get("spark.sql.shuffle.partitions")
-    shell = Runner(tmp_path, served.url)
+    shell = Runner(tmp_path, controller.url)
     of_shell = {"sh", "console"}
     create, explain = (e for e in examples(text_of(QUICKSTART)) if e.language in of_shell)
     held: list[bool] = []
