@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from noted_time.reading.cuts import Cuts
@@ -258,9 +258,9 @@ class MarkHistory:
             raise KeyError(seq)
         return self._mark(seq - self._first_seq)
 
-    def last_writer(self, seq: int) -> str | None:
-        """Return the writer that the watermark waited for last before a kept mark, if known."""
-        return self._last_writers[seq - self._first_seq]
+    def latest_written_at(self, count: int) -> Sequence[int]:
+        """Return when the last `count` marks were written (Unix ms)."""
+        return self._written[max(0, self._count - count) : self._count]
 
     def written_before(self, wall_ms: int) -> int:
         """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0.

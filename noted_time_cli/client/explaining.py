@@ -74,17 +74,18 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
         option("SEGMENT:OFFSET", "Explain for a reader that has read to here. Repeatable."),
     ] = NO_VALUES,
 ) -> None:
-    """Explain why the watermark is not advancing.
+    """Explain whether the watermark advances, and why not.
 
     Sentences say:
 
+    - whether the watermark advances or holds.
     - which writers hold the watermark, and why the others do not.
     - when the watermark advances without an action.
     - where the watermark would be without the holders.
     - which writers are excluded.
 
-    A table of the holders follows. With --position, the sentences also say which segments hold the
-    reader.
+    If the watermark holds, a table of the holders follows. With --position, the sentences also say
+    which segments hold the reader.
 
     Nothing is changed, also not with --exclude and --writer-timeout.
 
@@ -125,6 +126,9 @@ def watch(
 
 
 def _list_holders(found: Json) -> list[Json]:
+    """Return the rows of the holders, unless the watermark advances as usual."""
+    if found.get("condition") == "advancing":  # an older controller sends no condition
+        return []
     without = found["lower_without"]
     return [each | {"lower_without": without.get(each["writer"])} for each in found["waiting_for"]]
 
@@ -134,8 +138,8 @@ def _print(found: Json) -> None:
         echo(sentence)
     if (reader := found["reader"]) and reader["waiting_for"]:
         print_table(SEGMENT_COLUMNS, reader["waiting_for"])
-    if found["waiting_for"]:
-        print_table(HOLDER_COLUMNS, _list_holders(found))
+    if holders := _list_holders(found):
+        print_table(HOLDER_COLUMNS, holders)
 
 
 def _show_live(look: Callable[[], Json], every_s: float) -> None:
@@ -149,7 +153,9 @@ def _show_live(look: Callable[[], Json], every_s: float) -> None:
                 try:
                     found = look()
                     sentences = Text("\n".join(map(escape_controls, found["sentences"])))
-                    shown = Group(sentences, build_table(HOLDER_COLUMNS, _list_holders(found)))
+                    holders = _list_holders(found)
+                    table = build_table(HOLDER_COLUMNS, holders) if holders else ""
+                    shown = Group(sentences, table)
                     answered_at = clock.monotonic()
                     live.update(shown, refresh=True)
                 except (Conflict, Unreachable) as error:

@@ -41,7 +41,7 @@ async def test_streams_of_others_are_shown_as_the_database_has_them(this: Played
 
     own, other = overview["streams"]
     (domain,) = other["domains"]
-    unknown = ("decision", "holders", "held_by", "held_for_ms", "times_out_in_ms")
+    unknown = ("decision", "condition", "holders", "held_by", "held_for_ms", "times_out_in_ms")
     assert [(own["name"], own["answered"]), (other["name"], other["answered"])] == [
         (HERE, True),
         (THERE, False),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.conditions import CONDITIONS, Condition, classify_domain
 from controller.aggregation.views.inspection import HOLDERS_EXAMINED, find_timeout_ms
 from controller.aggregation.views.silence import classify_silence
 from controller.store.port import StreamSummary
@@ -21,35 +22,68 @@ Sort = Literal["trouble", "name"]
 
 Rank = tuple[bool, int, int, str]
 
-Condition = Silence | Literal["held", "unmarked", "advancing", "quiet", "sealed"]
-"""`held` means that a writer has held the stream for ten seconds or more."""
-
 STEP_MS = 10_000  # finer steps would reorder rows all the time
 
 LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
 
 
+@dataclass(frozen=True, slots=True)
+class DomainRow:
+    """A domain: its last mark, the decision, its condition, and its longest holder.
+
+    - `held_by`: the longest holder.
+    - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
+      first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
+
+    Values that only the stream's owner knows are null if the owner was not asked.
+    """
+
+    domain: str
+    lower: int | None
+    upper: int | None
+    written_at: int | None
+    decision: DecisionName | None
+    condition: Condition | None
+    holders: int | None
+    held_by: str | None
+    held_for_ms: int | None
+    times_out_in_ms: int | None
+    lag: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The number of members by state."""
+
+    live: int
+    idle: int
+    finished: int
+    excluded: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRow:
+    """A stream. If the owner has not `answered`, the row comes from the database.
+
+    `silence` is the consequence of the stream's silence, null if the stream is not silent.
+    """
+
+    name: str
+    id: str
+    answered: bool
+    writers: Members | None
+    domains: tuple[DomainRow, ...]
+    silence: Silence | None = None
+
+
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
-    began = [
-        track.waiting_since
-        for each in stream.histories
-        if (track := _find_longest_holder(stream, each))
-    ]
-    service_ms = stream.service_ms(now)
-    held_ms = service_ms - min(began, default=service_ms)
     name, silence = stream.record.name, classify_silence(stream, now.wall)
+    found = [_assess_domain(stream, domain, now, silence) for domain in stream.histories]
+    condition = min((each.condition for each in found), key=CONDITIONS.index)
+    held_ms = max((each.held_ms for each in found if each.condition == "holds"), default=0)
     number = stream.aggregator.domains.census.members["excluded"]
     rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
-    condition: Condition = "quiet"
-    if stream.final_cut is not None:
-        condition = "sealed"
-    elif silence is not None:
-        condition = silence
-    elif held_ms >= STEP_MS:
-        condition = "held"
-    elif began or any(map(stream.aggregator.may_advance, stream.histories)):
-        condition = "advancing" if any(map(len, stream.histories.values())) else "unmarked"
     return rank, condition
 
 
@@ -63,9 +97,11 @@ def _build_rank(name: str, held_ms: int, silence: Silence | None, excluded: int)
 
 
 def build_stream_row(stream: StreamState, now: Moment) -> StreamRow:
-    domains = tuple(_build_live_domain_row(stream, domain, now) for domain in stream.histories)
-    members = Members(**stream.aggregator.domains.census.members)
     silence, name = classify_silence(stream, now.wall), stream.record.name
+    domains = tuple(
+        _build_live_domain_row(stream, domain, now, silence) for domain in stream.histories
+    )
+    members = Members(**stream.aggregator.domains.census.members)
     return StreamRow(
         name, stream.id, answered=True, writers=members, domains=domains, silence=silence
     )
@@ -79,7 +115,7 @@ def build_summary_row(summary: StreamSummary, wall_ms: int) -> StreamRow:
         for domain, last in lasts.items()
     )
     if record.seal is not None:
-        domains = (replace(each, decision="sealed") for each in domains)
+        domains = (replace(each, decision="sealed", condition="sealed") for each in domains)
     return StreamRow(record.name, record.id, answered=False, writers=None, domains=tuple(domains))
 
 
@@ -90,28 +126,51 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
         lower=last.lower if last else None,
         upper=last.upper if last else None,
         written_at=last.written_at if last else None,
+        decision=None,
+        condition=None,
+        holders=None,
+        held_by=None,
+        held_for_ms=None,
+        times_out_in_ms=None,
         lag=_sample_lags(history, wall_ms),
     )
 
 
-def _build_live_domain_row(stream: StreamState, domain: str, now: Moment) -> DomainRow:
-    row, longest = (
+def _build_live_domain_row(
+    stream: StreamState, domain: str, now: Moment, silence: Silence | None
+) -> DomainRow:
+    found = _assess_domain(stream, domain, now, silence)
+    longest = found.longest
+    return replace(
         _build_domain_row(domain, stream.histories[domain], now.wall),
-        _find_longest_holder(stream, domain),
+        decision=found.decision,
+        condition=found.condition,
+        holders=len(stream.aggregator.domains[domain].find_holders()),
+        held_by=longest.member.writer if longest else None,
+        held_for_ms=found.held_ms if longest else None,
+        times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
     )
+
+
+class _Assessment(NamedTuple):
+    decision: DecisionName
+    condition: Condition
+    longest: Track | None
+    held_ms: int
+
+
+def _assess_domain(
+    stream: StreamState, domain: str, now: Moment, silence: Silence | None
+) -> _Assessment:
+    longest = _find_longest_holder(stream, domain)
     decision: DecisionName = "hold"
     if longest is None:
         decision = "advance" if stream.aggregator.may_advance(domain) else "quiet"
     if stream.final_cut is not None:
         decision = "sealed"
-    return replace(
-        row,
-        decision=decision,
-        holders=len(stream.aggregator.domains[domain].find_holders()),
-        held_by=longest.member.writer if longest else None,
-        held_for_ms=stream.service_ms(now) - longest.waiting_since if longest else None,
-        times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
-    )
+    held_ms = stream.service_ms(now) - longest.waiting_since if longest else 0
+    condition = classify_domain(stream.histories[domain], decision, silence, held_ms, now.wall)
+    return _Assessment(decision, condition, longest, held_ms)
 
 
 def _find_longest_holder(stream: StreamState, domain: str) -> Track | None:

@@ -10,7 +10,9 @@ from itertools import islice
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
+from controller.aggregation.views.conditions import RECENT_MS, Condition
 from controller.aggregation.views.silence import (
+    SILENT_CONDITIONS,
     describe_silence,
     find_excluded,
     list_remedies,
@@ -23,7 +25,7 @@ from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
 from noted_time.values import (
     UNIX_MS,
-    Forecast,
+    YEAR_MS,
     LogFact,
     MemberState,
     VouchedBy,
@@ -58,42 +60,71 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     decision: Decision,
     now: Moment,
     *,
+    condition: Condition,
     last: Mark | None,
     hints: Sequence[Hint],
     resting: Iterable[str],
     would: Would | None,
-    silence: Silence | None,
     vouched: VouchedBy | None = None,
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
     """Yield the decision, its reasons, when it ends, and last the result of a dry run."""
     lower = last.lower if last else None
-    domains, states = stream.settings.domains, _count_states(stream, decision)
-    who = stream.record.name if len(domains) == 1 else f"{stream.record.name} ({domain})"
-    if silence is None:
-        yield _describe_decision(who, decision, lower, has_writers=any(states.values()))
-    else:
-        yield f"{who} stands {_format_lower(lower)}: {describe_silence(stream)}"
+    states, is_calm = _count_states(stream, decision), condition == "advancing"
+    yield from _describe_condition(stream, domain, decision, condition, now)
     if reader is not None:
         yield _describe_reader(reader, decision)
-    if isinstance(decision, Hold):
-        yield _describe_longest_holder(stream, decision, now, lower)
-        yield from _describe_held_notes(stream, decision, now)
-    yield from _describe_others(states, decision, domain if len(domains) > 1 else None)
-    if silence is not None:
-        yield from list_remedies(stream, silence)
-    if isinstance(decision, Hold):
-        yield _describe_next_advance(stream, domain, decision, foreseen, now)
-        yield from _describe_operator_holds(stream, decision, now)
-        yield _describe_without_holders(stream, domain, decision, now, lower)
+    if is_calm:
+        yield _describe_excluded(stream)
+    hold = None if is_calm and _has_just_begun(decision) else decision
+    if isinstance(hold, Hold):
+        if is_calm:
+            yield f"It waits for {pluralize(hold.holders, 'writer')}."
+        yield _describe_longest_holder(stream, hold, now, lower)
+        yield from _describe_held_notes(stream, hold, now)
+    if not is_calm:
+        yield from _describe_ahead(stream, domain, decision, states["live"])
+    yield from _describe_resting(states)
+    if isinstance(hold, Hold):
+        yield _describe_next_advance(stream, domain, hold, foreseen, now)
+        yield from _describe_operator_holds(stream, hold, now)
+        yield _describe_without_holders(stream, domain, hold, now, lower)
     if vouched is not None and lower is not None:
         yield f"It is complete to {format_time(lower)}, {vouched.sentence}."
     yield from resting
-    yield _describe_excluded(stream, now.wall)
+    if not is_calm:
+        yield _describe_excluded(stream)
     yield from (f"{hint.writer} {hint.detail}" for hint in hints)
     if would is not None:
         yield _describe_dry_run(would, lower)
+
+
+def _describe_condition(
+    stream: StreamState, domain: str, decision: Decision, condition: Condition, now: Moment
+) -> Iterator[str]:
+    lower, states = stream.history(domain).last_lower, _count_states(stream, decision)
+    is_one = len(stream.settings.domains) == 1
+    who = stream.record.name if is_one else f"{stream.record.name} ({domain})"
+    if condition in SILENT_CONDITIONS:
+        yield f"{who} stands {_format_lower(lower)}: {describe_silence(stream)}"
+        yield from list_remedies(stream, is_missing=condition == "missing")
+    elif condition == "advancing" and lower is not None:
+        yield _describe_advance(who, lower, states["live"], now.wall)
+    else:
+        yield _describe_decision(who, decision, lower, has_writers=any(states.values()))
+
+
+def _has_just_begun(decision: Decision) -> bool:
+    return not isinstance(decision, Hold) or decision.waiting_for[0].held_for_ms <= RECENT_MS
+
+
+def _describe_advance(who: str, lower: int, live: int, now: int) -> str:
+    lag = max(0, now - lower)
+    is_near = lower in UNIX_MS and lag < YEAR_MS
+    far = f"{format_seconds(lag)} behind" if is_near else f"now at {format_time(lower)}"
+    writers = {0: "no writer is live", 1: "its live writer notes"}
+    return f"{who} advances, {far}: {writers.get(live, f'{name_all(live)} live writers note')}."
 
 
 def _describe_decision(
@@ -104,10 +135,7 @@ def _describe_decision(
         case Hold():
             return f"{who} holds {at}: it waits for {pluralize(decision.holders, 'writer')}."
         case Advance():
-            to = format_time(decision.lower)
-            if lower is None:
-                return f"{who} advances to {to}, its first mark."
-            return f"{who} advances from {format_time(lower)} to {to}."
+            return f"{who} advances to {format_time(decision.lower)}, its first mark."
         case Sealed():
             return f"{who} is sealed {at}: it takes no more notes, and no mark follows."
         case Quiet() if has_writers:
@@ -195,21 +223,23 @@ def _describe_noted(first: Waiting, lower: int | None) -> str:
     return f"noted {format_time(first.time)} and no later time"
 
 
-def _describe_others(
-    states: Mapping[MemberState, int], decision: Decision, domain: str | None
+def _describe_ahead(
+    stream: StreamState, domain: str, decision: Decision, live: int
 ) -> Iterator[str]:
     holders = decision.holders if isinstance(decision, Hold) else 0
-    ahead = max(0, states["live"] - holders)
+    ahead = max(0, live - holders)
     if ahead:
         verb, does = ("has", "does") if ahead == 1 else ("have", "do")
-        vouches = f", or {does} not vouch for {domain}" if domain else ""
-        live = pluralize(ahead, "other live writer" if holders else "live writer")
-        yield f"{live} {verb} noted later times{vouches}."
-    resting = [
-        f"{states[state]:,} {state}" for state in ("idle", "finished", "excluded") if states[state]
-    ]
+        is_one = len(stream.settings.domains) == 1
+        vouches = "" if is_one else f", or {does} not vouch for {domain}"
+        writers = pluralize(ahead, "other live writer" if holders else "live writer")
+        yield f"{writers} {verb} noted later times{vouches}."
+
+
+def _describe_resting(states: Mapping[MemberState, int]) -> Iterator[str]:
+    resting = [f"{states[state]:,} {state}" for state in ("idle", "finished") if states[state]]
     if resting:
-        yield f"Not waited for: {', '.join(resting)}."
+        yield f"Not waited for: {' and '.join(resting)}."
 
 
 def _describe_next_advance(
@@ -273,19 +303,23 @@ def _describe_without(who: str, what: str, lower: int | None, then: int | None) 
     )
 
 
-def _describe_excluded(stream: StreamState, now: int) -> str:
+def _describe_excluded(stream: StreamState) -> str:
     number = stream.aggregator.domains.census.members["excluded"]
     if not number:
         return "No writer is excluded."
     members = islice(find_excluded(stream), NAMES_PER_SENTENCE)
     named = [
-        f"{each.writer} ({REASON_WORDS[each.exclusion.reason]} "
-        f"{format_seconds(now - each.exclusion.since)} ago)"
+        (
+            each.writer,
+            f"since {format_time(each.exclusion.since)} ({REASON_WORDS[each.exclusion.reason]})",
+        )
         for each in members
         if each.exclusion
     ]
-    who = join_names(named, number) if named else pluralize(number, "writer")
-    return f"Excluded at present: {who}."
+    if number == len(named) == 1:
+        return "{} is excluded {}.".format(*named[0])
+    who = join_names([" ".join(each) for each in named], number)
+    return f"Excluded: {who if named else pluralize(number, 'writer')}."
 
 
 def _describe_dry_run(would: Would, lower: int | None) -> str:

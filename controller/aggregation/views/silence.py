@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Literal, get_args
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time.answers import Silence
 from noted_time.rules import Member
 from noted_time.values import DAY_MS, format_time
+
+Silence = Literal["missing", "silent", "ended"]
+"""The consequence of a stream's silence.
+
+- `missing`: the watermark advanced without a writer, or an expected writer never noted
+- `silent`: nothing is late
+- `ended`: nothing is late, and the stream has been silent for a day or longer
+"""
+
+SILENT_CONDITIONS = frozenset(get_args(Silence))
 
 NOTHING_LATE = "No later time was noted, so nothing is late."
 
@@ -63,8 +74,8 @@ def describe_silence(stream: StreamState) -> str:
     return f"{who} {f'silent{last}' if are_silent else 'excluded'}; nothing advances it."
 
 
-def list_remedies(stream: StreamState, silence: Silence) -> Iterator[str]:
-    if silence != "missing" and all(map(_has_timed_out, find_excluded(stream))):
+def list_remedies(stream: StreamState, *, is_missing: bool) -> Iterator[str]:
+    if not is_missing and all(map(_has_timed_out, find_excluded(stream))):
         yield NOTHING_LATE
     is_one = stream.aggregator.domains.census.members["excluded"] == 1
     yield f"It advances when {'that writer' if is_one else 'one of them'} notes a later time."

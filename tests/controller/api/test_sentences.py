@@ -206,6 +206,85 @@ async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
     assert [row["out_at"] for row in rows] == [out_at, out_at, out_at, None]
 
 
+@pytest.mark.parametrize(
+    ("noted", "says"),
+    [
+        (None, "lima has held it longest, for 0s: it has noted no time yet, and was last heard 0s"),
+        (NINE_25 - 1000, "it noted 2013-01-01T09:24:59Z, which is below the watermark, and was"),
+    ],
+)
+async def test_the_sentence_has_what_a_holder_noted(
+    call: Caller, noted: int | None, says: str
+) -> None:
+    """Also if it noted nothing, or came back below the watermark."""
+    await note(call, osaka=NINE_25)
+    await note(call, lima=noted)
+
+    assert says in (await said(call))[1]
+
+
+async def test_a_writer_that_is_expected_was_never_heard(call: Caller) -> None:
+    """It is one of the members from the start."""
+    await call.put(S, {"expected_writers": ["lima"]})
+
+    assert (await said(call))[:2] == [
+        "s holds before its first mark: it waits for 1 writer.",
+        "lima has held it for 0s: it has noted no time yet.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("noted", "says"),
+    [
+        (
+            {"lima": NINE_25},
+            "Without lima it would stay where it is: no other writer has noted a later time.",
+        ),
+        ({"lima": None}, "Without lima there would still be no mark."),
+        (
+            {"lima": None, "osaka": NINE_25},
+            (
+                f"Without lima it would be at {AT_NINE_25}; "
+                "what lima writes below that would then be late."
+            ),
+        ),
+        ({"lima": 40, "osaka": 42}, "Without lima it would be at 42, 2 later; what lima writes"),
+        (
+            {"lima": NINE_25 // 1000, "osaka": NINE_25},
+            f"Without lima it would be at {AT_NINE_25}; what lima writes",
+        ),
+    ],
+)
+async def test_leaving_the_holder_out_may_change_little(
+    call: Caller, noted: dict[str, int | None], says: str
+) -> None:
+    """Nothing, if no other noted more; and times need not be of a clock."""
+    await note(call, **noted)
+
+    assert [each for each in await said(call) if each.startswith(says)]
+
+
+async def test_those_excluded_are_named_with_the_reason(call: Caller, time: GivenTime) -> None:
+    """The first of them, and their number."""
+    await note(call, **{f"w{n}": NINE_25 for n in range(6)}, osaka=HALF_PAST_TEN)
+    for n in range(6):
+        await call.client.delete(f"{S}/writers/w{n}")
+    await call.note({"writer": "osaka", "state": "idle"})
+    serve_for(call.controller, time, 90_000)
+
+    since = f"since {format_time(time.wall - 90_000)} (removed by an operator)"
+    removed = ", ".join(f"w{n} {since}" for n in range(5))
+    assert await said(call) == [
+        (
+            f"s is quiet at {AT_HALF_PAST_TEN}: it waits for no writer, and everything noted is "
+            "marked."
+        ),
+        "Not waited for: 1 idle.",
+        f"It is complete to {AT_HALF_PAST_TEN}, by osaka (1 writer, none expected).",
+        f"Excluded: {removed} and 1 more.",
+    ]
+
+
 async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +292,51 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
     await note(call, osaka=HALF_PAST_TEN, lima=NINE_25)
     await call.client.delete(f"{S}/writers/lima")
 
-    assert (await said(call))[-1] == "Excluded at present: 1 writer."
+    assert (await said(call))[-1] == "Excluded: 1 writer."
+
+
+async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller) -> None:
+    """It names what would advance it; beside an idle writer it is quiet."""
+    await note(call, lima=NINE_25, osaka=NINE_25)
+    await call.client.delete(f"{S}/writers/lima")
+    await call.note({"writer": "osaka", "state": "finished"})
+    abandoned = await said(call)
+    await call.note({"writer": "osaka", "state": "idle"})
+    resting = await said(call)
+
+    assert (THAT_WRITER in abandoned, THAT_WRITER in resting) == (True, False)
+    assert NOTHING_LATE not in abandoned  # one was removed
+
+
+async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
+    call: Caller, time: GivenTime
+) -> None:
+    """The first sentence says so, and since when."""
+    await note(call, lima=NINE_25, osaka=NINE_25)
+    heard = format_time(time.wall)
+    serve_for(call.controller, time, 90_000)
+    await call.controller._committer.submit(exclude_silent_writers)
+
+    first = f"s stands at {format_time(NINE_25)}: both writers are silent, the last since {heard}"
+    assert (await said(call))[:1] == [f"{first}; nothing advances it."]
+    assert (await said(call))[1:3] == [NOTHING_LATE, ONE_OF_THEM]
+
+
+async def test_a_stream_whose_writers_are_forgotten_is_not_called_quiet(
+    call: Caller, time: GivenTime
+) -> None:
+    """Neither is one that no writer has joined yet."""
+    before = await said(call)
+    await note(call, lima=NINE_25)
+    await call.note({"writer": "lima", "state": "finished"})
+    await call.put(S, {"writer_retention_ms": 1})
+    serve_for(call.controller, time, 900)
+    await call.controller._committer.submit(forget_departed)
+
+    assert [before[0], (await said(call))[0]] == [
+        "s stands before its first mark: no writer has joined yet; nothing advances it.",
+        f"s stands at {AT_NINE_25}: its writers left long ago; nothing advances it.",
+    ]
 
 
 async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing_is_late(
@@ -230,6 +353,34 @@ async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing
     assert (ONE_OF_THEM in await said(call), NOTHING_LATE in await said(call)) == (True, False)
     first = "t stands before its first mark: its only writer has never noted; nothing advances it."
     assert (never[0], THAT_WRITER in never, row["is_expected"]) == (first, True, True)
+
+
+async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_told_apart(
+    call: Caller, time: GivenTime
+) -> None:
+    """By the notes that an observer sends while it is idle; an idle producer sends none."""
+
+    async def idle(*segments: int) -> None:
+        await call.note(*({"writer": f"observer-{n}", "state": "idle"} for n in segments))
+
+    await call.note(*({"writer": f"observer-{n}", "position": {n: 5}} for n in range(4)))
+    await idle(0, 1, 2)
+    serve_for(call.controller, time, 10_000)
+    await idle(1, 2)
+    serve_for(call.controller, time, 229_000)
+    await idle(2)
+    await call.client.delete(f"{S}/writers/observer-3")
+    removed_at = format_time(time.wall)
+    serve_for(call.controller, time, 1000)
+
+    assert (await said(call))[-3:] == [
+        "Idle, with a live process: observer-2 (segment 2, for 4m, heard 1s ago).",
+        (
+            "Idle, with a process that fell silent: observer-1 (segment 1, for 4m, heard 3m 50s "
+            "ago). Start it again: the watermark does not wait for rows written meanwhile."
+        ),
+        f"observer-3 is excluded since {removed_at} (removed by an operator).",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -250,6 +401,139 @@ async def test_segments_without_new_rows_are_named_while_their_observer_is_live(
         await call.note(clock | note)
 
     assert [each for each in await said(call) if "without new rows" in each] == says
+
+
+async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> None:
+    """A live writer that does not hold the domain need not have noted it."""
+    await call.put(S, {"domains": ["default", "shipped"]})
+    await call.note({"writer": "osaka", "domains": ["default"]})
+    await call.note({"writer": "lima", "time": NINE_25, "domain": "shipped"})
+
+    found = await said(call, domain="shipped")
+    assert [found[0], found[2]] == [
+        f"s (shipped) holds at {AT_NINE_25}: it waits for 1 writer.",
+        "1 other live writer has noted later times, or does not vouch for shipped.",
+    ]
+
+
+async def play(call: Caller, time: GivenTime, *, every_ms: int, seconds: int) -> None:
+    """Have two writers note the wall clock; each waits for the other between two notes."""
+    for _ in range(seconds * 1000 // every_ms):
+        serve_for(call.controller, time, every_ms)
+        await note(call, berlin=time.wall - 1000, osaka=time.wall - 1000)
+
+
+async def test_between_two_notes_a_healthy_stream_advances(call: Caller, time: GivenTime) -> None:
+    """No writer is named as a holder: the verdict and two sentences, then who vouches."""
+    await play(call, time, every_ms=1000, seconds=9)
+    lower = format_time(time.wall - 1000)
+    serve_for(call.controller, time, 500)
+    found = (await call.get(f"{S}/explain")).json()
+
+    assert (found["decision"], found["condition"], found["sentences"]) == (
+        "hold",
+        "advancing",
+        [
+            "s advances, 1s behind: both live writers note.",
+            "No writer is excluded.",
+            f"It is complete to {lower}, by berlin, osaka (2 writers, none expected).",
+        ],
+    )
+
+
+async def test_a_stream_that_advances_names_its_excluded_writer(
+    call: Caller, time: GivenTime
+) -> None:
+    """With the reason and since when."""
+    await note(call, lima=NINE_25)
+    await play(call, time, every_ms=1000, seconds=9)
+    await call.client.delete(f"{S}/writers/lima")
+    at = format_time(time.wall)
+    await play(call, time, every_ms=1000, seconds=2)
+    found = await said(call)
+
+    assert found[:2] == [
+        "s advances, 1s behind: both live writers note.",
+        f"lima is excluded since {at} (removed by an operator).",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("every_ms", "stands_ms", "condition"),
+    [
+        (1000, 5000, "advancing"),
+        (1000, 5001, "holds"),
+        (60_000, 180_000, "advancing"),
+        (60_000, 180_001, "holds"),
+    ],
+)
+async def test_a_stream_holds_once_it_stands_for_three_usual_gaps(
+    call: Caller, time: GivenTime, every_ms: int, stands_ms: int, condition: str
+) -> None:
+    """Of its last marks, and for five seconds; the page, the list and the sentences agree."""
+    await call.put(S, {"writer_timeout_ms": 3_600_000})
+    await play(call, time, every_ms=every_ms, seconds=every_ms * 9 // 1000)
+    serve_for(call.controller, time, stands_ms)
+    explained = (await call.get(f"{S}/explain")).json()
+    overview = (await call.get("/v1/overview")).json()
+
+    (row,) = overview["streams"][0]["domains"]
+    verb = "advances" if condition == "advancing" else "holds"
+    assert (
+        explained["condition"],
+        row["condition"],
+        overview["conditions"],
+        explained["sentences"][0].split()[1].rstrip(","),
+    ) == (condition, condition, {condition: 1}, verb)
+
+
+async def test_a_slow_stream_that_advances_says_whom_it_waits_for(
+    call: Caller, time: GivenTime
+) -> None:
+    """If it has waited for more than a few seconds."""
+    await call.put(S, {"writer_timeout_ms": 3_600_000})
+    await play(call, time, every_ms=60_000, seconds=540)
+    serve_for(call.controller, time, 60_000)
+    await note(call, berlin=time.wall)
+    found = await said(call)
+
+    assert found[0] == "s advances, 1m 1s behind: both live writers note."
+    assert found[2] == "It waits for 1 writer."
+    assert found[3].startswith("osaka has held it for 1m: ")
+
+
+async def test_times_of_the_past_are_not_called_a_lag(call: Caller, time: GivenTime) -> None:
+    """A replay of 2013 is not 4,700 days behind, it is at a time."""
+    for second in range(9):
+        serve_for(call.controller, time, 1000)
+        await note(call, berlin=NINE_25 + second * 1000)
+
+    assert (await said(call))[
+        0
+    ] == "s advances, now at 2013-01-01T09:25:08Z: its live writer notes."
+
+
+@pytest.mark.parametrize(
+    ("supposed", "says"),
+    [
+        (
+            {"exclude": ["lima"]},
+            (
+                f"Then it would advance to {AT_HALF_PAST_TEN}, 1h 5m later, without lima: "
+                "what lima writes below that would then be late."
+            ),
+        ),
+        ({"exclude": ["osaka"]}, f"Then it would hold at {AT_NINE_25}."),
+        ({"exclude": ["osaka", "lima"]}, f"Then it would be quiet at {AT_NINE_25}."),
+    ],
+)
+async def test_the_effect_of_a_dry_run_comes_last(
+    call: Caller, supposed: dict[str, Any], says: str
+) -> None:
+    """With the writers that the next mark would be without."""
+    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
+
+    assert (await said(call, **supposed))[-1] == says
 
 
 async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:

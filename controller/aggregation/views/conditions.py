@@ -1,0 +1,62 @@
+"""The condition of a domain, which the dashboard, `explain` and `watch` show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Literal, get_args
+
+from controller.aggregation.views.silence import Silence
+from noted_time.reading import MarkHistory
+from noted_time.values import DecisionName
+
+Active = Literal["holds", "unmarked", "advancing", "quiet", "sealed"]
+
+Condition = Silence | Active
+"""The condition of a domain, or of the stream with the worst of its domains.
+
+- `holds`: the watermark waits for a writer, and stands for longer than usual
+- `unmarked`: the first mark is to come
+- `advancing`: the last mark is recent, even if the watermark waits for the next notes
+- `quiet`, `sealed`: as the decision
+- a `Silence`: no writer is left that could advance it
+"""
+
+CONDITIONS: Sequence[Condition] = (*get_args(Silence), *get_args(Active))
+"""All conditions, the worst of the domains of one stream first."""
+
+GAPS_COMPARED = 20
+USUAL_GAPS = 3
+RECENT_MS = 5000
+
+
+def is_recent(written_at: Sequence[int], now: int) -> bool:
+    """Return whether the last mark is no older than three times the median gap of the last marks.
+
+    A mark of the last 5 s is recent, too. A single mark is not, because it has no gap.
+
+    >>> hourly = [hour * 3_600_000 for hour in range(5)]
+    >>> is_recent(hourly, hourly[-1] + 3 * 3_600_000), is_recent(hourly, hourly[-1] + 10_800_001)
+    (True, False)
+    >>> is_recent([0, 200, 400], 5400), is_recent([0, 200, 400], 5401), is_recent([0], 1)
+    (True, False, False)
+    """
+    gaps = [later - earlier for earlier, later in pairwise(written_at)]
+    return bool(gaps) and now - written_at[-1] <= max(RECENT_MS, USUAL_GAPS * median(gaps))
+
+
+def classify_domain(
+    history: MarkHistory, decision: DecisionName, silence: Silence | None, held_ms: int, now: int
+) -> Condition:
+    """Return the condition of a domain whose longest holder has held it for `held_ms`."""
+    if silence is not None:
+        return silence
+    if decision in ("quiet", "sealed"):
+        return decision
+    is_late = held_ms > RECENT_MS
+    if decision == "hold" and len(history):
+        is_late = not is_recent(history.latest_written_at(GAPS_COMPARED + 1), now)
+    if is_late:
+        return "holds"
+    return "advancing" if len(history) else "unmarked"
