@@ -50,7 +50,8 @@ def test_a_writer_that_noted_meanwhile_is_not_removed_but_shown_again(
 
     visit.page.route(re.compile("/writers/lima"), note_first)
     dialog.act("Remove", WHY)
-    eventually(lambda: between in moments(dialog.dry_run), expected=True)
+    expect(dialog.dry_run).to_contain_text("lima has noted meanwhile")
+    expect(dialog.dry_run).to_contain_text(f"{stalled.name} advances")
     expect(dialog.why).to_have_value(WHY)
     before = seed.get(f"{stalled.name}/writers/lima")["state"]
     dialog.press("Remove")

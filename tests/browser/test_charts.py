@@ -90,10 +90,35 @@ def test_years_are_labelled_by_their_first_days(visit: Visit) -> None:
 
 def test_a_watermark_that_stays_is_a_line_in_the_middle(visit: Visit) -> None:
     """It has its time beside it."""
-    times, _ = charted(visit, (NOON, 86_400_000_000), to=NOON + MINUTE_MS)
+    times, _ = charted(visit, (NOON, NOON - 960 * HOUR_MS), to=NOON + MINUTE_MS)
 
     assert {y for _, y in points_of(times.locator("path.lower"))} == {MIDDLE}
     assert len(labels(times)) == 1
+
+
+def test_a_watermark_that_stays_below_its_upper_is_not_drawn_on_the_edge(visit: Visit) -> None:
+    """On the lower edge of the frame it would look like the axis of an empty chart."""
+
+    def above(route: Route) -> None:
+        answer: dict[str, Any] = route.fetch().json()
+        point: dict[str, Any] = {
+            "at": NOON,
+            "seq": 1,
+            "lower": NOON,
+            "upper": NOON + HOUR_MS,
+            "marks": 1,
+        }
+        point |= {"lag_ms": 0, "upper_is_bound": True, "excluded": [], "excluded_marks": 0}
+        shown = {"from": NOON, "to": NOON + MINUTE_MS, "points": [point], "before": None}
+        route.fulfill(json=answer | shown)
+
+    visit.page.unroute_all()
+    visit.page.route(re.compile("/v1/.*/history"), above)
+    visit.open_stream("orders")
+    lower, upper = (visit.page.locator(f".chart path.{name}").first for name in ("lower", "upper"))
+    expect(lower).to_be_attached()
+
+    assert [{y for _, y in points_of(line)} for line in (lower, upper)] == [{133.0}, {29.0}]
 
 
 def test_what_a_young_stream_catches_up_at_once_does_not_set_the_scale(visit: Visit) -> None:

@@ -100,7 +100,7 @@ def test_a_row_of_writers_is_one_line(visit: Visit, seed: Calls) -> None:
     pods = [f"orders-enricher-7d9f8b6c5d-{each}" for each in ("x2k9p", "q8wzr")]
     for noted in (1, 2):
         seed.post("pods", *({"writer": each, "time": noted, "position": {}} for each in pods))
-    why = visit.open_stream("pods")
+    visit.open_stream("pods")
     table = visit.page.get_by_role("table", name="Writers")
     name = table.locator("label").first.bounding_box()
     head, buttons = table.locator("th").last, table.locator("td.act").first
@@ -109,7 +109,22 @@ def test_a_row_of_writers_is_one_line(visit: Visit, seed: Calls) -> None:
     assert name["height"] < 30
     assert table.locator(".axis").inner_text() == "2"
     assert [each.evaluate(ALIGNED) for each in (head, buttons)] == ["right"] * 2
-    expect(why.locator(".pill").first).to_contain_text(re.compile("^(holds|held)"))
+    expect(visit.page.locator(".head .pill").first).to_contain_text(
+        re.compile("^(advancing|holds)")
+    )
+
+
+def test_a_process_is_called_one_and_a_segment_has_those_that_noted_it(
+    visit: Visit, seed: Calls
+) -> None:
+    """A producer notes the ends of all partitions: it need not have written to them."""
+    seed.make("labels")
+    session = {"session": "5b1e", "label": "vm:14030", "takes_over": True}
+    seed.post("labels", {"writer": "lima", "position": {"0": 4, "1": 0}} | session)
+    visit.open_stream("labels")
+
+    expect(visit.rows("Writers").first).to_contain_text("process vm:14030")
+    expect(visit.rows("Segments").nth(1).locator("[data-label='Noted by']")).to_have_text("lima")
 
 
 INHERITED = ["toString", "constructor", "__proto__"]

@@ -105,7 +105,7 @@ def test_the_list_has_the_rows_of_other_replicas_or_says_that_they_are_old(
 # What others wrote is shown as text, and the page calls the controller alone
 
 
-WORDS = {"state", "decision", "action", "reason", "code", "stream"}
+WORDS = {"state", "condition", "decision", "action", "reason", "code", "stream"}
 
 """Fields whose values the page looks up; the others it only shows."""
 

@@ -11,10 +11,10 @@ from tests.browser.conftest import Visiting
 from tests.support.browser import Visit, is_seen_within, moments
 from tests.support.calls import HOUR_MS, Calls
 from tests.support.dashboards import Stalled, wall_ms
+from tests.support.served import Served
 
 TEN = 1_357_034_400_000
 WITHIN_S = 2.0
-WITHOUT = re.compile("Without lima it would be at")
 
 
 def test_a_stalled_stream_names_its_holder_within_two_seconds(visit: Visit) -> None:
@@ -29,21 +29,26 @@ def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit, see
     why = visit.open_stream("orders")
     expect(why).to_contain_text("lima")
 
-    shown = moments(why)
-    since = [each for each in shown if abs(each - row["holding_since"]) <= 2000]
-    assert (row["writer"], bool(since), without in shown) == ("lima", True, True)
-    assert visit.in_sight(why, *why.locator("time").all(), why.get_by_text(WITHOUT))
+    held, shown = visit.rows("Writers").first, why.locator(".said > p")
+    expect(held).to_contain_text(re.compile("holds 1h"))
+    expect(shown).to_have_text(
+        [re.compile("orders holds at"), re.compile("lima has held it for 1h")]
+    )
+    assert (row["writer"], without in moments(held)) == ("lima", True)
+    assert visit.in_sight(held, *shown.all())
 
 
 def test_the_answer_changes_when_the_holder_notes(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """Without anything being pressed: then another writer holds."""
+    """Without anything being pressed: then the stream advances, and no writer is blamed."""
     why = visit.open_stream(stalled.name)
     expect(why).to_contain_text("lima")
     seed.post(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
 
-    expect(why).to_contain_text("mike")
+    expect(why).to_contain_text(f"{stalled.name} advances")
+    expect(visit.page.locator(".head .pill").first).to_have_text("advancing")
+    expect(visit.rows("Writers").filter(has_text="holds")).to_have_count(0)
 
 
 def test_a_name_that_two_processes_take_from_each_other_is_named(
@@ -76,18 +81,51 @@ def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
     expect(visit.open_stream("parcels", "ship_time")).to_contain_text("depot")
 
 
-def test_times_are_in_the_zone_of_the_reader_and_in_utc_on_hover(
+def test_times_are_in_utc_or_in_the_zone_of_the_browser(
     visiting: Visiting, stalled: Stalled
 ) -> None:
-    """The watermark, in Kathmandu, which is 5:45 ahead."""
-    visit = visiting(timezone_id="Asia/Kathmandu")
-    visit.open_stream(stalled.name)
-    at = datetime.fromtimestamp(stalled.held_at / 1000, UTC)
-    iso = at.isoformat(timespec="seconds").removesuffix("+00:00")
+    """As a switch says, which the page remembers: in Kathmandu, which is 5:45 ahead.
 
-    shown = visit.page.locator(f"time[datetime^='{iso}']").first
-    expect(shown).to_contain_text(f"{at.astimezone(ZoneInfo('Asia/Kathmandu')):%H:%M}")
-    expect(shown).to_have_attribute("title", re.compile(f"{at:%H:%M}.*UTC"))
+    The zone stands behind the watermark and behind the times of sentences.
+    """
+    visit = visiting(timezone_id="Asia/Kathmandu")
+    why = visit.open_stream(stalled.name)
+    at = datetime.fromtimestamp(stalled.held_at / 1000, UTC)
+    there = at.astimezone(ZoneInfo("Asia/Kathmandu"))
+    big, sentence = why.locator(".big"), why.locator(".said > p").first
+
+    expect(big).to_contain_text(f"{at:%H:%M:%S} UTC")
+    expect(sentence).to_contain_text(f"{at:%H:%M:%S} UTC")
+    visit.page.get_by_role("group", name="Time zone").get_by_role("button").last.click()
+    expect(big).to_contain_text(f"{there:%H:%M:%S} GMT+5:45")
+    visit.open_stream(stalled.name)
+    expect(sentence).to_contain_text(f"{there:%H:%M:%S} GMT+5:45")
+    expect(big.locator("time")).to_have_attribute("title", re.compile(f"{at:%H:%M}.*UTC"))
+
+
+def test_the_sentences_that_few_need_are_folded(visit: Visit, stalled: Stalled) -> None:
+    """Two stand below the writers; the others are there at a click, and stay there."""
+    why = visit.open_stream(stalled.name)
+    without = why.get_by_text("Without lima it would be at")
+    expect(without).to_be_hidden()
+    why.get_by_text("More").click()
+
+    expect(without).to_be_visible()
+
+
+def test_a_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
+    """Whoever replays events of 2013 is not 5,000 days late: neither view says so."""
+    empty.make("departures")
+    notes = [{"writer": each, "time": TEN, "position": {"0": 1}} for each in ("UA", "DL")]
+    empty.post("departures", *notes)
+    visit = visiting(empty.url)
+    visit.open()
+    lag = visit.rows("Streams").first.locator("[data-label=Lag]")
+    expect(lag).to_have_text("\N{EN DASH}")
+
+    expect(visit.open_stream("departures")).not_to_contain_text("behind the clock")
+    expect(visit.page.get_by_role("img", name="lower and upper")).to_be_visible()
+    expect(visit.page.get_by_role("img", name="lag over wall time")).to_have_count(0)
 
 
 def test_a_stream_is_found_and_opened_from_the_list(visit: Visit) -> None:
@@ -111,10 +149,10 @@ def test_the_list_counts_all_streams_by_how_they_are(visit: Visit, stalled: Stal
     """The worst first; a search counts those that it finds."""
     visit.open()
     counts = visit.page.locator("[data-role=conditions]")
-    expect(counts).to_have_text(re.compile(r"^(\d+ silent, writers missing)?\d+ held"))
+    expect(counts).to_have_text(re.compile(r"^(\d+ silent, writers missing)?\d+ holds?"))
     visit.page.get_by_role("searchbox", name="Search streams").fill(stalled.name)
 
-    expect(counts).to_have_text("1 held")
+    expect(counts).to_have_text("1 holds")
 
 
 def test_all_that_is_known_of_a_stream_is_there(visit: Visit) -> None:

@@ -194,7 +194,7 @@ class Story:
     def _beside(self) -> None:
         for name, behind in OTHERS.items():
             writers = [f"{name}-{number}" for number in range(3)]
-            if name == "refunds" and self.time.behind_ms < 4 * MINUTE_MS:
+            if name == "refunds" and self.time.behind_ms < 13 * MINUTE_MS:
                 writers.pop()
             for writer in writers:
                 before = self.times.get(writer, 0)

@@ -7,12 +7,14 @@ import { askForSettings, askToEndHold, askToHold, askToRemove, askToSeal, askToT
 import { $, h, show } from "./elements.js";
 import { pointAt, stepTo } from "./history.js";
 import { streamsView, useAnother } from "./list.js";
-import { button, heading, when } from "./parts.js";
+import { button, heading, whenInZone } from "./parts.js";
 import { choose, chosen, goTo, poll, state } from "./state.js";
 import { streamView } from "./stream.js";
-import { lasting, parsed } from "./values.js";
+import { chooseZone, chosenZone, lasting, parsed, ZONES } from "./values.js";
 
 function render() {
+  show($("#zones"), h("span", ZONES.map((zone) =>
+    button(zone, "zone", { zone }, { class: "quiet", "aria-pressed": String(zone === chosenZone()) }))));
   renderFault();
   const { fault, data } = state;
   if (fault?.code === "unknown_writer") chosen.picked = []; // a picked writer was forgotten
@@ -42,7 +44,7 @@ function renderFault() {
   const alert = $("#alert");
   if (isLive) return alert.replaceChildren();
   const age = at && h("span", { "aria-live": "off" }, lasting(Date.now() - at));
-  const asOf = at && [" This page is ", age, " old, as of ", when(at), "; trying again."];
+  const asOf = at && [" This page is ", age, " old, as of ", whenInZone(at), "; trying again."];
   show(alert, h("div", ...faultText(fault), asOf ?? ""));
 }
 
@@ -83,6 +85,10 @@ const ACTS = {
     part.focus();
   },
   seal: askToSeal,
+  zone: ({ zone }) => {
+    chooseZone(zone);
+    render();
+  },
   token: () => {
     forgetToken();
     poll(true);

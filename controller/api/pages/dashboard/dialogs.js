@@ -2,7 +2,7 @@
 
 import { call, Problem } from "./api.js";
 import { $, h } from "./elements.js";
-import { input, labelled, open, said, when } from "./parts.js";
+import { input, labelled, open, said, whenInZone } from "./parts.js";
 import { change, get, poll, state } from "./state.js";
 import { settingName, settingsOf, settingText } from "./stream.js";
 import { durationMs, lasting, listed, many, narrowed, written } from "./values.js";
@@ -99,7 +99,7 @@ export async function askToHold({ writer: name }) {
       const isTooLong = forMs > longest;
       if (isTooLong) throw new Problem(422, { detail: `Too long: a hold ends after ${lasting(longest)} at most.` });
       const until = Date.now() + state.skew + forMs;
-      return [[`${name} is not excluded before `, when(until), ", however long it is silent. "
+      return [[`${name} is not excluded before `, whenInZone(until), ", however long it is silent. "
         + "If it holds the watermark, the watermark waits for it until then."]];
     },
     act: async (_, comment) => {
@@ -116,8 +116,8 @@ export function askToEndHold({ writer: name }) {
     title: `End the hold of ${name} in ${state.name}`, verb: "End hold", isHarmful: false,
     dryRun: async () => {
       const { held_by: by, held_until: until } = await get(["writers", name]);
-      return [[`${by} holds ${name} until `, when(until), ". Without the hold it is excluded at once if it has been "
-        + "silent for its timeout."]];
+      return [[`${by} holds ${name} until `, whenInZone(until), ". Without the hold it is excluded at once if it has "
+        + "been silent for its timeout."]];
     },
     act: async (_, comment) => {
       await release(name, comment);

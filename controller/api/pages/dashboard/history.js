@@ -3,7 +3,9 @@
 import { $, h, show, svg } from "./elements.js";
 import { cell, chooser, section, table, when } from "./parts.js";
 import { chosen, state } from "./state.js";
-import { greatest, HOUR, isUnix, lasting, least, listed, localText, minus, narrowed, share } from "./values.js";
+import {
+  greatest, HOUR, isLag, isUnix, lagText, lasting, least, listed, minus, narrowed, share, zonedText, zoneOffset,
+} from "./values.js";
 
 const RANGES = { "15 min": HOUR / 4, "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * HOUR, "7 d": 168 * HOUR, All: null };
 const PLOT = { left: 142, right: 12, top: 16, height: 130 };
@@ -15,7 +17,7 @@ export function historySection(history) {
   const rows = points.slice(-200).reverse().map(({ at, lower, upper, lag_ms: lag, ...point }) =>
     h("tr", cell("Marked", when(at)), cell("Lower", when(lower)),
       cell("Upper", when(upper), !point.upper_is_bound && " (no bound)"),
-      cell("Lag before.n", lag == null ? "–" : lasting(lag)),
+      cell("Lag before.n", lagText(lag)),
       cell("Without", point.excluded.join(", "))));
   const asTable = rows.length > 0
     && h("details", { "data-key": "table" }, h("summary", "As a table"), table("History", rows));
@@ -33,24 +35,27 @@ function charts({ from, to, before: start, points: all }) {
   const most = greatest([1, ...lags.map(([, lag]) => lag)]);
   const lowest = before ?? points[0].lower;
   const highest = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
+  const hasClock = isTime && highest > from;
   const flags = all.filter((point) => point.excluded_marks);
   const isLevel = lowest === highest; // drawn as a line in the middle of the frame
-  const [low, high] = isLevel ? [minus(lowest, 1), minus(highest, -1)] : [lowest, highest];
+  // a lower that stands is drawn a little above the edge of the frame
+  const margin = isLevel ? 1n : lowest === last ? BigInt(minus(highest, lowest)) / 8n : 0n;
+  const [low, high] = [minus(lowest, margin), minus(highest, -margin)];
   const clock = [greatest([from, low]), least([to, high])].map((at) => [at, at]);
   const values = isLevel ? [lowest] : ticks(low, high, 5, isTime);
-  const labels = { values, name: (time) => (isUnix(time) ? shortened(localText(time)) : time) };
+  const labels = { values, name: (time) => (isUnix(time) ? shortened(zonedText(time)) : time) };
   const drawn = plot("lower and upper over wall time", frame, labels, [low, high], (x, line) => [
-    isTime && highest > from && svg("path.clock", { d: line(clock) }),
+    hasClock && svg("path.clock", { d: line(clock) }),
     svg("path.upper", { d: line(stepped(points, "upper", null, from, to)) }),
     svg("path.lower", { d: line(stepped(points, "lower", before, from, to)) }),
     flags.map(({ at, excluded }) =>
       svg("path.flag", { d: `M${x(at) - 5} 2h10l-5 9z` }, svg("title", `advanced without ${listed(excluded)}`))),
   ]);
   return h("div.chart", { tabindex: 0, role: "group", "aria-label": "History: arrow keys read the marks" },
-    h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), isTime && h("span.k-clock", "clock"),
+    h("div.key", h("span.k-lower", "lower"), h("span.k-upper", "upper"), hasClock && h("span.k-clock", "clock"),
       flags.length > 0 && h("span.k-flag", "advanced without a writer")),
     drawn,
-    isTime && [h("div.key", h("span.k-lower", "lag behind the clock")), lagPlot(frame, lags, most)],
+    isLag(lags.at(-1)?.[1]) && [h("div.key", h("span.k-lower", "lag behind the clock")), lagPlot(frame, lags, most)],
     frame.cursor && tip(frame));
 }
 
@@ -80,7 +85,7 @@ function plot(label, frame, { values, name }, [low, high], draw) {
   const y = (value) => (PLOT.top + PLOT.height * (1 - share(value, low, high))).toFixed(1);
   const line = (points) => `M${points.map(([at, value]) => `${x(at).toFixed(1)} ${y(value)}`).join("L")}`;
   const height = PLOT.height + PLOT.top + 18;
-  const clock = (at) => (to - from > 20 * HOUR ? shortened(localText(at).slice(0, -3)) : localText(at).slice(-8));
+  const clock = (at) => (to - from > 20 * HOUR ? shortened(zonedText(at).slice(0, -3)) : zonedText(at).slice(-8));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": label },
     values.map((value) => [
       svg("path.grid", { d: `M${left} ${y(value)}H${width - PLOT.right}` }),
@@ -134,13 +139,14 @@ function roundStep(size) {
 
 const timeStep = (size) => TIME_STEPS.find((each) => each >= size) ?? roundStep(size / DAY) * DAY;
 
-/** Return the first moments of months, in the user's zone. */
+/** Return the first moments of months, in the chosen zone. */
 function months(low, high, size) {
   const step = MONTHS.find((each) => each * 30 * DAY >= size);
-  const start = new Date(low).getFullYear();
+  const start = new Date(low + zoneOffset(low)).getUTCFullYear();
   const found = [];
   for (let month = -12 * (start % 50), at = 0; at <= high; month += step) {
-    at = new Date(start, month).getTime();
+    at = Date.UTC(start, month);
+    at -= zoneOffset(at);
     if (at >= low && at <= high) found.push(at);
   }
   return found;
@@ -151,7 +157,7 @@ function ticks(low, high, most, isTime) {
   const size = Number(minus(high, low)) / most;
   if (isTime && size > 7 * DAY && isUnix(low) && isUnix(high)) return months(low, high, size);
   const step = BigInt((isTime && size > 500 && timeStep(size)) || roundStep(size));
-  const shift = BigInt(isUnix(low) ? new Date(low).getTimezoneOffset() * 60_000 : 0);
+  const shift = BigInt(isUnix(low) ? -zoneOffset(low) : 0);
   const rest = (BigInt(low) - shift) % step;
   const found = [];
   for (let at = BigInt(low) + (rest > 0n ? step - rest : -rest); at <= high; at += step) found.push(narrowed(at));
@@ -168,7 +174,7 @@ function tip(frame) {
   return h("div.tip", { "aria-live": "polite", "data-left": left, "data-side": isLeft && "left" },
     h("div", `mark ${seq} at `, when(at)),
     h("div", "lower ", when(lower)), h("div", "upper ", when(upper)),
-    lag != null && isUnix(lower) && h("div", `lag before it ${lasting(lag)}`),
+    isLag(lag) && isUnix(lower) && h("div", `lag before it ${lasting(lag)}`),
     excluded.length > 0 && h("div", `without ${listed(excluded)}`));
 }
 

@@ -3,11 +3,11 @@
 import { access, base, program } from "./api.js";
 import { h, svg } from "./elements.js";
 import {
-  andOthers, button, cell, condition, CONDITIONS, heading, isHeld, pages, pill, searchBox, section, soft, table, tr,
+  andOthers, button, cell, CONDITIONS, conditionText, heading, isHeld, pages, pill, searchBox, section, soft, table, tr,
   when, writerCounts,
 } from "./parts.js";
 import { address, chosen, PAGE } from "./state.js";
-import { counted, greatest, isUnix, lasting, least, many, share } from "./values.js";
+import { counted, greatest, isLag, isUnix, lagText, lasting, least, many, share } from "./values.js";
 
 export function streamsView({ overview: { now, streams, total, unanswered, conditions, next } }) {
   const { search, start } = chosen;
@@ -27,10 +27,11 @@ export function streamsView({ overview: { now, streams, total, unanswered, condi
 
 const WORDS = { missing: "silent, writers missing", unmarked: "without a mark yet", ended: "silent for a day" };
 
-/** Return the counts of streams, such as "3 held, 39 advancing", the worst first. */
+/** Return the counts of streams, such as "3 hold, 39 advancing", the worst first. */
 const streamCounts = (counts) => h("span.counts", { "data-role": "conditions" },
   Object.keys(CONDITIONS).filter((name) => counts[name])
-    .map((name) => pill([`${counted(counts[name])} ${WORDS[name] ?? name}`, CONDITIONS[name]])));
+    .map((name) => pill([`${counted(counts[name])} ${countedAs(name, counts[name])}`, CONDITIONS[name]])));
+const countedAs = (name, count) => (name === "holds" && count > 1 ? "hold" : WORDS[name] ?? name);
 
 function streamRow(stream, row, now) {
   const isOne = stream.domains.length === 1;
@@ -39,18 +40,18 @@ function streamRow(stream, row, now) {
     cell("Stream.bare.name", h("a", { href: address(stream.name, isOne ? "" : row.domain) }, stream.name),
       !isOne && soft(` ${row.domain}`)),
     cell("Watermark", when(row.lower)),
-    cell("Lag.num.n", isUnix(row.lower) ? lasting(now - row.lower) : "–"),
-    cell("Last hour.bare", spark(row.lag)),
-    cell("State.bare", pill(condition(row, stream.silence))),
-    cell("Held by", isHeld(row)
+    cell("Lag.num.n", isUnix(row.lower) ? lagText(now - row.lower) : "–"),
+    cell("Last hour.bare.wide-only", spark(row.lag)),
+    cell("State.bare.state", pill(conditionText(row))),
+    cell("Held by.row", isHeld(row)
       && [h("strong", holder), andOthers(holders, "other"), left != null && soft(`, out in ${lasting(left)}`)]),
-    cell("Writers.bare", stream.writers && writerCounts(stream.writers)));
+    cell("Writers.bare.row", stream.writers && writerCounts(stream.writers)));
 }
 
 function spark(lag) {
   const known = lag.map((value, place) => [place, value]).filter(([, value]) => value != null);
-  if (known.length < 2) return null;
   const most = greatest([1, ...known.map(([, value]) => value)]);
+  if (known.length < 2 || !isLag(most)) return null;
   const shares = known.map(([place, value]) => [place, share(value, 0, most)]);
   const high = 1 + least(shares.map(([, each]) => each)); // a constant lag is a line in the middle
   const points = shares.map(([place, each]) =>

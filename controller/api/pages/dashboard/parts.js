@@ -1,24 +1,27 @@
 // The parts of views: times, states, buttons, forms and tables.
 
 import { h } from "./elements.js";
-import { apart, counted, isUnix, lasting, localText, many, minus, written } from "./values.js";
+import { apart, counted, isUnix, lasting, many, minus, written, zonedText, zoneName } from "./values.js";
 
 // --- Text and times
 
 export const soft = (...parts) => h("span.soft", parts);
 
-/** Return a time in the user's zone, with UTC on hover. */
-export function when(time) {
+/** Return a time in the chosen zone, with UTC on hover. `suffix` makes a text that follows it. */
+export function when(time, suffix = () => "") {
   if (time == null) return soft("–");
   if (!isUnix(time)) return h("span.n", String(time));
   const iso = new Date(time).toISOString();
-  return h("time", { datetime: iso, title: `${iso.replace(/[TZ]/g, " ")}UTC` }, localText(time));
+  const title = `${iso.replace(/[TZ]/g, " ")}UTC`;
+  return h("time", { datetime: iso, title }, `${zonedText(time)}${suffix(time)}`);
 }
+/** Return a time with the name of the chosen zone, for headlines and sentences. */
+export const whenInZone = (time) => when(time, (ms) => ` ${zoneName(ms)}`);
 
 const MOMENT = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/;
-/** Return a sentence of the controller, with its moments in the user's zone. */
+/** Return a sentence of the controller, with its moments in the chosen zone. */
 export const said = (sentence) =>
-  sentence.split(MOMENT).map((part, place) => (place % 2 ? when(Date.parse(part)) : part));
+  sentence.split(MOMENT).map((part, place) => (place % 2 ? whenInZone(Date.parse(part)) : part));
 
 /** Return a time and its distance from another: "10:30 (+65m)". */
 export function whenBeyond(time, from) {
@@ -97,24 +100,21 @@ export function pages(name, { start = 0, shown, total, next, size }) {
 
 // --- States
 
-export const HELD_MS = 10_000; // a writer that holds for less time is probably just about to note
-
-export const isHeld = ({ decision, held_for_ms: held }) => decision === "hold" && held >= HELD_MS;
 export const andOthers = (holders, what) => (holders > 1 ? ` and ${many(holders - 1, what)}` : "");
 
 /** The conditions of streams with their colours, the worst first. */
 export const CONDITIONS = {
-  missing: "bad", held: "warn", silent: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
+  missing: "bad", holds: "warn", silent: "warn", unmarked: "", advancing: "ok", quiet: "", sealed: "", ended: "",
 };
+const CONDITION_WORDS = { missing: "silent", unmarked: "no mark yet", ended: "silent" };
 
-/** Return the condition of a domain and its colour. */
-export function condition(row, silence) {
-  const { decision, lower, held_for_ms: held, times_out_in_ms: left } = row;
-  if (decision == null) return ["no answer", "bad"];
-  if (decision === "quiet" && silence) return ["silent", CONDITIONS[silence]];
-  if (decision === "quiet" || decision === "sealed") return [decision];
-  if (isHeld(row)) return [`held ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
-  return lower == null ? ["no mark yet"] : ["advancing", "ok"];
+export const isHeld = ({ condition }) => condition === "holds";
+
+/** Return the condition of a domain as a text and its colour. */
+export function conditionText({ condition, held_for_ms: held, times_out_in_ms: left }) {
+  if (condition == null) return ["no answer", "bad"];
+  if (condition === "holds") return [`holds ${lasting(held)}`, held > 2 * (left ?? Infinity) ? "bad" : "warn"];
+  return [CONDITION_WORDS[condition] ?? condition, CONDITIONS[condition]];
 }
 
 export function writerCounts(counts) {

@@ -8,6 +8,7 @@ import { HOUR, isUnix } from "./values.js";
 
 const POLL_MS = 1500;
 export const PAGE = 50;
+const FEW_WRITERS = 10; // more would push the sentences out of sight
 
 export const state = { view: "", name: "", domain: null, data: {}, at: null, fault: null, skew: 0, isNew: false };
 export let chosen = {};
@@ -32,7 +33,7 @@ export function goTo() {
   const isSame = wasShown && name === state.name;
   const domain = new URLSearchParams(query).get("domain");
   Object.assign(state, { view: name ? "stream" : "streams", name, domain });
-  chosen = { picked: [], entries: PAGE };
+  chosen = { picked: [], entries: PAGE, most: FEW_WRITERS };
   if (!isSame) Object.assign(state, { at: null, isNew: wasShown });
   state.data = isSame ? { stream: state.data.stream } : {};
   document.title = `${name || "Streams"} · noted-time`;
@@ -62,7 +63,7 @@ const FEEDS = {
   },
   stream: {
     explain: [1, () => ofDomain(["explain"], { limit: 3, exclude: chosen.picked })],
-    writers: [1, () => ofDomain(["writers"], { search: chosen.search, start: chosen.start, limit: PAGE })],
+    writers: [1, () => ofDomain(["writers"], { search: chosen.search, start: chosen.start, limit: chosen.most })],
     history: [2, loadHistory],
     windows: [4, loadWindows],
     groups: [2, () => get(["reader-groups"], { limit: PAGE, after: chosen.groupsAfter })],

@@ -3,23 +3,23 @@
 import { h } from "./elements.js";
 import { historySection } from "./history.js";
 import {
-  button, cell, chooser, condition, heading, isHeld, jumps, pages, pill, said, section, soft, table, tr, when,
-  whenBeyond, writerCounts,
+  button, cell, chooser, conditionText, heading, jumps, pages, pill, said, section, soft, table, tr, when,
+  whenBeyond, whenInZone, writerCounts,
 } from "./parts.js";
 import { address, chosen, domain, may, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
-import { counted, inWords, isUnix, lasting, listed, many, shownPosition } from "./values.js";
+import { counted, inWords, isLag, isUnix, lasting, listed, many, shownPosition } from "./values.js";
 
 export function streamView(data) {
   const scale = scaleOf(data);
   const first = [
-    whySection(data), writersSection(data, scale), historySection(data.history), windowsSection(data.windows),
+    writersSection(data, scale), whySection(data), historySection(data.history), windowsSection(data.windows),
   ];
   const pair = [readersSection(data, scale), segmentsSection(data)];
   const last = [ledgerSection(data), settingsSection(data.stream)];
   return [
     h("div.head", h("a", { href: "#/" }, "Streams"), soft("/"), heading(state.name), domainTabs(data.stream),
-      jumps([...first, ...pair, ...last])),
+      conditionPills(data), jumps([...first, ...pair, ...last])),
     first, h("div.pair", pair), last,
   ];
 }
@@ -30,19 +30,23 @@ const domainTabs = ({ domains }) => domains.length > 1 && h("nav.tabs", { "aria-
 
 // --- Why
 
-function whySection({ explain, writers: { states } }) {
-  const { lower, now, sentences, would, vouched, waiting_for: [first] } = explain;
-  const row = { ...explain, ...first };
-  const isNext = lower != null && explain.decision === "hold" && !isHeld(row); // as in the first sentence
-  const lines = sentences.map(said);
-  if (would) lines.push(["What if without ", h("strong", listed(chosen.picked)), "? ", lines.pop()]);
+const conditionPills = ({ explain, writers: { states } }) =>
+  h("span.counts", pill(conditionText({ ...explain, ...explain.waiting_for[0] })), writerCounts(states));
+
+function whySection({ explain }) {
+  const { lower, now, sentences, hints, would, vouched } = explain;
+  const lag = isUnix(lower) ? now - lower : null;
+  const isHint = (line) => hints.some(({ writer, detail }) => line === `${writer} ${detail}`);
+  const rest = sentences.slice(2, would ? -1 : undefined);
+  const folded = rest.filter((line) => !isHint(line));
+  const paragraphs = (lines) => lines.map((line) => h("p", said(line)));
   return section("Why", null, h("div.why",
-    h("div", h("div.soft", "Watermark"), h("div.big", when(lower)),
-      h("div.soft.n", isUnix(lower) ? `${lasting(now - lower)} behind the clock` : ""),
+    h("div", h("div.soft", "Watermark"), h("div.big", whenInZone(lower)),
+      h("div.soft.n", isLag(lag) ? `${lasting(lag)} behind the clock` : ""),
       vouched && h("div.soft.n", vouchedText(vouched))),
-    h("div.said", lines.map((line) => h("p", line)),
-      h("p.counts", pill(isNext ? ["holds", "ok"] : condition(row, explain.silence)),
-        isHeld(row) && soft("since ", when(now - first.held_for_ms)), writerCounts(states)))));
+    h("div.said", paragraphs([...sentences.slice(0, 2), ...rest.filter(isHint)]),
+      would && h("p", "What if without ", h("strong", listed(chosen.picked)), "? ", said(sentences.at(-1))),
+      folded.length > 0 && h("details", { "data-key": "more" }, h("summary", "More"), paragraphs(folded)))));
 }
 
 /** Return how many writers vouch for the lower. */
@@ -80,10 +84,11 @@ function writersText(texts, count, isKnown) {
 function segmentsSection({ segments: { segments, next }, stream }) {
   const rows = segments.map(({ writers, writers_total: total, ...row }) =>
     tr(row.segment, cell("Segment.num.n", row.segment),
-      cell("State.bare", pill([row.state]), row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
+      cell("State.bare.state", pill([row.state]),
+        row.successors.length > 0 && soft(` → ${row.successors.join(", ")}`)),
       cell("From.num.n", row.first_offset ?? "–"), cell("To.num.n", row.last_offset ?? "–"),
       cell("Complete to", when(row.last_lower)),
-      cell("Written by", `${writers.slice(0, 3).join(", ")}${total > 3 ? ` and ${total - 3} more` : ""}`)));
+      cell("Noted by", `${writers.slice(0, 3).join(", ")}${total > 3 ? ` and ${total - 3} more` : ""}`)));
   const buttons = may() && h("span.counts", button("Truncate…", "truncate"), !stream.seal && button("Seal…", "seal"));
   return section("Segments", buttons,
     table("Segments", rows, "No mark has named a segment yet."),

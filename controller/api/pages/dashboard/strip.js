@@ -2,7 +2,7 @@
 
 import { h } from "./elements.js";
 import {
-  button, cell, chooser, HELD_MS, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
+  button, cell, chooser, isHeld, pages, pill, said, searchBox, section, soft, table, tr, when, whenBeyond,
 } from "./parts.js";
 import { chosen, domain, may, PAGE, state } from "./state.js";
 import { apart, counted, greatest, inWords, isUnix, lasting, least, listed, minus, share, shownPosition }
@@ -32,38 +32,48 @@ const track = (scale, shown) => scale && h("div.track", shown, watermarkLine(sca
 /** Return the ends of the axis, or one end if both have the same text. */
 function axis({ low, high }) {
   const ends = [when(low), when(high)];
+  const [[day], [otherDay, time]] = ends.map((end) => end.textContent.split(" "));
   if (ends[0].textContent === ends[1].textContent) ends.pop();
+  else if (time && day === otherDay) ends[1].textContent = time;
   return [h("span.hidden", "Noted time, beyond the watermark"), h("div.axis", { "aria-hidden": "true" }, ends)];
 }
 
 // --- Writers
 
 export function writersSection({ writers, explain }, scale) {
+  const isCalm = !isHeld(explain);
   const { writers: rows, total, next, now } = writers;
   const none = chosen.search ? "No writer has this in its name." : "No writer has noted yet.";
-  return section("Writers", [h("span.soft.n", counted(total)), searchBox("Search writers")],
-    table("Writers", rows.map((row) => writerRow(row, explain.lower, scale, now)), none,
+  return section("Writers", [
+    h("span.soft.n", counted(total)),
+    next != null && chosen.most < PAGE && chooser(`Show ${PAGE}`, { most: PAGE }),
+    searchBox("Search writers"),
+  ],
+    table("Writers", rows.map((row) => writerRow(row, explain.lower, scale, now, isCalm)), none,
       { "Noted time": scale && axis(scale) }),
-    pages("start", { start: chosen.start, shown: rows.length, total, next, size: PAGE }));
+    pages("start", { start: chosen.start, shown: rows.length, total, next, size: chosen.most }));
 }
 
-function writerRow(row, lower, scale, now) {
+/** The row of a writer. If the stream `isCalm`, a holder is only about to note. */
+function writerRow(row, lower, scale, now, isCalm) {
   const { writer, noted_at: heard, held_until: until, out_at: outAt, lower_without: without, session } = row;
   const time = row.times[domain()];
-  const holds = row.times_out_in_ms != null;
+  const holds = !isCalm && row.times_out_in_ms != null;
   const held = [row.held_by, row.held_for].filter(Boolean).join(": ");
   const tick = h("input",
     { type: "checkbox", "data-act": "pick", "data-writer": writer, "aria-label": `What if without ${writer}` });
   return tr(writer,
-    cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", session.label)),
-    cell("State.bare", pill(writerState(row, holds, now)), row.held && h("div.hint", said(`alive, but ${row.held}`))),
+    cell("Writer.bare.name", h("label", tick, writer), session?.label && h("div.hint", `process ${session.label}`)),
+    cell("State.bare.state", pill(writerState(row, holds, now)),
+      row.held && h("div.hint", said(`alive, but ${row.held}`))),
     cell("Noted time.bare.strip", track(scale, scale && writerBar(row, time, lower, scale, holds))),
     cell("Noted", row.is_expected ? "never" : when(time)),
     cell("Last heard.n", row.is_expected ? "never"
       : isUnix(heard) && h("span", { title: when(heard).title }, `${lasting(now - heard)} ago`)),
     cell("Times out in.n", until > now ? h("div.hint", "held by an operator until ", when(until), held && ` (${held})`)
       : outAt == null ? "" : lasting(Math.max(0, outAt - now))),
-    cell("Without it.n", without != null && (without === lower ? soft("no change") : whenBeyond(without, lower))),
+    cell("Without it.n", holds && without != null
+      && (without === lower ? soft("no change") : whenBeyond(without, lower))),
     cell("Actions.bare.num.act", may() && writerButtons(row, now)));
 }
 
@@ -77,8 +87,8 @@ function writerState({ state: is, excluded, holding_since: since, is_silent: isS
   const silent = isSilent ? `silent ${lasting(ms)}` : "";
   if (excluded) return [`excluded: ${inWords(excluded.reason)}${since == null ? "" : "; back, and holds"}`, "bad"];
   if (!holds) return silent ? [silent, "warn"] : [is];
-  if (since == null) return ["holds", "ok"];
-  return [listed([`holds ${lasting(now - since)}`, silent].filter(Boolean)), now - since >= HELD_MS ? "warn" : "ok"];
+  if (since == null) return ["holds", "warn"];
+  return [listed([`holds ${lasting(now - since)}`, silent].filter(Boolean)), "warn"];
 }
 
 function writerButtons({ writer, state: is, held_until: until, excluded, noted_at, holding_since: since }, now) {

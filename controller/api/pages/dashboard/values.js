@@ -25,12 +25,37 @@ export const share = (value, low, high) => Number(minus(value, low)) / Math.max(
 
 export const isUnix = (time) => time >= 31_536_000_000 && time < 7_258_118_400_000;
 
-/** Return a moment in the user's zone. Omit the day if it is today. */
-export function localText(ms) {
-  const swedish = (date) => date.toLocaleString("sv-SE").split(" "); // this locale writes ISO 8601
-  const [day, time] = swedish(new Date(ms));
-  return day === swedish(new Date())[0] ? time : `${day} ${time}`;
+// --- Zones
+
+const ZONE_KEY = "noted-time-zone";
+const OWN_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+/** The zones that the user can choose: UTC, and the browser's zone. */
+export const ZONES = [...new Set(["UTC", OWN_ZONE])];
+export const chosenZone = () => ZONES.find((zone) => zone === localStorage.getItem(ZONE_KEY)) ?? "UTC";
+export const chooseZone = (zone) => localStorage.setItem(ZONE_KEY, zone);
+
+const FORMATS = Object.fromEntries(ZONES.map((timeZone) => [timeZone, {
+  // the Swedish locale writes ISO 8601
+  moment: new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" }),
+  name: new Intl.DateTimeFormat("en-GB", { timeZone, timeZoneName: "short" }),
+}]));
+const momentText = (ms) => FORMATS[chosenZone()].moment.format(Number(ms));
+
+/** Return a moment in the chosen zone. Omit the day if it is today. */
+export function zonedText(ms) {
+  const [day, time] = momentText(ms).split(" ");
+  return day === momentText(Date.now()).split(" ")[0] ? time : `${day} ${time}`;
 }
+
+/** Return the short name of the chosen zone at a moment: "UTC", "CEST". */
+export const zoneName = (ms) =>
+  FORMATS[chosenZone()].name.formatToParts(Number(ms)).find(({ type }) => type === "timeZoneName").value;
+
+/** Return how far the chosen zone is ahead of UTC at a moment, in ms. */
+export const zoneOffset = (ms) =>
+  Date.parse(`${momentText(ms).replace(" ", "T")}Z`) - Math.floor(Number(ms) / 1000) * 1000;
+
+// --- Durations
 
 const UNITS = { d: 86_400_000, h: HOUR, m: 60_000, s: 1000, ms: 1 };
 
@@ -46,6 +71,11 @@ export function lasting(ms, parts = 2) {
   });
   return counts.slice(first, first + parts).filter(Boolean).join(" ") || "0s";
 }
+
+const YEAR = 365 * UNITS.d;
+/** Return whether a lag says something. One of a year or more comes from a replay of old events. */
+export const isLag = (ms) => ms != null && ms < YEAR;
+export const lagText = (ms) => (isLag(ms) ? lasting(ms) : "–");
 
 /** Return a difference between times like `time`, as a duration if they are Unix ms. */
 export const apart = (ms, time) => (isUnix(time) ? lasting(ms) : ms);
