@@ -41,7 +41,7 @@ def test_who_since_when_and_what_if_are_seen_without_scrolling(visit: Visit, see
 def test_the_answer_changes_when_the_holder_notes(
     visit: Visit, seed: Calls, stalled: Stalled
 ) -> None:
-    """Without anything being pressed: then the stream advances, and no writer is blamed."""
+    """Without anything being pressed: then the stream advances, and no writer holds it."""
     why = visit.open_stream(stalled.name)
     expect(why).to_contain_text("lima")
     seed.post(stalled.name, {"writer": "lima", "time": wall_ms() - 1000, "position": {"0": 800}})
@@ -114,7 +114,7 @@ def test_the_sentences_that_few_need_are_folded(visit: Visit, stalled: Stalled) 
 
 
 def test_a_lag_of_years_is_not_shown(visiting: Visiting, empty: Served) -> None:
-    """Whoever replays events of 2013 is not 5,000 days late: neither view says so."""
+    """A replay of events of 2013 is not 5,000 days late: neither view says so."""
     empty.make("departures")
     notes = [{"writer": each, "time": TEN, "position": {"0": 1}} for each in ("UA", "DL")]
     empty.post("departures", *notes)

@@ -82,7 +82,7 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
         if is_calm:
             yield f"It waits for {pluralize(hold.holders, 'writer')}."
         yield _describe_longest_holder(stream, hold, now, lower)
-        yield from _describe_held_notes(stream, hold, now)
+    yield from _describe_held_notes(stream, decision, now)
     if not is_calm:
         yield from _describe_ahead(stream, domain, decision, states["live"])
     yield from _describe_resting(states)
@@ -189,8 +189,9 @@ def _describe_longest_holder(
     return f"They are {names}. {first.writer} has held it longest, for {held}: it {state}."
 
 
-def _describe_held_notes(stream: StreamState, decision: Hold, now: Moment) -> Iterator[str]:
-    for waiting in decision.waiting_for[:NAMES_PER_SENTENCE]:
+def _describe_held_notes(stream: StreamState, decision: Decision, now: Moment) -> Iterator[str]:
+    waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
+    for waiting in waiting_for[:NAMES_PER_SENTENCE]:
         member = stream.aggregator.member(waiting.writer)
         if member.hold_reason is not None:
             is_heard = now.wall - (member.heard_at or 0) < HEARD_MS

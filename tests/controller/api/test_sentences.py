@@ -441,6 +441,20 @@ async def test_between_two_notes_a_healthy_stream_advances(call: Caller, time: G
     )
 
 
+async def test_a_writer_that_cannot_note_is_named_before_the_stream_holds(
+    call: Caller, time: GivenTime
+) -> None:
+    """It reports the reason itself, so the usual gap need not pass."""
+    await play(call, time, every_ms=1000, seconds=9)
+    await call.note({"writer": "berlin", "held": "1 event was not delivered"})
+    found = await said(call)
+
+    assert (found[0], found[2]) == (
+        "s advances, 1s behind: both live writers note.",
+        "berlin is alive, but 1 event was not delivered.",
+    )
+
+
 async def test_a_stream_that_advances_names_its_excluded_writer(
     call: Caller, time: GivenTime
 ) -> None:
