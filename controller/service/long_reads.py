@@ -32,37 +32,6 @@ SLICE_S = 0.002
 """How long a slice may block the event loop."""
 
 
-class Period(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """The movement of the watermark, with one point for each slot that has a mark.
-
-    - `first_at`: when the first kept mark was written (Unix ms, as are all moments).
-    - `before`: the lower of the last mark written before `from`.
-    """
-
-    now: int
-    start: int
-    end: int
-    first_at: int | None
-    before: int | None
-    points: Sequence[Point]
-
-
-class OverviewPage(msgspec.Struct):
-    """A page of the streams that match. `total` is their number.
-
-    - `unanswered`: the number of streams of other controllers.
-    - `conditions`: the number of other streams by condition, which is the worst of their domains.
-    - `next`: the `start` of the next page.
-    """
-
-    now: int
-    total: int
-    unanswered: int
-    conditions: Mapping[str, int]
-    streams: Sequence[StreamRow]
-    next: int | None
-
-
 class Views:
     """The views of one controller's streams."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from noted_time.reading import Point
 from noted_time.values import DecisionName
@@ -17,10 +17,25 @@ Silence = Literal["missing", "silent", "ended"]
 - `ended`: nothing is late, and the stream has been silent for a day or longer
 """
 
+Active = Literal["holds", "unmarked", "advancing", "quiet", "sealed"]
+
+Condition = Silence | Active
+"""The condition of a domain, or of the stream with the worst of its domains.
+
+- `holds`: the watermark waits for a writer, and stands for longer than usual
+- `unmarked`: the first mark is to come
+- `advancing`: the last mark is recent, even if the watermark waits for the next notes
+- `quiet`, `sealed`: as the decision
+- a `Silence`: no writer is left that could advance it
+"""
+
+CONDITIONS: Sequence[Condition] = (*get_args(Silence), *get_args(Active))
+"""All conditions, the worst of the domains of one stream first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainRow:
-    """A domain: its last mark, the decision, and its longest holder.
+    """A domain: its last mark, the decision, its condition, and its longest holder.
 
     - `held_by`: the longest holder.
     - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
@@ -34,6 +49,7 @@ class DomainRow:
     upper: int | None
     written_at: int | None
     decision: DecisionName | None = None
+    condition: Condition | None = None
     holders: int | None = None
     held_by: str | None = None
     held_for_ms: int | None = None
@@ -89,9 +105,7 @@ class OverviewPage:
     """A page of the streams that match. `total` is their number.
 
     - `unanswered`: the number of streams of other controllers.
-    - `conditions`: the number of other streams by condition. A stream is `held` (for ten seconds or
-      more), `unmarked` (without a mark yet), `advancing`, `quiet` or `sealed`. If it is silent, it
-      has the `silence` of its row.
+    - `conditions`: the number of other streams by condition, which is the worst of their domains.
     - `next`: the `start` of the next page.
     """
 

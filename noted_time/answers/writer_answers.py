@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from noted_time.answers.overviews import Silence
+from noted_time.answers.overviews import Condition, Silence
 from noted_time.reading import ReaderPlace
 from noted_time.values import (
     DecisionName,
@@ -42,6 +42,7 @@ class Hint:
 class Explanation:
     """The current decision of a domain and its reasons.
 
+    - `condition`: the condition that the first sentence describes.
     - `waiting_for`: some of the holders, the longest first. `holders` is the number of all.
     - `lower_without`: the lower that the stream would have without each writer in `waiting_for`.
     - `by_itself`: when (Unix ms) and how far the watermark advances if no holder notes. Null if it
@@ -56,6 +57,7 @@ class Explanation:
 
     now: int
     decision: DecisionName
+    condition: Condition
     lower: int | None
     written_at: int | None
     next_lower: int | None

@@ -28,63 +28,8 @@ TYPE_WORDS = {
 JSON_TYPES: Mapping[Any, type] = {Literal: str, tuple: list, Sequence: list}
 UNCHECKED_TYPES = {NoneType, float}
 
-VALUES = (
-    StreamSettings,
-    Mark,
-    Point,
-    LateReport,
-    LateWriter,
-    VouchedBy,
-    Absence,
-    LogFact,
-    Stretch,
-    Waiting,
-    NotVouching,
-)
-
-FIELDS_BY_TYPES = {
-    (int,): """before behind_ms buckets complete_to end exclusions finished first_at from_seq
-        held_until holders holding_since idle late_count live lower_seq missing_count
-        missing_joined_later needed next_lower next_seq noted_at now number out_at refused
-        reported_at silent_ms start timeout_ms total unanswered upper_seq watermark_lag_ms
-        writers_total""",
-    (bool,): """administer ahead_of_stream answered backlog before_first_mark beyond
-        changes_are_known exact has_more has_position is_silent late_is_known missing_is_known
-        observes quiet read_all tokens""",
-    (str,): """action code comment condition decision detail domain field given group held held_by
-        held_for hint id known label name revision rule silence state stream_id title token type url
-        version""",
-    (list,): """because changes controllers entries groups hints lag logs missing never_noted
-        order points predecessors read results returned sentences streams successors took_over
-        unmet waiting_for write""",
-    (dict,): """backlog_policy by_itself conditions created dropped final_cut is lags seal states
-        times vouched vouching was would""",
-    (int, dict): "behind from lower_without readers to",
-    (int, list, dict): "excluded last marks segments",
-    (int, list): "scale_events",
-    (int, str): "next status",
-    (bool, dict): "sealed",
-    (str, dict): "reader session",
-    (list, dict): "late windows writers",
-}
-"""The types of fields that only answers have. Annotations of `VALUES` declare all others."""
-
-
-def _type_of(hint: Any) -> type:  # noqa: ANN401 - any type
-    kind = get_args(hint)[0] if NoneType in get_args(hint) else hint
-    kind = get_origin(kind) or kind
-    kind = {Literal: str, tuple: list, Sequence: list}.get(kind, kind)
-    return kind if kind in TYPE_WORDS else dict
-
-
-FIELD_TYPES = {
-    name: (_type_of(hint),) for value in VALUES for name, hint in get_type_hints(value).items()
-} | {name: types for types, names in FIELDS_BY_TYPES.items() for name in names.split()}
-
-_KEYED_NAMES = """behind conditions created cut dropped final_cut from lags late lower_without marks
-    position readers sealed segments states times to vouching windows"""
-KEYED_FIELDS = frozenset(_KEYED_NAMES.split())
-"""Fields whose objects are keyed by domains, segments, writers or readers."""
+FIELDS_OF_PROBLEMS: Mapping[str, set[type]] = {"complete_to": {int}}
+"""Fields of problems that no answer has."""
 
 BY_KEY = (int, dict, list)
 ANY_KEYS = ("was", "is", "last")

@@ -258,6 +258,10 @@ class MarkHistory:
             raise KeyError(seq)
         return self._mark(seq - self._first_seq)
 
+    def last_writer(self, seq: int) -> str | None:
+        """Return the writer that the watermark waited for last before a kept mark, if known."""
+        return self._last_writers[seq - self._first_seq]
+
     def latest_written_at(self, count: int) -> Sequence[int]:
         """Return when the last `count` marks were written (Unix ms)."""
         return self._written[max(0, self._count - count) : self._count]

@@ -5,26 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Literal, get_args
 
-from controller.aggregation.views.silence import Silence
+from noted_time.answers import Condition, Silence
 from noted_time.reading import MarkHistory
 from noted_time.values import DecisionName
-
-Active = Literal["holds", "unmarked", "advancing", "quiet", "sealed"]
-
-Condition = Silence | Active
-"""The condition of a domain, or of the stream with the worst of its domains.
-
-- `holds`: the watermark waits for a writer, and stands for longer than usual
-- `unmarked`: the first mark is to come
-- `advancing`: the last mark is recent, even if the watermark waits for the next notes
-- `quiet`, `sealed`: as the decision
-- a `Silence`: no writer is left that could advance it
-"""
-
-CONDITIONS: Sequence[Condition] = (*get_args(Silence), *get_args(Active))
-"""All conditions, the worst of the domains of one stream first."""
 
 GAPS_COMPARED = 20
 USUAL_GAPS = 3

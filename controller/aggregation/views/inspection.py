@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import Condition, classify_domain
+from controller.aggregation.views.conditions import classify_domain
 from controller.aggregation.views.idleness import describe_idleness
 from controller.aggregation.views.sentences import sentences
 from controller.aggregation.views.silence import classify_silence
@@ -30,119 +30,6 @@ MEMBERS_SORTED = 20_000  # sorting them by time takes 10 ms
 HOLDERS_SCRAPED = 5
 
 EXCLUDED_NAMED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """The current decision of a domain and its reasons.
-
-    - `condition`: the condition that the first sentence describes.
-    - `waiting_for`: some of the holders, the longest first. `holders` is the number of all.
-    - `lower_without`: the lower that the stream would have without each writer in `waiting_for`.
-    - `by_itself`: when (Unix ms) and how far the watermark advances if no holder notes. Null if it
-      does not advance, or if too many writers would be excluded first.
-    - `would`: the result of the dry run.
-    - `hints`: up to ten writers whose notes look wrong.
-    - `silence`: the consequence of the stream's silence, null if the stream is not silent.
-    - `vouched`: who vouches for the lower, null if there are too many members to examine.
-    - `reader`: the marks and segments that a reader at the requested position waits for.
-    - `sentences`: the explanation in words. The decision comes first, the dry run last.
-    """
-
-    now: int
-    decision: DecisionName
-    condition: Condition
-    lower: int | None
-    written_at: int | None
-    next_lower: int | None
-    waiting_for: Sequence[Waiting]
-    holders: int
-    lower_without: Mapping[str, int | None]
-    by_itself: Forecast | None
-    would: Would | None
-    hints: Sequence[Hint]
-    silence: Silence | None
-    vouched: VouchedBy | None
-    reader: ReaderPlace | None
-    sentences: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class CountedPeriod:
-    """A period during which a domain's marks count a writer.
-
-    Marks from `from_seq` on contain all rows of the writer below `until`. While the period lasts,
-    `until` is null, and each mark contains the rows below its own lower.
-    """
-
-    from_seq: int
-    until: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class WriterRow:
-    """A member. All moments are in Unix ms.
-
-    - `noted_at`: when the member last noted. If it never noted (`is_expected`), since when it is
-      expected.
-    - `timeout_ms`, `domains`: the member's own declarations.
-    - `held_until`: until when an operator suspends the timeout. `held_by` is the operator, and
-      `held_for` the reason.
-    - `silent_ms`: how long a live member has not noted while a controller served. `is_silent` is
-      true from half its timeout on.
-    - `out_at`: when the member is excluded if it stays silent and holds the watermark by then. Null
-      if it is ahead and no other member noted a later time.
-    - `session`: the process that has the member's name.
-    - `held`: why the member is alive but does not note.
-    - `observes`: whether the last note came from an observer. `because` lists its findings in the
-      log. They are false and empty until the member notes to its present controller.
-    - `times_out_in_ms`: how long until a holder of the requested domain times out.
-    - `lower_without`: the lower of that domain without this holder.
-    - `vouching`: by domain, the last two periods during which marks count the member.
-    """
-
-    # moments on the service clock are converted when shown, so time without a controller does not
-    # count; the moments in `noted_at` and `excluded` do not change
-    writer: str
-    state: MemberState
-    times: Mapping[str, int]
-    position: Mapping[int, int]
-    noted_at: int
-    is_expected: bool
-    holding_since: int | None
-    excluded: ExcludedSince | None
-    timeout_ms: int | None
-    domains: Sequence[str] | None
-    held_until: int | None
-    held_by: str | None
-    held_for: str | None
-    silent_ms: int | None
-    is_silent: bool
-    out_at: int | None
-    late: Mapping[str, LateRows]
-    session: HeldName | None
-    held: str | None
-    observes: bool
-    because: Sequence[LogFact]
-    times_out_in_ms: int | None
-    lower_without: int | None
-    vouching: Mapping[str, Sequence[CountedPeriod]]
-
-
-@dataclass(frozen=True, slots=True)
-class WritersPage:
-    """A page of members. Holders come first, the longest before the others, then members by time.
-
-    - `total`: the number of members that match.
-    - `states`: the number of all members by state.
-    - `next`: the `start` of the next page.
-    """
-
-    now: int
-    total: int
-    writers: Sequence[WriterRow]
-    states: Mapping[MemberState, int]
-    next: int | None
 
 
 class WriterQuery(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import CONDITIONS, Condition, classify_domain
+from controller.aggregation.views.conditions import classify_domain
 from controller.aggregation.views.inspection import HOLDERS_EXAMINED, find_timeout_ms
 from controller.aggregation.views.silence import classify_silence
 from controller.store.port import StreamSummary
 from noted_time import MarkHistory
-from noted_time.answers import DomainRow, Members, Silence, StreamRow
+from noted_time.answers import CONDITIONS, Condition, DomainRow, Members, Silence, StreamRow
 from noted_time.rules import Track
 from noted_time.values import DecisionName
 
@@ -26,55 +26,6 @@ STEP_MS = 10_000  # finer steps would reorder rows all the time
 
 LAGS_SHOWN = 30
 LAG_EVERY_MS = 2 * 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class DomainRow:
-    """A domain: its last mark, the decision, its condition, and its longest holder.
-
-    - `held_by`: the longest holder.
-    - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
-      first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
-
-    Values that only the stream's owner knows are null if the owner was not asked.
-    """
-
-    domain: str
-    lower: int | None
-    upper: int | None
-    written_at: int | None
-    decision: DecisionName | None
-    condition: Condition | None
-    holders: int | None
-    held_by: str | None
-    held_for_ms: int | None
-    times_out_in_ms: int | None
-    lag: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """The number of members by state."""
-
-    live: int
-    idle: int
-    finished: int
-    excluded: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRow:
-    """A stream. If the owner has not `answered`, the row comes from the database.
-
-    `silence` is the consequence of the stream's silence, null if the stream is not silent.
-    """
-
-    name: str
-    id: str
-    answered: bool
-    writers: Members | None
-    domains: tuple[DomainRow, ...]
-    silence: Silence | None = None
 
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
@@ -126,12 +77,6 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
         lower=last.lower if last else None,
         upper=last.upper if last else None,
         written_at=last.written_at if last else None,
-        decision=None,
-        condition=None,
-        holders=None,
-        held_by=None,
-        held_for_ms=None,
-        times_out_in_ms=None,
         lag=_sample_lags(history, wall_ms),
     )
 

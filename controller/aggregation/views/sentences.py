@@ -10,7 +10,7 @@ from itertools import islice
 
 from controller.aggregation.draft import Moment
 from controller.aggregation.stream import StreamState
-from controller.aggregation.views.conditions import RECENT_MS, Condition
+from controller.aggregation.views.conditions import RECENT_MS
 from controller.aggregation.views.silence import (
     SILENT_CONDITIONS,
     describe_silence,
@@ -20,12 +20,13 @@ from controller.aggregation.views.silence import (
 )
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time import Advance, Decision, Hold, Mark, Quiet, Sealed
-from noted_time.answers import Hint, Silence
+from noted_time.answers import Condition, Hint
 from noted_time.reading import ReaderPlace
 from noted_time.rules import lower_without
 from noted_time.values import (
     UNIX_MS,
     YEAR_MS,
+    Forecast,
     LogFact,
     MemberState,
     VouchedBy,

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Literal, get_args
+from typing import get_args
 
 from controller.aggregation.stream import StreamState
 from controller.aggregation.views.suspect_notes import MEMBERS_EXAMINED
 from noted_time.answers import Silence
 from noted_time.rules import Member
 from noted_time.values import DAY_MS, format_time
-
-Silence = Literal["missing", "silent", "ended"]
-"""The consequence of a stream's silence.
-
-- `missing`: the watermark advanced without a writer, or an expected writer never noted
-- `silent`: nothing is late
-- `ended`: nothing is late, and the stream has been silent for a day or longer
-"""
 
 SILENT_CONDITIONS = frozenset(get_args(Silence))
 
