@@ -194,9 +194,10 @@ def _format_start(start: int, size_ms: int) -> str:
 def _describe_window(window: Json) -> str:
     """Return a sentence about a complete window.
 
-    >>> day = {"written_at": 0, "last_writer": "delhi", "before_first_mark": False, "missing": []}
-    >>> _describe_window(day | {"late": [], "late_count": 0, "late_is_known": True})
-    'is complete since 1970-01-01T00:00:00Z, delhi was the last'
+    >>> day = {"written_at": 1357034400000, "last_writer": "delhi", "before_first_mark": False}
+    >>> day |= {"missing": [], "late": [], "late_count": 0, "late_is_known": True}
+    >>> _describe_window(day)
+    'is complete since 2013-01-01T10:00:00Z, delhi was the last'
     """
     last = f", {window['last_writer']} was the last" if window["last_writer"] else ""
     without = format_missing(window, int(clock.time() * 1000)) + format_late(window)

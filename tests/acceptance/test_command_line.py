@@ -41,7 +41,7 @@ def test_hints_and_the_dashboard_name_the_program_as_it_was_started(tmp_path: Pa
     assert "Try it:  ./run noted-time demo-stream --for 60s" in helped
     assert 'data-program="./run noted-time"' in page
     assert refused.stderr == (
-        "noted-time: there is no stream 'x': create it with `./run noted-time stream create x`\n"
+        "noted-time: there is no stream 'x': `./run noted-time stream list` lists the streams\n"
     )
 
 

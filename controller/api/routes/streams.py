@@ -164,8 +164,8 @@ async def truncate(
         state = controller.stream(stream)
         does = operations.preview_truncation(state, cut)
     else:
-        found, does = await controller.change(stream, operations.truncate, order, cut)
-    return reply(build_stream(found.summary(), TruncatedAnswer, **does._asdict()))
+        state, does = await controller.change(stream, operations.truncate, order, cut)
+    return reply(build_stream(state.summary(), TruncatedAnswer, **does._asdict()))
 
 
 @router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")
