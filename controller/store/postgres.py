@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 from sqlalchemy import URL, BigInteger, Engine, Executable, Text, create_engine, make_url, text
@@ -16,12 +16,9 @@ from controller.store.port import Leases, StoreUnavailable, Transaction
 from controller.store.reading import ROWS_AT_A_TIME, SqlReading
 from controller.store.rows import Values, member_rows
 from controller.store.schema import member
-from controller.store.sql import SqlStore, check_revision, upsert
+from controller.store.sql import Seqs, SqlStore, check_revision, upsert
 from noted_time import Rejected
 from noted_time.answers import Replica
-
-if TYPE_CHECKING:
-    from controller.store.sql import Seqs
 
 URL_HINT = "use postgresql://user@host:5432/database"
 

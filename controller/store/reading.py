@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from controller.store import rows
+from controller.store import rows, schema
 from controller.store.port import (
     AppendedMark,
     BacklogRecord,
@@ -39,18 +39,6 @@ from controller.store.port import (
     StoreUnavailable,
     StreamRecord,
     StreamSummary,
-)
-from controller.store.schema import (
-    backlog,
-    change,
-    late,
-    ledger,
-    mark,
-    member,
-    reader,
-    scale,
-    secret,
-    stream,
 )
 from noted_time import Conflict, Mark, MemberRecord, ScaleEvent
 from noted_time.answers import Replica
@@ -72,19 +60,19 @@ class SqlReading:
         self._driver: Any = engine.dialect.loaded_dbapi
 
     def streams(self) -> list[StreamRecord]:
-        return [
-            rows.STREAM_ROWS.value(row)
-            for row in self._rows(select(stream).order_by(stream.c.name))
-        ]
+        query = select(schema.stream).order_by(schema.stream.c.name)
+        return [rows.STREAM_ROWS.value(row) for row in self._rows(query)]
 
     def names(self) -> list[str]:
-        return [name for (name,) in self._rows(select(stream.c.name).order_by(stream.c.name))]
+        column = schema.stream.c.name
+        return [name for (name,) in self._rows(select(column).order_by(column))]
 
     def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
         """Read scale events after the marks, so all that precede a mark are included."""
-        named = stream.c.name.in_(names)
+        column = schema.stream.c.name
+        named = column.in_(names)
         with self._convert_errors(), self._reading.connect() as connection:
-            stream_rows = connection.execute(select(stream).where(named).order_by(stream.c.name))
+            stream_rows = connection.execute(select(schema.stream).where(named).order_by(column))
             records = [rows.STREAM_ROWS.value(row) for row in stream_rows]
             marks = _read_last_marks(connection, records)
             scales = _read_scales(connection, named)
@@ -93,61 +81,52 @@ class SqlReading:
         ]
 
     def scales(self, stream_id: str) -> list[ScaleEvent]:
-        events = select(scale).order_by(scale.c.seq)
-        return [rows.scale_of(row) for row in self._rows(_filter_stream(events, scale, stream_id))]
+        events = _select_stream(schema.scale, stream_id).order_by(schema.scale.c.seq)
+        return [rows.scale_of(row) for row in self._rows(events)]
 
     def members(self, stream_id: str) -> Iterator[MemberRecord]:
-        query = select(member).order_by(member.c.writer)
-        return map(rows.member_of, self._many_rows(_filter_stream(query, member, stream_id)))
+        query = _select_stream(schema.member, stream_id).order_by(schema.member.c.writer)
+        return map(rows.member_of, self._many_rows(query))
 
     def marks(self, stream_id: str, domain: str) -> Iterator[AppendedMark]:
-        chain = select(mark).where(mark.c.domain == domain).order_by(mark.c.seq)
-        return rows.marks_of(self._many_rows(_filter_stream(chain, mark, stream_id)))
+        columns = schema.mark.c
+        chain = _select_stream(schema.mark, stream_id).where(columns.domain == domain)
+        return rows.marks_of(self._many_rows(chain.order_by(columns.seq)))
 
     def readers(self, stream_id: str) -> list[ReaderRecord]:
-        query = select(reader).order_by(reader.c.reader_group, reader.c.reader)
-        return [
-            rows.READER_ROWS.value(row)
-            for row in self._rows(_filter_stream(query, reader, stream_id))
-        ]
+        key = schema.reader.c.reader_group, schema.reader.c.reader
+        query = _select_stream(schema.reader, stream_id).order_by(*key)
+        return [rows.READER_ROWS.value(row) for row in self._rows(query)]
 
     def backlogs(self, stream_id: str) -> list[BacklogRecord]:
-        query = select(backlog).order_by(backlog.c.reader_group)
-        return [
-            rows.BACKLOG_ROWS.value(row)
-            for row in self._rows(_filter_stream(query, backlog, stream_id))
-        ]
+        query = _select_stream(schema.backlog, stream_id).order_by(schema.backlog.c.reader_group)
+        return [rows.BACKLOG_ROWS.value(row) for row in self._rows(query)]
 
     def late(self, stream_id: str) -> list[LateRecord]:
-        query = select(late).order_by(*late.primary_key.columns)
-        return [
-            rows.LATE_ROWS.value(row) for row in self._rows(_filter_stream(query, late, stream_id))
-        ]
+        query = _select_stream(schema.late, stream_id).order_by(*schema.late.primary_key.columns)
+        return [rows.LATE_ROWS.value(row) for row in self._rows(query)]
 
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        seq = ledger.c.seq
+        seq = schema.ledger.c.seq
         later = seq < after if newest_first and after else seq > after
-        chain = _filter_stream(
-            select(ledger).where(ledger.c.domain == domain, later), ledger, stream_id
-        )
+        entries = _select_stream(schema.ledger, stream_id)
+        chain = entries.where(schema.ledger.c.domain == domain, later)
         page = chain.order_by(seq.desc() if newest_first else seq).limit(limit)
         return [rows.LEDGER_ROWS.value(row) for row in self._rows(page)]
 
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        page = (
-            _filter_stream(select(change), change, stream_id)
-            .order_by(change.c.number.desc())
-            .limit(limit)
-        )
-        page = page if before is None else page.where(change.c.number < before)
+        number = schema.change.c.number
+        page = _select_stream(schema.change, stream_id).order_by(number.desc()).limit(limit)
+        page = page if before is None else page.where(number < before)
         return [rows.change_of(row) for row in self._rows(page)]
 
     def replicas_secret(self) -> bytes:
-        secrets = self._rows(select(secret.c.value).where(secret.c.name == "replicas"))
+        columns = schema.secret.c
+        secrets = self._rows(select(columns.value).where(columns.name == "replicas"))
         return b"".join(value.encode() for (value,) in secrets)
 
     def replicas(self) -> list[Replica]:
@@ -204,8 +183,8 @@ def build_unavailable(
     return StoreUnavailable(f"{what}: {why}")
 
 
-def _filter_stream(query: Select[Any], table: Table, stream_id: str) -> Select[Any]:
-    return query.where(table.c.stream_id == stream_id)
+def _select_stream(table: Table, stream_id: str) -> Select[Any]:
+    return select(table).where(table.c.stream_id == stream_id)
 
 
 def _read_last_marks(
@@ -234,15 +213,16 @@ def _read_last_marks(
 
 
 def _read_scales(connection: Connection, named: ColumnElement[bool]) -> dict[str, list[ScaleEvent]]:
-    query = select(scale).join(stream).where(named).order_by(scale.c.seq)
+    events = select(schema.scale).join(schema.stream)
     scales: dict[str, list[ScaleEvent]] = {}
-    for row in connection.execute(query):
+    for row in connection.execute(events.where(named).order_by(schema.scale.c.seq)):
         scales.setdefault(row.stream_id, []).append(rows.scale_of(row))
     return scales
 
 
 def _tail(stream_id: Any, domain: Any) -> Select[Any]:  # noqa: ANN401 - a column or a parameter
     """Return the query of a chain's last rows, from the last whole row on."""
+    mark = schema.mark
     base = mark.alias("base")
     of_chain = base.c.stream_id == stream_id, base.c.domain == domain, base.c.whole
     whole = select(func.max(base.c.seq)).where(*of_chain).correlate_except(base).scalar_subquery()
@@ -259,4 +239,4 @@ def _tail_of_all() -> Select[Any]:
 
 
 _TAIL_OF_ALL = _tail_of_all()
-_TAIL_OF_ONE = _tail(bindparam("stream_id"), bindparam("domain")).order_by(mark.c.seq)
+_TAIL_OF_ONE = _tail(bindparam("stream_id"), bindparam("domain")).order_by(schema.mark.c.seq)

@@ -11,31 +11,17 @@ from contextlib import closing, contextmanager
 from functools import cache
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Engine, Table, select
 from sqlalchemy.engine.interfaces import DBAPICursor
 
-from controller.store import rows
+from controller.store import rows, schema
 from controller.store.port import StoreUnavailable, Transaction, check_marks
 from controller.store.reading import SqlReading
-from controller.store.schema import (
-    SCHEMA_REVISION,
-    backlog,
-    bucket,
-    change,
-    late,
-    ledger,
-    mark,
-    member,
-    reader,
-    scale,
-    stream,
-)
 from noted_time.installation import name_program
 
-if TYPE_CHECKING:
-    Seqs = Collection[tuple[str, str, int]]
+Seqs = Collection[tuple[str, str, int]]
 
 SELECT_OLDEST_REVISION = """
 SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
@@ -96,7 +82,7 @@ class SqlStore(SqlReading):
         self._tails: rows.Tails = {}
 
     def clocks(self) -> dict[int, int]:
-        return {number: int(ms) for number, ms in self._rows(select(bucket))}
+        return {number: int(ms) for number, ms in self._rows(select(schema.bucket))}
 
     def commit(self, batch: Transaction) -> None:
         batch = batch.without_dropped()
@@ -194,18 +180,18 @@ class SqlStore(SqlReading):
 
 @cache
 def _put_members(count: int) -> str:
-    row = f"({', '.join('?' * len(member.columns))})"
-    return upsert(member, f"VALUES {', '.join([row] * count)}")
+    row = f"({', '.join('?' * len(schema.member.columns))})"
+    return upsert(schema.member, f"VALUES {', '.join([row] * count)}")
 
 
 def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
     """Raise `StoreUnavailable` if this code does not work with the schema."""
-    if revision == SCHEMA_REVISION or (
-        str(revision) > SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
+    if revision == schema.SCHEMA_REVISION or (
+        str(revision) > schema.SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):
         return
     raise StoreUnavailable(
-        f"the schema of the database is at {revision}, not at {SCHEMA_REVISION}, and this "
+        f"the schema of the database is at {revision}, not at {schema.SCHEMA_REVISION}, and this "
         "controller does not work with it: start the version that created it, or run "
         f"`{name_program()} migrate`"
     )
@@ -214,16 +200,16 @@ def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
 def is_compatible(oldest: str | None) -> bool:
     """Return whether this code works with a later schema that needs code from `oldest` on.
 
-    >>> is_compatible(SCHEMA_REVISION), is_compatible("9999"), is_compatible(None)
+    >>> is_compatible(schema.SCHEMA_REVISION), is_compatible("9999"), is_compatible(None)
     (True, False, False)
     """
-    return oldest is not None and oldest <= SCHEMA_REVISION
+    return oldest is not None and oldest <= schema.SCHEMA_REVISION
 
 
 def insert(table: Table, source: str = "") -> str:
     """Return the statement that inserts one row, or the rows of `source`, in the column order.
 
-    >>> insert(bucket)
+    >>> insert(schema.bucket)
     'INSERT INTO bucket (number, service_ms) VALUES (?, ?)'
     """
     names = ", ".join(table.columns.keys())
@@ -234,7 +220,7 @@ def insert(table: Table, source: str = "") -> str:
 def upsert(table: Table, source: str = "") -> str:
     """Return the statement that inserts rows, or replaces rows with the same key.
 
-    >>> upsert(bucket).partition(" ON ")[2]
+    >>> upsert(schema.bucket).partition(" ON ")[2]
     'CONFLICT (number) DO UPDATE SET service_ms = excluded.service_ms'
     """
     key = ", ".join(table.primary_key.columns.keys())
@@ -246,18 +232,21 @@ def upsert(table: Table, source: str = "") -> str:
 def delete(table: Table) -> str:
     """Return the statement that deletes a row by its key.
 
-    >>> delete(reader)
+    >>> delete(schema.reader)
     'DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?'
     """
     key = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
     return f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608 - names from the schema
 
 
-_DROP_STREAM, _FORGET_MEMBER, _FORGET_READER = delete(stream), delete(member), delete(reader)
-_FORGET_BACKLOG, _FORGET_LATE = delete(backlog), delete(late)
-_PUT_STREAM, _PUT_READER = upsert(stream), upsert(reader)
-_PUT_BACKLOG, _PUT_LATE = upsert(backlog), upsert(late)
-_APPEND_SCALE, _APPEND_MARK, _APPEND_LEDGER = insert(scale), insert(mark), insert(ledger)
-_PUT_MARK = upsert(mark)
+_PUT_STREAM, _DROP_STREAM = upsert(schema.stream), delete(schema.stream)
+_PUT_READER, _FORGET_READER = upsert(schema.reader), delete(schema.reader)
+_PUT_BACKLOG, _FORGET_BACKLOG = upsert(schema.backlog), delete(schema.backlog)
+_PUT_LATE, _FORGET_LATE = upsert(schema.late), delete(schema.late)
+_APPEND_MARK, _PUT_MARK = insert(schema.mark), upsert(schema.mark)
+_APPEND_SCALE, _APPEND_LEDGER = insert(schema.scale), insert(schema.ledger)
+_FORGET_MEMBER = delete(schema.member)
 _NEXT_NUMBER = "(SELECT coalesce(max(number), 0) + 1 FROM change WHERE stream_id = ?)"
-_APPEND_CHANGE = insert(change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(change.columns) - 2)})")
+_APPEND_CHANGE = insert(
+    schema.change, f"VALUES (?, {_NEXT_NUMBER}{', ?' * (len(schema.change.columns) - 2)})"
+)

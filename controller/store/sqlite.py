@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -27,8 +27,7 @@ from controller.store.schema import stream
 from controller.store.sql import SqlStore, check_revision
 from noted_time import Rejected
 
-if TYPE_CHECKING:
-    Identity = tuple[int, int]
+Identity = tuple[int, int]
 
 BUSY_MS = 5000
 
