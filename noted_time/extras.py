@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
@@ -11,11 +12,17 @@ from typing import Any
 from noted_time.values import Rejected
 
 
-def build_import_error(part: str, extra: str, error: ModuleNotFoundError) -> ImportError:
-    from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
+@contextmanager
+def require_extra(part: str, extra: str) -> Iterator[None]:
+    """Raise `ImportError` with the command that installs the extra, if a package is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from noted_time.installation import install_command  # noqa: PLC0415 - only for the error
 
-    missing, _, _ = (error.name or str(error)).partition(".")
-    return ImportError(f"{part} needs {missing}: {install_command(extra)}", name=missing)
+        missing, _, _ = (error.name or str(error)).partition(".")
+        says = f"{part} needs {missing}: {install_command(extra)}"
+        raise ImportError(says, name=missing) from None
 
 
 def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
@@ -27,10 +34,8 @@ def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str)
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, extra = names[name]
-    try:
+    with require_extra(f"{package}.{name}", extra):
         return getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise build_import_error(f"{package}.{name}", extra, error) from None
 
 
 def load_function(name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from noted_time.extras import build_import_error, import_lazily
+from noted_time.extras import import_lazily, require_extra
 
 if TYPE_CHECKING:
     from spark_integration.checkpoint.listener import PositionListener as PositionListener
@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from spark_integration.tables.claims import TableClaims as TableClaims
     from spark_integration.tables.table import NotedTable as NotedTable
 
-try:
+with require_extra(__name__, "spark"):
     import_module(f"{__name__}.marks.watermark")  # imports all common dependencies
     from spark_integration.session.versions import require
-except ModuleNotFoundError as error:
-    raise build_import_error(__name__, "spark", error) from None
 
 LAZY_IMPORTS = {
     "BatchRead": "complete.window",

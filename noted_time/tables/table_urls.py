@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from noted_time.extras import build_import_error
+from noted_time.extras import require_extra
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of
@@ -20,10 +20,8 @@ URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 def open_history(url: str, at: int | str | None = None) -> TableHistory:
     kind, location = split_url(url)
     open_one: Callable[[str, int | str | None], TableHistory] = HISTORY_READERS[kind]
-    try:
+    with require_extra(f"reading {url}", kind):
         return open_one(location, at)
-    except ModuleNotFoundError as error:
-        raise build_import_error(f"reading {url}", kind, error) from None
 
 
 def split_url(url: str) -> tuple[str, str]:
@@ -97,7 +95,7 @@ def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  
 
 def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
     kind, location = split_url(url)
-    try:
+    with require_extra(f"committing to {url}", kind):
         if kind == "delta":
             _append_nothing_to_delta(location, metadata)
         else:
@@ -105,8 +103,6 @@ def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
             table = import_module("pyiceberg.catalog").load_catalog(catalog).load_table(name)
             rows = table.schema().as_arrow().empty_table()
             table.append(rows, snapshot_properties=dict(metadata))
-    except ModuleNotFoundError as error:
-        raise build_import_error(f"committing to {url}", kind, error) from None
 
 
 def _append_nothing_to_delta(location: str, metadata: Mapping[str, str]) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noted_time.extras import build_import_error
+from noted_time.extras import require_extra
 from noted_time.installation import name_program
 from noted_time_cli.analyse.columns import FileColumns, FileOrder, StreamToJudge
 from noted_time_cli.terminal.brokers import (
@@ -21,7 +19,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     build_kafka_config,
 )
-from noted_time_cli.terminal.flags import group_command, set_program
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import AsJson, Stream, WrittenTimes, duration, option
 from noted_time_cli.terminal.output import echo, say
 
@@ -31,16 +29,19 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="analyse",
     no_args_is_help=True,
-    help=set_program(
-        """Compute how many rows Spark and Flink would lose on an existing log, for each delay.
+    short_help="Compute the rows that a watermark delay would lose.",
+)
+
+
+@app.callback()
+def describe_analysis() -> None:
+    """Compute how many rows Spark and Flink would lose on an existing log, for each delay.
 
     The output shows the least delay without loss, and who causes it. The log is only read, without
     a consumer group or a query. A controller is called only for --stream.
 
-    Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing"""
-    ),
-    short_help="Compute the rows that a watermark delay would lose.",
-)
+    Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,7 @@ def files(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
-    with _extra("files", "analyse"):
+    with require_extra("noted-time analyse files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
     rows = read_files(pattern, columns, written.form, partition, how.records, order)
     how.print_judged(rows, f"{name_program()} observe kafka …")
@@ -137,7 +138,7 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
 
     Try it:  noted-time analyse log /data/log flights --time departure
     """
-    with _extra("log", "analyse"):
+    with require_extra("noted-time analyse log", "analyse"):
         from noted_time_cli.analyse.file_rows import read_log
     rows = read_log(root, stream, columns, written.form, how.records)
     observe = f"{name_program()} observe log event-time {root} {stream} --field {columns.time}"
@@ -178,7 +179,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time analyse kafka 127.0.0.1:9092 flights --field departure --who key
     """
-    with _extra("kafka", "analyse,kafka"):
+    with require_extra("noted-time analyse kafka", "analyse,kafka"):
         from noted_time_cli.analyse.topic_rows import read_topic
     settings, form = build_kafka_config(bootstrap, config), written.form
     time = None if field is None else described.resolve_field(field)
@@ -188,11 +189,3 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
     observe = f"{name_program()} observe kafka {how_seen} {bootstrap} {topic}"
     how.print_judged(rows, observe, by)
-
-
-@contextmanager
-def _extra(source: str, extra: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise build_import_error(f"noted-time analyse {source}", extra, error) from None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from noted_time.extras import build_import_error
+from noted_time.extras import require_extra
 from noted_time.progress import ReadOffsets, parse_offsets
 from noted_time.values import Rejected
 from noted_time_cli.client.caller import Caller
@@ -89,10 +89,8 @@ class ReadBy:
             return lambda _: read_committed_offsets(place, topic)
         if self.kafka is None:
             return self._read_file
-        try:
+        with require_extra("--kafka", "kafka"):
             from noted_time.kafka.groups import GroupOffsets
-        except ModuleNotFoundError as error:
-            raise build_import_error("--kafka", "kafka", error) from None
         config = build_kafka_config(self.kafka, self.kafka_settings)
         return GroupOffsets(config, self.group or "", topic)
 

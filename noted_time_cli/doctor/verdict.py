@@ -69,11 +69,10 @@ class Report:
 
         The remedy may be a function of the error. It is empty if the error's sentence contains it.
 
-        >>> from noted_time.extras import build_import_error
+        >>> from noted_time.extras import require_extra
         >>> report = Report(as_json=True)
-        >>> with report.attempting("broker", ""):
-        ...     error = ModuleNotFoundError(name="confluent_kafka")
-        ...     raise build_import_error("Topic", "kafka", error)
+        >>> with report.attempting("broker", ""), require_extra("Topic", "kafka"):
+        ...     raise ModuleNotFoundError(name="confluent_kafka")
         >>> [(each.outcome, each.fact) for each in report.found]
         [('not checked', 'Topic needs confluent_kafka')]
         """

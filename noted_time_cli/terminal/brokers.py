@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noted_time.extras import build_import_error
+from noted_time.extras import require_extra
 from noted_time.kafka.config_function import FUNCTION_SETTING, resolve_config
 from noted_time.values import Rejected
 from noted_time_cli.terminal.options import option
@@ -56,10 +56,8 @@ class SchemaOptions:
             if self.message is not None:
                 raise Rejected("--message needs --schema-registry: add it, or leave --message out")
             return field
-        try:
+        with require_extra("--schema-registry", "registry"):
             from writer_client.kafka.registry import registered_time
-        except ModuleNotFoundError as error:
-            raise build_import_error("--schema-registry", "registry", error) from None
         given = self.schema_registry
         registry = given if "://" in given else read_properties(Path(given))
         return registered_time(field, registry, message=self.message)
@@ -93,12 +91,9 @@ def build_kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
     """
     if given is None:
         return {"bootstrap.servers": bootstrap}
-    try:
+    with require_extra("--config", "kafka"):
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
-    except ModuleNotFoundError as error:
-        raise build_import_error("--config", "kafka", error) from None
-
     file = Path(given)
     if ":" in given and not file.exists():
         return {**resolve_config({FUNCTION_SETTING: given}), "bootstrap.servers": bootstrap}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from noted_time import Rejected, Unreachable
-from noted_time.extras import build_import_error
+from noted_time.extras import require_extra
 
 DISK_SCHEMES = ("", "file", "dbfs")
 HADOOP_SCHEMES = ("hdfs", "viewfs")
@@ -136,12 +136,8 @@ class StoredFiles(Files):
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:
         super().__init__(None, place.path)
-        try:
+        with require_extra(f"checkpoint_location={checkpoint!r}", "spark"):
             stores, self._objects = map(import_module, ("obstore.store", "obstore"))
-        except ModuleNotFoundError as error:
-            raise build_import_error(
-                f"checkpoint_location={checkpoint!r}", "spark", error
-            ) from None
         self._checkpoint, self._place = checkpoint, place
         with self._translate_errors():
             self._store = stores.from_url(

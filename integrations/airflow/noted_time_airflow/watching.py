@@ -12,7 +12,7 @@ from noted_time import Conflict, NotedTimeError, Rejected, Unreachable
 from noted_time.client import run, run_async
 from noted_time.client.transport import AsyncTransport, Transport
 from noted_time.client.waiting import Poll, Sleep, until_complete
-from noted_time.extras import build_import_error
+from noted_time.extras import require_extra
 from noted_time.progress import ReadOffsets
 from noted_time_airflow.waiting import Verdict, Wanted, look_at_stream, look_at_table
 from reader_client.protocol.completeness import make_performer
@@ -51,10 +51,8 @@ def make_offsets_reader(
             f"Airflow's connection {connection.conn_id!r} has no settings of Kafka's client: write "
             'its extra as {"bootstrap.servers": "kafka:9092"}'
         )
-    try:
+    with require_extra("a consumer group", "kafka"):
         from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise build_import_error("a consumer group", "kafka", error) from None
     return GroupOffsets(settings, wanted.group, wanted.topic or wanted.stream)
 
 
