@@ -48,7 +48,7 @@ def _has_other_copy(entry: str) -> bool:
 def _find_root_package(error: ImportError) -> str:
     """Return the top-level package that could not be imported.
 
-     _find_root_package(ImportError(name="rich.table")), _find_root_package(ImportError())
+    >>> _find_root_package(ImportError(name="rich.table")), _find_root_package(ImportError())
     ('rich', '')
     """
     return (error.name or "").partition(".")[0]

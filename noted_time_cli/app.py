@@ -22,7 +22,6 @@ from noted_time_cli.client import (
 from noted_time_cli.doctor.command import doctor
 from noted_time_cli.observers import kafka, log
 from noted_time_cli.server import serving, tokens
-from noted_time_cli.terminal.flags import set_program
 from noted_time_cli.terminal.groups import CommandGroup
 from noted_time_cli.terminal.output import echo
 
@@ -81,13 +80,7 @@ def _show_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
         raise typer.Exit
 
 
-@app.callback(
-    help=set_program("""Watermarks that the writers vouch for.
-
-    Run a controller:  noted-time serve
-
-    Call one:  noted-time stream create flights""")
-)
+@app.callback()
 def declare_options(
     *,
     _version: Annotated[
@@ -95,4 +88,9 @@ def declare_options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Declare the options before a command."""
+    """Watermarks that the writers vouch for.
+
+    Run a controller:  noted-time serve
+
+    Call one:  noted-time stream create flights
+    """

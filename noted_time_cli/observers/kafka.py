@@ -31,7 +31,7 @@ from noted_time_cli.terminal.brokers import (
     TopicArgument,
     build_kafka_config,
 )
-from noted_time_cli.terminal.flags import group_command, set_program
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import WrittenTimes, duration, option
 from noted_time_cli.terminal.output import say
 
@@ -41,8 +41,13 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="kafka",
     no_args_is_help=True,
-    help=set_program(
-        """Watch a Kafka topic and note time for it.
+    short_help="Note the arrival or event times of a Kafka topic.",
+)
+
+
+@app.callback()
+def describe_kafka() -> None:
+    """Watch a Kafka topic and note time for it.
 
     Exit statuses:
 
@@ -53,10 +58,8 @@ app = typer.Typer(
 
     The observer remains a member of the stream, so the watermark waits for it until it times out.
 
-    Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m"""
-    ),
-    short_help="Note the arrival or event times of a Kafka topic.",
-)
+    Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
+    """
 
 
 Look = Callable[[Mapping[str, Any], str, writer_client.WriterClient], Looks]
@@ -91,9 +94,7 @@ StartOption = Annotated[
 AHEAD_MS = 300_000
 AheadOption = Annotated[
     int | None,
-    duration(
-        "Skip records whose time is more than this ahead of the clock.", "--ahead", default="5m"
-    ),
+    duration("Skip records whose time is more than this ahead of the clock.", default="5m"),
 ]
 
 
@@ -168,7 +169,7 @@ def field(  # noqa: PLR0913 - one parameter for each flag
     of: ObservedTopic,
     *,
     field: Annotated[
-        str, option("FIELD", "The JSON field of the event time, or `module:function`.", "--field")
+        str, option("FIELD", "The JSON field of the event time, or `module:function`.")
     ],
     delay: Delay,
     idle: Idle = IDLE_MS,
@@ -202,14 +203,13 @@ def broker_time(
     of: ObservedTopic,
     *,
     skew: Annotated[
-        int, duration("Maximum difference of the brokers' clocks.", "--skew", default="1s")
+        int, duration("Maximum difference of the brokers' clocks.", default="1s")
     ] = 1000,
     lag: Annotated[
         int | None,
         duration(
             "Maximum age of records that consumers cannot see yet. Default: the limit of "
-            "replication, 50s.",
-            "--lag",
+            "replication, 50s."
         ),
     ] = None,
     noting: Noting,

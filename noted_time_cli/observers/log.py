@@ -17,16 +17,19 @@ from noted_time_cli.observers.noting import (
     NotingIngestion,
     Skew,
 )
-from noted_time_cli.terminal.flags import group_command, set_program
+from noted_time_cli.terminal.flags import group_command
 from noted_time_cli.terminal.options import Stream, WrittenTimes, option
 
 Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")]
 
 app = typer.Typer(
-    name="log",
-    no_args_is_help=True,
-    help=set_program(
-        """Watch a file log and note time for it.
+    name="log", no_args_is_help=True, short_help="Note the arrival or event times of a file log."
+)
+
+
+@app.callback()
+def describe_log() -> None:
+    """Watch a file log and note time for it.
 
     Exit statuses:
 
@@ -36,10 +39,8 @@ app = typer.Typer(
 
     The observer remains a member of the stream, so the watermark waits for it until it times out.
 
-    Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m"""
-    ),
-    short_help="Note the arrival or event times of a file log.",
-)
+    Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m
+    """
 
 
 @group_command(app)
@@ -69,7 +70,7 @@ def event_time(  # noqa: PLR0913 - one parameter for each flag
     root: Root,
     stream: Stream,
     *,
-    field: Annotated[str, option("COLUMN", "The column of the event time.", "--field")],
+    field: Annotated[str, option("COLUMN", "The column of the event time.")],
     delay: Delay,
     idle: Idle = IDLE_MS,
     written: WrittenTimes,

@@ -27,23 +27,18 @@ Looks = Callable[[], Seen]
 
 Noter = Callable[[WriterClient, Looks], Observer]
 
-Delay = Annotated[
-    int, duration("Maximum delay of a row within its segment or partition.", "--delay")
-]
+Delay = Annotated[int, duration("Maximum delay of a row within its segment or partition.")]
 Idle = Annotated[
     int,
     duration(
         "Stop waiting for a segment that gets no rows for this long. 0s waits without end.",
-        "--idle",
         default="1m",
     ),
 ]
-Skew = Annotated[
-    int, duration("How far this machine's clock may be ahead.", "--skew", default="0s")
-]
-MaxLag = Annotated[
-    int, duration("Maximum lag of the time on a quiet stream.", "--max-lag", default="10s")
-]
+Skew = Annotated[int, duration("How far this machine's clock may be ahead.", default="0s")]
+MaxLag = Annotated[int, duration("Maximum lag of the time on a quiet stream.", default="10s")]
+Poll = Annotated[int, duration("Time between two polls.", default="1s", least=LEAST_POLL_MS)]
+Timeout = Annotated[int, duration("The observer's writer timeout.", default="1m", least=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +47,8 @@ class Noting:
 
     domain: Annotated[str, option("DOMAIN", "The time domain.", default=True)] = "default"
     writer: Annotated[str, option("WRITER", "The name to note under.", default=True)] = "observer"
-    poll: Annotated[
-        int, duration("Time between two polls.", "--poll", default="1s", least=LEAST_POLL_MS)
-    ] = 1000
-    timeout: Annotated[
-        int, duration("The observer's writer timeout.", "--timeout", default="1m", least=1)
-    ] = 60_000
+    poll: Poll = 1000
+    timeout: Timeout = 60_000
     lasting: Lasting = None
     url: Url = DEFAULT_URL
     token: Token = None

@@ -7,9 +7,15 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from noted_time_cli.terminal.flags import set_program
+
 
 class CommandGroup(TyperGroup):
     """Lists the commands if one is unknown, and states the bounds of an invalid value."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as typer's
+        super().__init__(*given, **named)
+        self.help = set_program(self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer's
         return _hide_flag_types(super().get_params(ctx))
