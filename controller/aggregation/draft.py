@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from controller.store.port import BacklogRecord, LateKey, LateRecord, ReaderRecord, Transaction
 from noted_time import Aggregator
 from noted_time.rules import SLICE_SIZE, split_slices
 from noted_time.values import LatePlace, LateReport
 
-if TYPE_CHECKING:
-    ReaderKey = tuple[str, str, str]
-    GroupKey = tuple[str, str]
+ReaderKey = tuple[str, str, str]
+GroupKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

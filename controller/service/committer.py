@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import inf
 from time import monotonic, perf_counter
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -41,8 +41,7 @@ from noted_time import NotedTimeError
 from noted_time.client import Backoff
 from noted_time.rules import SLICE_SIZE, Slices
 
-if TYPE_CHECKING:
-    Work = Callable[[OwnedStreams, Draft], Any]
+Work = Callable[[OwnedStreams, Draft], Any]
 
 log = structlog.get_logger()
 Outcome = TypeVar("Outcome")

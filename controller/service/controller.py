@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 import structlog
@@ -30,8 +30,7 @@ from noted_time import Accepted, ReaderGroup, Refused, Seal, SealRequest
 from noted_time.answers import Replica
 from noted_time.values import Note, validate_name
 
-if TYPE_CHECKING:
-    Position = Mapping[int, int]
+Position = Mapping[int, int]
 
 log = structlog.get_logger()
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -34,8 +34,7 @@ from controller.store.port import LEASE_MS, Change, Leases, Store, Transaction
 from noted_time import Mark, StreamCut
 from noted_time.reading import MarkHistory
 
-if TYPE_CHECKING:
-    InThread = Callable[..., Coroutine[Any, Any, Any]]
+InThread = Callable[..., Coroutine[Any, Any, Any]]
 
 log = structlog.get_logger()
 

@@ -10,7 +10,7 @@ import numpy as np
 from noted_time.analysis import Analysis, RowsBehind, analyse, find_rows_ahead, summarize_by_name
 from noted_time.values import UNITS_MS, format_duration, format_time, pluralize
 from noted_time_cli.analyse.rows import ASSUMED_ARRIVALS, REPLAY_NOTICE, Rows
-from noted_time_cli.terminal.output import print_table, say
+from noted_time_cli.terminal.output import Columns, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from noted_time.analysis import LostRows, WindowWaits
-    from noted_time_cli.terminal.output import Columns
+
 
 LOST_SHARES = (0.01, 0.001, 0.0001, 0.0)
 """For each share, the table has the least delay that loses at most this share of the rows."""

@@ -16,7 +16,7 @@ import typer
 from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
-from noted_time.observing import FIRST_TIMES
+from noted_time.observing import FIRST_TIMES, TimeForm
 from noted_time.values import Rejected, pluralize
 from noted_time_cli.analyse.rows import Rows
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from noted_time.observing import TimeForm
     from noted_time_cli.analyse.columns import FileColumns, FileOrder
 
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}

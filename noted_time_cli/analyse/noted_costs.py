@@ -10,13 +10,12 @@ from noted_time.client import run
 from noted_time.client.transport import Transport
 from noted_time.values import DAY_MS, AnotherLog, format_time, pluralize
 from noted_time_cli.analyse.costs import Figures, NotedCosts, compute_waits
-from noted_time_cli.terminal.output import fail, print_table, say
+from noted_time_cli.terminal.output import Columns, fail, print_table, say
 from reader_client.protocol.vouching import read_noted
 
 if TYPE_CHECKING:
     from noted_time_cli.analyse.columns import StreamToJudge
     from noted_time_cli.analyse.rows import Rows
-    from noted_time_cli.terminal.output import Columns
 
 LOST_COLUMNS: Columns = {
     "rows lost": lambda row: f"{row['rows']:,}",

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from noted_time.kafka import Topic
 from noted_time.kafka.records import TopicReader
-from noted_time.observing import FIRST_TIMES
+from noted_time.observing import FIRST_TIMES, TimeForm
 from noted_time.values import Rejected, Unreachable, format_time, pluralize
 from noted_time_cli.analyse.rows import Rows
 from noted_time_cli.terminal.output import say
@@ -24,7 +24,6 @@ from writer_client.kafka.event_times import get_timestamp, make_time_getter, mak
 
 if TYPE_CHECKING:
     from noted_time.kafka.topic import TopicLook
-    from noted_time.observing import TimeForm
     from writer_client.kafka.event_times import TimeOf
 
 READ_S = 0.5

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noted_time import NotedTimeError, UnexpectedAnswer, UnknownStream, UnknownWriter
 from noted_time.client import Json, Question, Reply, ask_in_turn, stream_path
@@ -18,10 +18,7 @@ from noted_time.installation import name_program
 from noted_time.values import validate_name
 from noted_time_cli.terminal.flags import list_flags, set_flags, unfold_flags
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, Token, Url
-from noted_time_cli.terminal.output import echo, print_table, report_errors, say
-
-if TYPE_CHECKING:
-    from noted_time_cli.terminal.output import Columns
+from noted_time_cli.terminal.output import Columns, echo, print_table, report_errors, say
 
 MOST_ROWS = 1000
 

@@ -8,7 +8,7 @@ import sys
 import time as clock
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -28,15 +28,13 @@ from noted_time_cli.terminal.options import (
     parse_offsets,
 )
 from noted_time_cli.terminal.output import (
+    Columns,
     build_table,
     create_console,
     echo,
     escape_controls,
     print_table,
 )
-
-if TYPE_CHECKING:
-    from noted_time_cli.terminal.output import Columns
 
 HOLDER_COLUMNS: Columns = {
     "writer": "writer",

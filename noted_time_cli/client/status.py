@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from noted_time.values import format_time
 from noted_time_cli.client.caller import Caller, client_command
-from noted_time_cli.terminal.output import print_table, say
-
-if TYPE_CHECKING:
-    from noted_time_cli.terminal.output import Columns
+from noted_time_cli.terminal.output import Columns, print_table, say
 
 CONTROLLER_COLUMNS: Columns = {
     "controller": "url",

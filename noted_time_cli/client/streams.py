@@ -24,12 +24,10 @@ from noted_time_cli.terminal.options import (
     parse_offsets,
     parse_pairs,
 )
-from noted_time_cli.terminal.output import confirm, format_position, print_table, say
+from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from noted_time_cli.terminal.output import Columns
 
 OPEN_STREAM = (
     "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -28,10 +28,7 @@ from noted_time_cli.terminal.options import (
     Yes,
     duration,
 )
-from noted_time_cli.terminal.output import confirm, format_position, print_table, say
-
-if TYPE_CHECKING:
-    from noted_time_cli.terminal.output import Columns
+from noted_time_cli.terminal.output import Columns, confirm, format_position, print_table, say
 
 REMOVAL_ATTEMPTS = 3
 

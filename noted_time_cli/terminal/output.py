@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn
 
 import typer
 from rich import box
@@ -16,11 +16,10 @@ from rich.table import Table
 
 from controller.store.port import StoreUnavailable
 from noted_time import NotedTimeError, Unreachable
+from noted_time.client import Json
 from noted_time.values import Unreadable
 
-if TYPE_CHECKING:
-    Json = dict[str, Any]
-    Columns = Mapping[str, str | Callable[[Json], object]]
+Columns = Mapping[str, str | Callable[[Json], object]]
 
 UNANSWERED_STATUS = 69  # as of sysexits(3)
 

@@ -6,21 +6,18 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from noted_time import Rejected
 from noted_time.reading import Commit, TableHistory
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of, parse_delta_commit
 from noted_time.tables.table_urls import split_url
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 log = logging.getLogger("noted_time.spark")
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from noted_time.values import (
     MAX_NOTES_PER_REQUEST,
@@ -55,8 +54,7 @@ from writer_client.sending.vouched import (
     check_int64,
 )
 
-if TYPE_CHECKING:
-    LookUp = Callable[[Mapping[int, int]], FoundPosition]
+LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
 OFFSETS_PER_REQUEST = 20_000  # at most 45 bytes each, of 1 MiB
 

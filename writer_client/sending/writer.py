@@ -8,7 +8,7 @@ import threading
 import time as clocks
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from noted_time.values import (
     HELD_LENGTH,
@@ -24,13 +24,10 @@ from noted_time.values import (
 )
 from writer_client.sending.clock import unix_ms
 from writer_client.sending.notices import Notices
-from writer_client.sending.outbox import Outbox
+from writer_client.sending.outbox import LookUp, Outbox
 from writer_client.sending.outcome import Exclusion
 from writer_client.sending.posting import HeldClock, Pace, Posting
 from writer_client.sending.vouched import EMPTY_POSITION, Process, validate_domains
-
-if TYPE_CHECKING:
-    from writer_client.sending.outbox import LookUp
 
 Network = TypeVar("Network")
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -25,9 +25,8 @@ from noted_time import Accepted, Note, NotedTimeError, Refused
 from noted_time.client import Json
 from noted_time.values import SEGMENTS_PER_POSITION, OtherLog, Session
 
-if TYPE_CHECKING:
-    Results = list[Accepted | Refused]
-    Runs = list[tuple[Accepted | Refused, int]]
+Results = list[Accepted | Refused]
+Runs = list[tuple[Accepted | Refused, int]]
 
 _encoder = msgspec.json.Encoder()
 

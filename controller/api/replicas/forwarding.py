@@ -18,7 +18,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import httpx
 import msgspec
@@ -27,7 +27,7 @@ import structlog
 from controller.aggregation.owned_streams import NotOwner
 from controller.api.gate.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
 from controller.api.gate.admitted import FORWARDED_HEADER, FORWARDED_MARK, Call, StreamRequest
-from controller.api.notes.route import answer_submitted, explain_faults, submit_notes
+from controller.api.notes.route import Results, answer_submitted, explain_faults, submit_notes
 from controller.api.replicas.shared_secret import SharedSecret
 from controller.api.wire.problems import build_problem, problem_of
 from controller.api.wire.responses import MISDIRECTED, NOT_MINE, Answer
@@ -36,10 +36,7 @@ from controller.service.long_reads import iterate_in_slices
 from controller.store.port import StoreUnavailable
 from noted_time.client import OWNER_HEADER
 
-if TYPE_CHECKING:
-    from controller.api.notes.route import Results
-
-    AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
+AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
 
 log = structlog.get_logger()
 

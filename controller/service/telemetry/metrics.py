@@ -10,7 +10,7 @@ from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -33,8 +33,7 @@ from controller.service.limits import Overloaded
 from controller.store.port import Leases, Transaction
 from noted_time.values import UNIX_MS
 
-if TYPE_CHECKING:
-    Kind = type[GaugeMetricFamily | CounterMetricFamily]
+Kind = type[GaugeMetricFamily | CounterMetricFamily]
 
 STREAMS_SHOWN = 1000
 
