@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable
 from datetime import UTC, tzinfo
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,7 +12,6 @@ from noted_time import OpenStream
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, run, stream_path
 from noted_time.client.waiting import NotYet
-from noted_time.tables import TableClaim
 from noted_time.values import (
     DAY_MS,
     HOUR_MS,
@@ -54,17 +51,19 @@ from noted_time_cli.terminal.options import (
     option,
     zone_option,
 )
-from noted_time_cli.terminal.output import echo, fail, say
+from noted_time_cli.terminal.output import Columns, echo, fail, say
 from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import (
     find_last_reached,
     find_last_rounded,
     find_required_mark,
 )
-from reader_client.protocol.requirements import NOT_SO_FAR, find_first_complete, find_objections
-
-if TYPE_CHECKING:
-    from noted_time_cli.terminal.output import Columns
+from reader_client.protocol.requirements import (
+    NOT_SO_FAR,
+    Requirement,
+    find_first_complete,
+    find_objections,
+)
 
 CUT_SHORT = 3
 
@@ -122,8 +121,7 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     if table is not None:
         if domain is not None:
             raise typer.BadParameter("a table has no domain: leave --domain out")
-        judged = partial(ask_objections, call, required=required)
-        _print_table_time(call, table, name, floor, zone, judged)
+        _print_table_time(call, table, name, floor, zone, required)
         return
     stream = stream or ""
     source = read_by.create_source(stream) if read_by.is_named else None
@@ -256,20 +254,14 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
-    call: Caller,
-    table: str,
-    names: list[str],
-    floor: int,
-    zone: tzinfo,
-    judged: Callable[[TableClaim, int], list[str]],
+    call: Caller, table: str, names: list[str], floor: int, zone: tzinfo, required: Requirement
 ) -> None:
     found = read_claim(table, names)
     time = floor_time(found.complete_to, floor, zone)
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
     first.check_since(time)
     sentence = f"complete to {shown}{describe_lack(first)}"
-    lacks = judged(first, time)
-    if lacks:
+    if lacks := ask_objections(call, first, time, required):
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)
     say(f"noted-time: {sentence}")
     if not call.print_json(

@@ -103,13 +103,10 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     if time is None and state == "live" and not join and late is None:
         raise typer.BadParameter("give a TIME, or --join, or --late, or --state idle or finished")
     noted = None if time is None else parse_time(time, up=False)
-    reached = {
-        int(segment): offset for segment, offset in parse_offsets(position, "--position").items()
-    }
     sent = Note(
         writer,
         noted,
-        reached,
+        parse_offsets(position, "--position"),
         domain=domain,
         state=state,
         timeout_ms=timeout or UNCHANGED_TIMEOUT,

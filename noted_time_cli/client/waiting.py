@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Annotated, TypeVar
 
 import typer
@@ -127,9 +126,10 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     if table is not None:
         if since is not None or domain is not None:
             raise typer.BadParameter("--since and --domain are for streams: leave them out")
-        complete_to = parse_time(_choose_time(stream, time))
-        judged = partial(ask_objections, call, required=required)
-        _wait_for_table(call, table, name, complete_to, judged, timeout / 1000)
+        if stream is None or time is not None:
+            raise typer.BadParameter("with --table, give the time alone")
+        complete_to = parse_time(stream)
+        _wait_for_table(call, table, name, complete_to, required, timeout / 1000)
         return
     if stream is None or time is None:
         raise typer.BadParameter("a stream and a time are needed, or --table and a time")
@@ -171,18 +171,12 @@ def _describe_reach(mark: Json, read: ReadOffsets) -> str:
     return f"cut {format_position(mark['cut'])}"
 
 
-def _choose_time(first: str | None, second: str | None) -> str:
-    if first is None or second is not None:
-        raise typer.BadParameter("with --table, give the time alone")
-    return first
-
-
 def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     call: Caller,
     table: str,
     names: list[str],
     complete_to: int,
-    judged: Callable[[TableClaim, int], list[str]],
+    required: Requirement,
     timeout_s: float,
 ) -> None:
     def look(_: Poll) -> tuple[TableClaim, TableClaim, list[str]]:
@@ -191,7 +185,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
             raise NotYet(f"it is complete to {format_time(found.complete_to)}")
         first = find_first_complete(table, found, complete_to, names)
         first.check_since(complete_to)
-        return found, first, judged(first, complete_to)
+        return found, first, ask_objections(call, first, complete_to, required)
 
     found, first, lacks = _wait_until_found(look, table, complete_to, timeout_s)
     version = found.version_at(complete_to)

@@ -155,11 +155,11 @@ def _are_legal_numbers(segment: str, offset: str) -> bool:
     return segment.isdecimal() and offset.isdecimal() and int(offset) <= MAX_INT64
 
 
-def parse_offsets(given: list[str], option_name: str) -> dict[str, int]:
+def parse_offsets(given: list[str], option_name: str) -> dict[int, int]:
     """Return a position from texts `SEGMENT:OFFSET` or `SEGMENT=OFFSET`.
 
     >>> parse_offsets(["0:20", "3=7"], "--position")
-    {'0': 20, '3': 7}
+    {0: 20, 3: 7}
     """
     pairs = parse_pairs(given, option_name, "SEGMENT:OFFSET", _are_legal_numbers)
-    return {segment: int(offset) for segment, offset in pairs}
+    return {int(segment): int(offset) for segment, offset in pairs}
