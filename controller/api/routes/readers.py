@@ -262,9 +262,12 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:
-        return await _answer_changed(
-            controller, stream, domain, tiling, changed_since, after, limit
-        )
+        state = controller.stream(stream)
+        history, coverage = state.history(domain), state.coverage(domain)
+        changed = find_changed_windows(history, tiling, coverage, changed_since, after=after)
+        found = islice(changed, limit + 1)
+        known = coverage.late.has_all_since(changed_since, controller.now_ms - RECORDS_KEPT_MS)
+        return await _answer_windows(state, domain, found, limit, after, changes_are_known=known)
     reply_windows = await controller.polls.windows(
         stream,
         domain,
@@ -303,23 +306,6 @@ async def _answer_windows(  # noqa: PLR0913 - the parts of a page
         changes_are_known=changes_are_known,
     )
     return reply(answer)
-
-
-async def _answer_changed(  # noqa: PLR0913, PLR0917 - one parameter for each of the query's
-    controller: Controller,
-    stream: str,
-    domain: str | None,
-    tiling: Tiling,
-    since: int,
-    after: int | None,
-    limit: int,
-) -> Response:
-    state = controller.stream(stream)
-    history, coverage = state.history(domain), state.coverage(domain)
-    found = find_changed_windows(history, tiling, coverage, since, after=after)
-    are_known = coverage.late.has_all_since(since, controller.now_ms - RECORDS_KEPT_MS)
-    windows = islice(found, limit + 1)
-    return await _answer_windows(state, domain, windows, limit, after, changes_are_known=are_known)
 
 
 @router.put(READER_PATH, response_model=shape(GroupAnswer), operation_id="reportPosition")
