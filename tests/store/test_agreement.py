@@ -134,8 +134,6 @@ absences = st.builds(
 )
 entries = st.builds(
     LedgerEntry,
-    ids,
-    domains,
     natural,
     natural,
     st.none() | int64,
@@ -143,6 +141,8 @@ entries = st.builds(
     st.lists(absences, max_size=2).map(tuple),
     st.none() | names,
     excluded,
+    stream_id=ids,
+    domain=domains,
 )
 
 small = st.integers(-2, 2).map(lambda hour: hour * HOUR_MS) | int64
