@@ -108,6 +108,20 @@ async def test_a_truncation_does_what_its_dry_run_shows(
     assert (said, done, gone) == (does, does, does.dropped)
 
 
+async def test_a_dry_run_of_a_truncation_answers_as_the_truncation(call: Caller) -> None:
+    for time, offset in ((5, 3), (7, 9), (8, 9)):
+        await call.note({"writer": "a", "time": time, "position": {"0": offset}})
+
+    answers = [
+        await call.post(f"/v1/streams/s/truncate{query}", {"cut": {"0": 9}})
+        for query in ("?dry_run=true", "")
+    ]
+
+    assert [(each.status_code, each.json()["dropped"]) for each in answers] == [
+        (200, {"default": 2})
+    ] * 2
+
+
 async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
     async with serving(memory) as controller:
         stream = controller.stream("s")

@@ -77,12 +77,11 @@ async def put_stream(
         raise Rejected(f"`log` {changes.log}: {NEEDS_SAME_OFFSETS}")
     settings = changes.settings()
     if dry_run:
-        present = controller.stream(stream)
-        dropped = operations.preview_settings(present, settings, controller.now_ms)
-        record = replace(present.record, logs=operations.add_log(present.record, changes.log))
-        return reply(
-            build_stream(replace(present.summary(), record=record), DroppedAnswer, dropped=dropped)
-        )
+        state = controller.stream(stream)
+        dropped = operations.preview_settings(state, settings, controller.now_ms)
+        record = replace(state.record, logs=operations.add_log(state.record, changes.log))
+        summary = replace(state.summary(), record=record)
+        return reply(build_stream(summary, DroppedAnswer, dropped=dropped))
     state, created = await controller.put_stream(stream, settings, order, log=changes.log)
     return reply(build_stream(state.summary()), 201 if created else 200)
 
@@ -125,8 +124,8 @@ async def scale(
 ) -> Response:
     """Seal segments at their final offsets and create their successors. Repeating it is a no-op."""
     created = {int(segment): tuple(before) for segment, before in event.created.items()}
-    taken = ScaleEvent(position_from_wire(event.sealed), created)
-    state, _ = await controller.change(stream, operations.scale, order, taken)
+    scale_event = ScaleEvent(position_from_wire(event.sealed), created)
+    state, _ = await controller.change(stream, operations.scale, order, scale_event)
     return reply(build_stream(state.summary()))
 
 
@@ -141,8 +140,8 @@ async def seal(
 
     Sending the same body again changes nothing.
     """
-    asked = body or requests.SealBody()
-    request = SealRequest(position_from_wire(asked.cut), asked.final_times)
+    body = body or requests.SealBody()
+    request = SealRequest(position_from_wire(body.cut), body.final_times)
     state, sealed = await controller.seal(stream, order, request)
     return reply(build_stream(state.summary(), SealedAnswer, never_noted=sealed.never_noted))
 
@@ -162,7 +161,7 @@ async def truncate(
     cut = position_from_wire(body.cut)
     if dry_run:
         state = controller.stream(stream)
-        does = operations.preview_truncation(state, cut)
+        truncation = operations.preview_truncation(state, cut)
     else:
         state, does = await controller.change(stream, operations.truncate, order, cut)
     return reply(build_stream(state.summary(), TruncatedAnswer, **does._asdict()))
