@@ -2,7 +2,7 @@
 
 Callers submit *work*: a function that changes the streams in memory and adds records to a draft.
 The task runs it in order, appends due marks, commits the draft in one transaction and answers the
-callers. The next batch collects meanwhile, and an idle controller commits at once.
+callers. Meanwhile, the next batch collects. An idle controller commits at once.
 
 A mark is committed with the notes of its batch, so each note that was acknowledged before a mark is
 in its transaction or an earlier one.
@@ -234,12 +234,12 @@ class Committer:
         batch = draft.batch
         if self._store.local:
             batch.clocks = self.streams.clocks_at(draft.moment)
-        begun = perf_counter()
+        started_at = perf_counter()
         with traces.commit(batch):
             await self._call_in_thread(self._store.commit, batch)
         self._failures, self._proved_at = 0, monotonic()
         self.ownership.extend_leases(draft.moment)
-        self._metrics.count_commit(batch, perf_counter() - begun)
+        self._metrics.count_commit(batch, perf_counter() - started_at)
         await _run_in_turn(self.streams.publish(batch))
         for each in batch.marks:
             self._notifier.notify_mark(each.stream_id, each.domain, each.mark)
@@ -259,7 +259,7 @@ class Committer:
 
     async def _turn(self, known: Mapping[int, int] | None = None) -> None:
         loaded = await self.ownership.turn(self.streams, known)
-        self._clocks.pass_over()  # notes waited meanwhile
+        self._clocks.pass_over()  # notes waited in between
         self._intervals.begin(loaded)
         if loaded:
             self._work.set()
@@ -303,7 +303,7 @@ class Committer:
                 return
 
     def _handle_end(self, task: asyncio.Task[None]) -> None:
-        """Take no more work if the task failed: the process must be restarted.
+        """Take no more work if the task failed, because the process must be restarted.
 
         The leases are not renewed, so other controllers take over.
         """

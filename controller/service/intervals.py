@@ -13,8 +13,7 @@ from controller.aggregation.stream import StreamState
 class Intervals:
     """The waiting streams, with one timer for all.
 
-    `wake` may be called before the first interval is over, as timers are never postponed: check
-    `are_over`.
+    A timer is never postponed, so `wake` may be called early: check `are_over`.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -24,7 +23,7 @@ class Intervals:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, streams: Iterable[StreamState]) -> None:
-        """Add loaded streams, which may advance at once."""
+        """Add loaded streams, to be checked at once."""
         for stream in streams:
             self._waiting[stream.id] = stream
             self._due = 0
@@ -33,7 +32,7 @@ class Intervals:
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:
-        """Return whether an interval is over, or else set the timer again."""
+        """Return whether an interval is over. If not, set the timer again."""
         if not self._waiting:
             return False
         if now.steady < self._due:
@@ -42,9 +41,9 @@ class Intervals:
         return True
 
     def advance(self, draft: Draft, owned: OwnedStreams) -> None:
-        """Append due marks to waiting and touched streams."""
-        touched = owned.find_by_ids(draft.stream_ids())
-        streams = {stream.id: stream for stream in touched} | self._waiting
+        """Append the due marks of waiting and changed streams."""
+        changed = owned.find_by_ids(draft.stream_ids())
+        streams = {stream.id: stream for stream in changed} | self._waiting
         self._waiting = {}
         waits = []
         for stream in streams.values():
@@ -64,8 +63,8 @@ class Intervals:
             if self._timer.when() <= loop.time() + seconds:
                 return
             self._timer.cancel()
-        self._timer = loop.call_later(seconds, self._end)
+        self._timer = loop.call_later(seconds, self._on_timer)
 
-    def _end(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self._wake()

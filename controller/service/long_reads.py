@@ -1,4 +1,4 @@
-"""Views that take long, so they run in slices or in a thread."""
+"""Slow views, which run in slices or in a thread."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ class Views:
 
     def __init__(
         self,
-        streams: Callable[[], OwnedStreams],
-        stream: Callable[[str], StreamState],
+        get_owned: Callable[[], OwnedStreams],
+        get_stream: Callable[[str], StreamState],
         clocks: Clocks,
         reading: Reading,
     ) -> None:
-        self._streams = streams
-        self._stream = stream
+        self._get_owned = get_owned
+        self._get_stream = get_stream
         self._clocks = clocks
         self._reading = reading
 
     async def history(
         self, name: str, domain: str | None, start: int | None, end: int | None, *, points: int
     ) -> Period:
-        """Return the watermark's movement, by default since the first kept mark.
+        """Return how the watermark moved, by default since the first kept mark.
 
         Raises `UnknownDomain`, the errors of `Controller.stream`, and `Rejected` for an empty
         period.
         """
-        now, trend = self._clocks.read().wall, self._stream(name).history(domain).trend()
+        now, trend = self._clocks.read().wall, self._get_stream(name).history(domain).trend()
         end = now if end is None else end
         if start is None:
             start = end if trend.first_at is None else min(trend.first_at, end)
@@ -67,25 +67,25 @@ class Views:
     async def ledger(
         self, name: str, domain: str | None, *, after: int, limit: int, newest_first: bool
     ) -> list[LedgerEntry]:
-        stream, ledger = self._stream(name), self._reading.ledger
-        stream.history(domain)
-        chain = stream.id, stream.settings.domain_or_default(domain)
+        stream, ledger = self._get_stream(name), self._reading.ledger
+        stream.history(domain)  # raises `UnknownDomain`
+        domain = stream.settings.domain_or_default(domain)
         return await asyncio.to_thread(
-            ledger, *chain, after=after, limit=limit, newest_first=newest_first
+            ledger, stream.id, domain, after=after, limit=limit, newest_first=newest_first
         )
 
     async def changes(
         self, name: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
         """Return changes below the number `before`, newest first, with their numbers."""
-        stream, changes = self._stream(name), self._reading.changes
+        stream, changes = self._get_stream(name), self._reading.changes
         return await asyncio.to_thread(changes, stream.id, before=before, limit=limit)
 
     async def segments(
         self, name: str, domain: str | None, *, start: int, limit: int
     ) -> list[SegmentRow]:
-        """Return at most `limit` segments from the `start`-th on; raises as `history`."""
-        segments = Segments(self._stream(name), domain)
+        """Return at most `limit` segments from index `start`. Raises the same as `history`."""
+        segments = Segments(self._get_stream(name), domain)
         positions = segments.positions()
         async for _, position in iterate_in_slices(positions):
             segments.add(position)
@@ -98,12 +98,12 @@ class Views:
     async def overview(
         self, is_shown: Callable[[str], bool], sort: Sort, *, start: int, limit: int
     ) -> OverviewPage:
-        """Return a page of all streams whose names `is_shown`.
+        """Return a page of the streams that `is_shown` accepts by name.
 
         Other controllers' rows come from the database. If there are any, streams are sorted by
-        name, so each controller returns the same order. Raises `StoreUnavailable`.
+        name, so all controllers return the same order. Raises `StoreUnavailable`.
         """
-        streams, now = self._streams(), self._clocks.read()
+        streams, now = self._get_owned(), self._clocks.read()
         others = await self._list_unowned(streams, is_shown)
         ranks, conditions = [rank_by_name(name) for name in others], Counter[str]()
         owned: dict[str, StreamState] = {}
@@ -124,7 +124,7 @@ class Views:
             known_rows += [build_summary_row(each, now.wall) for each in summaries]
         rows = {row.name: row for row in known_rows}
         next_start = start + limit if len(ranks) > start + limit else None
-        shown = [rows[name] for name in names if name in rows]  # it may have been removed
+        shown = [rows[name] for name in names if name in rows]  # others were just removed
         return OverviewPage(now.wall, len(ranks), len(others), conditions, shown, next_start)
 
     async def _list_unowned(
@@ -138,7 +138,7 @@ class Views:
 
 
 async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> list[VouchedBy]:
-    """Return who vouches at each of several marks, given by rising seq and time."""
+    """Return who vouches at each of several marks, sorted by seq and time."""
     results: list[VouchedBy] = []
     if marks:
         async for tally in iterate_in_slices(roster.tally(marks)):
@@ -148,9 +148,9 @@ async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> li
 
 async def iterate_in_slices(items: Iterable[T]) -> AsyncIterator[T]:
     """Yield the items, and let other tasks run after every `SLICE_S`."""
-    begun = perf_counter()
+    started_at = perf_counter()
     for item in items:
         yield item
-        if perf_counter() - begun > SLICE_S:
+        if perf_counter() - started_at > SLICE_S:
             await asyncio.sleep(0)
-            begun = perf_counter()
+            started_at = perf_counter()

@@ -8,10 +8,10 @@ answer:
 - releases the buckets beyond its share;
 - acquires free buckets up to its share, and loads their streams.
 
-Turns are between commits, so a bucket's next owner loads everything acknowledged.
+Turns run between commits, so a bucket's next owner loads all acknowledged changes.
 
-A controller that stops *leaves*: it releases all buckets, and then only reads the owners, to
-forward requests.
+A stopping controller *leaves*: it releases all buckets, and then only reads the owners, to forward
+requests.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Share(NamedTuple):
 def find_share(leases: Leases, chance: Random) -> Share:
     """Return the buckets to acquire or release to reach this controller's share.
 
-    It is the number of buckets per controller, rounded up, so all get an owner. The choice is
-    random, so two controllers seldom try to acquire the same bucket.
+    The share is the number of buckets per controller, rounded up, so every bucket gets an owner.
+    The choice is random, so two controllers rarely try to acquire the same bucket.
 
     >>> from controller.store.port import Leases
     >>> from random import Random
@@ -91,7 +91,7 @@ class Ownership:
         self._last_marks: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
-        """Return whether a turn is due, which a local database never needs."""
+        """Return whether a turn is due. A local database needs none."""
         if self._store.local:
             return False
         if self._is_leaving and not self._has_left:
@@ -101,12 +101,12 @@ class Ownership:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the leases still last."""
+        """Whether the leases have not expired."""
         silent_ms = self._clocks.steady_ms() - self._extended_at
         return self._store.local or silent_ms < LEASE_MS
 
     def extend_leases(self, moment: Moment) -> None:
-        """Extend the leases from `moment` on: a later statement succeeded."""
+        """Extend the leases from `moment`, because a later statement succeeded."""
         self._extended_at = moment.steady
 
     def refresh_soon(self) -> None:
@@ -145,17 +145,17 @@ class Ownership:
         Service clocks in `known` are not read again. After `StoreUnavailable`, `owned` must not be
         used.
         """
-        begun = self._clocks.read()
-        self._turned_at, self._is_urgent = begun.steady, False
+        now = self._clocks.read()
+        self._turned_at, self._is_urgent = now.steady, False
         if owned.clocks and not self._store.local:
-            clocks = owned.clocks_at(begun)
+            clocks = owned.clocks_at(now)
             await self._in_thread(self._store.commit, Transaction(clocks))
         if self._is_leaving and not self._has_left:
             self._drop_outside(owned, frozenset())
             await self._in_thread(self._store.leave)
             self._has_left = True
         leases = await self._in_thread(self._store.heartbeat)
-        self.extend_leases(begun)
+        self.extend_leases(now)
         owned.buckets = leases.buckets
         todo = Share() if self._has_left else find_share(leases, self._clocks.chance)
         mine = leases.mine - todo.release
@@ -187,10 +187,10 @@ class Ownership:
         )
         clocks = await self._in_thread(self._store.clocks)
         for stream in streams:
-            # stored once a second, so the stream may have later moments
+            # clocks are stored once a second, so a stream may be ahead
             bucket = bucket_of(stream.record.name, owned.buckets)
             clocks[bucket] = max(clocks[bucket], stream.latest_ms)
-        await self._report_lost_marks(streams)  # last: it clears the remembered marks
+        await self._report_lost_marks(streams)  # last, because it clears the remembered marks
         service = self._clocks.read().service
         ahead = {bucket: known.get(bucket, clocks[bucket] - service) for bucket in buckets}
         owned.add_buckets(ahead, streams)
@@ -208,26 +208,27 @@ class Ownership:
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]
         for stream, lasts in known:
             for domain, last in lasts.items():
-                held, kept = last.seq, self._find_last_kept(stream, domain, last)
-                if kept < held:
-                    stream.lost_marks += held - kept
-                    was, now = ({"domain": domain, "seq": seq} for seq in (held, kept))
-                    changes.append(Change(stream.id, at, "went_back", None, was, now))
+                shown, stored = last.seq, self._find_last_stored(stream, domain, last)
+                if stored < shown:
+                    stream.lost_marks += shown - stored
+                    was, became = ({"domain": domain, "seq": seq} for seq in (shown, stored))
+                    changes.append(Change(stream.id, at, "went_back", None, was, became))
                     name = stream.record.name
-                    log.error("went_back", stream=name, domain=domain, held=held, found=kept)
+                    log.error("went_back", stream=name, domain=domain, held=shown, found=stored)
         if changes:
             await self._in_thread(self._store.commit, Transaction(changes=changes))
         for stream, _ in known:
             self._last_marks.pop(stream.id, None)
 
     @staticmethod
-    def _find_last_kept(stream: StreamState, domain: str, mark: Mark) -> int:
+    def _find_last_stored(stream: StreamState, domain: str, mark: Mark) -> int:
         """Return the last seq, up to `mark`, that may still be stored."""
         history = stream.histories.get(domain, MarkHistory())  # the domain may be lost
         if history.last_seq < mark.seq:
             return history.last_seq
         is_kept = mark.seq >= history.first_seq
-        return mark.seq - (is_kept and _drop_cut(history.mark(mark.seq)) != mark)
+        is_replaced = is_kept and _drop_cut(history.mark(mark.seq)) != mark
+        return mark.seq - 1 if is_replaced else mark.seq
 
     def _set_leases(self, leases: Leases) -> None:
         if leases != self.leases:

@@ -1,4 +1,4 @@
-"""How a scale event changes the known positions."""
+"""Applies scale events to the known positions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> 
     members = domains.members.values()
     domains.segments.scale(event, succession, members)
     for segment in event.created:
-        floor = succession.normalise({segment: 0})
+        implied = succession.normalise({segment: 0})
         for member in members:
             if segment in member.position:
-                _complete(domains, member, floor)
+                _complete_predecessors(domains, member, implied)
         for domain in domains:
-            domain.cut.complete(floor, frozenset((segment,)))
+            domain.cut.complete(implied, frozenset((segment,)))
 
 
-def _complete(domains: Domains, member: Member, floor: Mapping[int, int]) -> None:
-    gained = find_gained(floor, member.position)
+def _complete_predecessors(domains: Domains, member: Member, implied: Mapping[int, int]) -> None:
+    gained = find_gained(implied, member.position)
     if member.adds_rows((), gained):
         for domain, track in domains.list_tracks(member):
             domain.record_undeclared(track)

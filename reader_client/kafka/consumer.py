@@ -114,7 +114,7 @@ class KafkaNotedConsumer(Closing):
     def processed(self) -> None:
         """Mark all returned messages as processed.
 
-        Raises as `ReaderClient.advance`, and `Rejected` for a consumer that stores offsets by
+        Raises the same as `ReaderClient.advance`, and `Rejected` if the consumer stores offsets
         itself.
         """
         handed, self._handed = self._handed, {}
@@ -203,9 +203,11 @@ class KafkaNotedConsumer(Closing):
             return
         committed = consumer.committed(partitions, timeout=TIMEOUT_S)
         until = clocks.monotonic() + TIMEOUT_S
-        begun = {at.partition: self._find_begin(at, until - clocks.monotonic()) for at in committed}
-        self._assigned.update(begun)
-        self.reader.advance(begun)
+        starts = {
+            at.partition: self._find_begin(at, until - clocks.monotonic()) for at in committed
+        }
+        self._assigned.update(starts)
+        self.reader.advance(starts)
 
     def _find_begin(self, committed: TopicPartition, timeout_s: float) -> int:
         partition, offset = committed.partition, committed.offset

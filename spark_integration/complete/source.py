@@ -104,17 +104,17 @@ class WindowReader(Picklable, DataSourceReader):
 
     def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
         low, high = (max(first - file.start, 0), min(end - file.start, file.end - file.start))
-        begun: int | None = None
-        ended = 0
+        start: int | None = None
+        stop = 0
         for group in file.groups:
             if not self._may_have(group) or group.last <= low or group.first >= high:
                 continue
-            if begun is not None and ended != group.first:
-                yield Slice(str(file.path), max(begun, low), min(ended, high))
-                begun = None
-            begun, ended = group.first if begun is None else begun, group.last
-        if begun is not None:
-            yield Slice(str(file.path), max(begun, low), min(ended, high))
+            if start is not None and stop != group.first:
+                yield Slice(str(file.path), max(start, low), min(stop, high))
+                start = None
+            start, stop = group.first if start is None else start, group.last
+        if start is not None:
+            yield Slice(str(file.path), max(start, low), min(stop, high))
 
     def _may_have(self, group: RowGroup) -> bool:
         if group.least is None or group.most is None:

@@ -81,16 +81,18 @@ class IngestionMarks:
     def limit_plan(self, plan: Plan) -> Plan:
         return plan.limit_to_cut(self.cut)
 
-    def stamp(self, begun: LogOffset, ended: LogOffset, files: FilesBySegment) -> LogOffset:
-        self._forget_below(begun.segments)
+    def stamp(
+        self, start_offset: LogOffset, end_offset: LogOffset, files: FilesBySegment
+    ) -> LogOffset:
+        self._forget_below(start_offset.segments)
         grown = [
-            (s, max(begun.segments.get(s, 0), files[s][0].start), end)
-            for s, end in ended.segments.items()
+            (s, max(start_offset.segments.get(s, 0), files[s][0].start), end)
+            for s, end in end_offset.segments.items()
             if files.get(s)
         ]
         grown = [(s, start, end) for s, start, end in grown if start < end]
         if not grown:
-            return ended
+            return end_offset
         first = min(_find_mark_above(self._marks, segment, start) for segment, start, _ in grown)
         last = max(_find_mark_above(self._marks, segment, end - 1) for segment, _, end in grown)
         stamping = {FIRST_STAMP: self._marks[first], LAST_STAMP: self._marks[last]}
@@ -98,8 +100,8 @@ class IngestionMarks:
             self._check_unstamped(self._marks[first], grown)
             stamping[UNSTAMPED_MARK] = self._marks[first]
         for name, mark in stamping.items():
-            ended = ended.admit(name, Released(self._stream_id, mark.seq))
-        return ended
+            end_offset = end_offset.admit(name, Released(self._stream_id, mark.seq))
+        return end_offset
 
     def _check_unstamped(self, mark: Mark, grown: Iterable[tuple[int, int, int]]) -> None:
         if self._unstamped == "null":
@@ -114,19 +116,19 @@ class IngestionMarks:
         )
 
     def split_by_stamp(
-        self, ended: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
+        self, end_offset: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
     ) -> Iterator[Slice]:
         """Yield the slices of (segment, files, start, end), each with its stamp."""
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:
             begin = max(start, files[0].start) if files else end
             while begin < end:
-                marks = self._find_marks(ended) if marks is None else marks
+                marks = self._find_marks(end_offset) if marks is None else marks
                 mark = marks[_find_mark_above(marks, segment, begin)]
                 upto = min(end, mark.cut.offsets[segment])
                 is_known = Released(
-                    ended.get_released(LAST_STAMP).stream_id, mark.seq
-                ) != ended.get_released(UNSTAMPED_MARK)
+                    end_offset.get_released(LAST_STAMP).stream_id, mark.seq
+                ) != end_offset.get_released(UNSTAMPED_MARK)
                 for each in find_slices(files, begin, upto):
                     yield replace(each, stamp_ms=mark.lower - 1 if is_known else None)
                 begin = upto
@@ -139,8 +141,8 @@ class IngestionMarks:
         read = sum(1 for _ in takewhile(is_read, self._marks[:-1]))
         del self._marks[:read]
 
-    def _find_marks(self, ended: LogOffset) -> list[Mark]:
-        first, last = ended.get_released(FIRST_STAMP), ended.get_released(LAST_STAMP)
+    def _find_marks(self, end_offset: LogOffset) -> list[Mark]:
+        first, last = end_offset.get_released(FIRST_STAMP), end_offset.get_released(LAST_STAMP)
         marks = self._marks if last.stream_id == self._stream_id else []
         if not _has_all(marks, first, last):
             marks = self._fetch_marks(first, last)

@@ -37,9 +37,9 @@ def divide_by_shares(unread: Unread, limit: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The rows that a micro-batch after `begun` may read."""
+    """The rows that a micro-batch after `start_offset` may read."""
 
-    begun: LogOffset
+    start_offset: LogOffset
     released: Released
     marks: Releaser
     unread: Unread
@@ -55,7 +55,7 @@ Stage = Callable[[Plan], Plan]
 
 
 def limit_to_range(plan: Plan) -> Plan:
-    end_at = plan.begun.times.end_at
+    end_at = plan.start_offset.times.end_at
     return plan if end_at is None else plan.limit_to_cut(plan.marks.find_cut(end_at, plan.released))
 
 
@@ -80,22 +80,22 @@ class Limit:
         limit = self._find_limit(plan, sum(rows.values()))
         if isinstance(limit, ReadMaxRows):
             rows = plan.divide(plan.unread, limit.max_rows)
-        return replace(plan, ends={**plan.begun.segments, **plan.unread.find_ends(rows)})
+        return replace(plan, ends={**plan.start_offset.segments, **plan.unread.find_ends(rows)})
 
     def _find_limit(self, plan: Plan, unread: int) -> ReadLimit:
         if self._catch_up is None:
             return plan.limit
         if self._backlog is None:
-            self._backlog = QueryBacklog(self._catch_up.policy, plan.begun.backlog)
-        last_lower = plan.begun.times.cap(plan.marks.last_lower)
-        lower, first = plan.released.lower, plan.marks.find_lower(plan.begun.segments)
+            self._backlog = QueryBacklog(self._catch_up.policy, plan.start_offset.backlog)
+        last_lower = plan.start_offset.times.cap(plan.marks.last_lower)
+        lower, first = plan.released.lower, plan.marks.find_lower(plan.start_offset.segments)
         if not self._backlog.look(lower, last_lower, idle=not unread, first_lower=first):
             return plan.limit
         larger = self._catch_up.max_rows_per_trigger
         return ReadMaxRows(larger) if larger else ReadAllAvailable()
 
-    def flag_backlog(self, begun: LogOffset, ended: LogOffset) -> LogOffset:
-        """Return `ended` with the backlog, which alone makes no batch."""
-        if self._catch_up is None or ended == begun:
-            return ended
-        return replace(ended, backlog=self._backlog.flag if self._backlog else None)
+    def flag_backlog(self, start_offset: LogOffset, end_offset: LogOffset) -> LogOffset:
+        """Return `end_offset` with the backlog, which alone makes no batch."""
+        if self._catch_up is None or end_offset == start_offset:
+            return end_offset
+        return replace(end_offset, backlog=self._backlog.flag if self._backlog else None)

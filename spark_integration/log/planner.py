@@ -75,23 +75,29 @@ class Planner:
     def read_no_more_than_now(self) -> None:
         self._target = self._files.refresh()
 
-    def plan(self, begun: LogOffset, limit: ReadLimit) -> BatchPlan:
+    def plan(self, start_offset: LogOffset, limit: ReadLimit) -> BatchPlan:
         """Read marks first, then list files, so the list has all rows below their cuts."""
-        released = begun.get_released(self._query.domain_name)
+        released = start_offset.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
             self._marks.follow(released)
-        begun = self._set_times(begun)
-        ended = begun if begun.times.are_read(released.lower) else self._plan_end(begun, limit)
-        run = self._restated.run(begun.run, released, is_first_due=released.lower is not None)
-        ended = self._limit.flag_backlog(begun, replace(ended, run=run))
-        return self._explain(ended)
+        start_offset = self._set_times(start_offset)
+        end_offset = (
+            start_offset
+            if start_offset.times.are_read(released.lower)
+            else self._plan_end(start_offset, limit)
+        )
+        run = self._restated.run(
+            start_offset.run, released, is_first_due=released.lower is not None
+        )
+        end_offset = self._limit.flag_backlog(start_offset, replace(end_offset, run=run))
+        return self._explain(end_offset)
 
-    def _set_times(self, begun: LogOffset) -> LogOffset:
+    def _set_times(self, start_offset: LogOffset) -> LogOffset:
         asked = self._query.range.times
-        if begun == self._query.beginning:
-            begun = replace(begun, times=asked, begin=self._find_first_offsets())
-            begun = replace(begun, segments=begun.begin)
-        return replace(begun, times=begun.times.continue_as(asked))
+        if start_offset == self._query.beginning:
+            start_offset = replace(start_offset, times=asked, begin=self._find_first_offsets())
+            start_offset = replace(start_offset, segments=start_offset.begin)
+        return replace(start_offset, times=start_offset.times.continue_as(asked))
 
     def _find_first_offsets(self) -> dict[int, int]:
         start_at = self._query.range.times.start_at
@@ -106,17 +112,17 @@ class Planner:
     def _find_files(self) -> FilesBySegment:
         return self._files.refresh() if self._target is None else self._target
 
-    def _plan_end(self, begun: LogOffset, limit: ReadLimit) -> LogOffset:
+    def _plan_end(self, start_offset: LogOffset, limit: ReadLimit) -> LogOffset:
         files, domain = self._find_files(), self._query.domain_name
-        deleted = self._find_deleted(files, begun.segments)
-        unread = Unread(files, begun.segments)
-        plan = Plan(begun, begun.get_released(domain), self._marks, unread, limit)
+        deleted = self._find_deleted(files, start_offset.segments)
+        unread = Unread(files, start_offset.segments)
+        plan = Plan(start_offset, start_offset.get_released(domain), self._marks, unread, limit)
         plan = reduce(lambda plan, stage: stage(plan), self._list_stages(), plan)
-        ended = replace(begun, segments=plan.ends or {})
+        end_offset = replace(start_offset, segments=plan.ends or {})
         if self._ingestion is not None:
-            ended = self._ingestion.stamp(begun, ended, files)
-        released = self._marks.release(plan.released, {**deleted, **ended.segments})
-        return ended.admit(domain, released)
+            end_offset = self._ingestion.stamp(start_offset, end_offset, files)
+        released = self._marks.release(plan.released, {**deleted, **end_offset.segments})
+        return end_offset.admit(domain, released)
 
     def _list_stages(self) -> Iterator[Stage]:
         yield limit_to_range
@@ -126,10 +132,10 @@ class Planner:
             yield order_by_time
         yield self._limit
 
-    def _find_deleted(self, files: FilesBySegment, begun: Mapping[int, int]) -> dict[int, int]:
+    def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
         """Raises `Rejected` if unread rows were deleted."""
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
-        for segment, offset in begun.items():
+        for segment, offset in read_to.items():
             check_there(files.get(segment, []), offset, deleted.get(segment, 0))
         last = self._marks.history.last
         if last is None or self._target is not None:
@@ -143,27 +149,27 @@ class Planner:
         self._missing = missing
         return deleted
 
-    def _explain(self, ended: LogOffset) -> BatchPlan:
+    def _explain(self, end_offset: LogOffset) -> BatchPlan:
         marks, last = self._marks.history, self._last
-        known = (ended, marks.last_seq)
+        known = (end_offset, marks.last_seq)
         if last is not None and known == self._explained_at:
             return last
-        following = marks.after(ended.get_released(self._query.domain_name).seq, 1)
-        watermark = self._find_watermark(ended).explain_wait(following, ended.segments)
+        following = marks.after(end_offset.get_released(self._query.domain_name).seq, 1)
+        watermark = self._find_watermark(end_offset).explain_wait(following, end_offset.segments)
         if last is None or watermark != last.watermark:
             name = self._query.stream
             log.debug("%s: watermark %s, as %s", name, watermark.ms, watermark.because)
-        self._explained_at, self._last = known, BatchPlan(ended, watermark)
+        self._explained_at, self._last = known, BatchPlan(end_offset, watermark)
         return self._last
 
     def report_latest(self) -> Json | None:
         if self._last is None:
             return None
-        ended, watermark = self._last.ends, self._last.watermark
-        files, times = Unread(self._files.refresh(), {}), ended.times
-        released = ended.get_released(self._query.domain_name)
+        end_offset, watermark = self._last.ends, self._last.watermark
+        files, times = Unread(self._files.refresh(), {}), end_offset.times
+        released = end_offset.get_released(self._query.domain_name)
         if times.are_read(released.lower):
-            files = files.limit_to_cut(ended.segments)
+            files = files.limit_to_cut(end_offset.segments)
         elif times.end_at is not None:
             files = files.limit_to_cut(self._marks.find_cut(times.end_at, released))
         ends = {segment: run[-1].end for segment, run in files.files.items() if run}
@@ -186,33 +192,33 @@ class Planner:
         return Watermark.of(released, strict=strict, lag_ms=lag_ms)
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[LogTask]:
-        begun, ended = self._query.parse_offset(start), self._query.parse_offset(end)
-        if begun == ended:
+        start_offset, end_offset = self._query.parse_offset(start), self._query.parse_offset(end)
+        if start_offset == end_offset:
             return []
-        begun = replace(begun, segments={**ended.begin, **begun.segments})
-        work = list(self._find_work(begun, ended))
+        start_offset = replace(start_offset, segments={**end_offset.begin, **start_offset.segments})
+        work = list(self._find_work(start_offset, end_offset))
         first, *others = divide_into_tasks(work, self._query.batches.cores or 1) or [[]]
         mark_ms, late_below = (
-            self._find_watermark(ended).ms,
-            self._find_watermark(begun, strict=False).ms,
+            self._find_watermark(end_offset).ms,
+            self._find_watermark(start_offset, strict=False).ms,
         )
-        marking = LogTask(tuple(first), mark_ms, late_below, ended.times)
+        marking = LogTask(tuple(first), mark_ms, late_below, end_offset.times)
         return [marking, *(replace(marking, work=tuple(t), mark_ms=None) for t in others)]
 
-    def _find_work(self, begun: LogOffset, ended: LogOffset) -> Iterator[Slice]:
-        work = self._find_runs(begun, ended)
+    def _find_work(self, start_offset: LogOffset, end_offset: LogOffset) -> Iterator[Slice]:
+        work = self._find_runs(start_offset, end_offset)
         if self._ingestion is not None:
-            yield from self._ingestion.split_by_stamp(ended, work)
+            yield from self._ingestion.split_by_stamp(end_offset, work)
             return
         for _, run, start, end in work:
             yield from find_slices(run, start, end)
 
     def _find_runs(
-        self, begun: LogOffset, ended: LogOffset
+        self, start_offset: LogOffset, end_offset: LogOffset
     ) -> Iterator[tuple[int, list[LogFile], int, int]]:
         files = self._files.refresh()
-        for segment, end in ended.segments.items():
-            run, start = files.get(segment, []), begun.segments.get(segment, 0)
+        for segment, end in end_offset.segments.items():
+            run, start = files.get(segment, []), start_offset.segments.get(segment, 0)
             if start < end:
                 check_there(run, start, end)
                 yield segment, run, start, end

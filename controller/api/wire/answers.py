@@ -52,7 +52,7 @@ def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
 
 
 def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
-    """Return the time window of a group in each domain, as dicts: msgspec makes tuples lists."""
+    """Return a group's time window by domain, as dicts because msgspec makes tuples lists."""
     windows = stream.windows(group.position)
     return {domain: window._asdict() for domain, window in windows.items()}
 

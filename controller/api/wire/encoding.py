@@ -23,22 +23,22 @@ ANSWER_BYTES = 4 * 1024 * 1024
 """Maximum size of a page of items."""
 
 SCHEMA_NAMES: dict[type[Any], str] = {CompleteWindow: "CompleteWindowAnswer"}
-"""Names that generated clients know, and that differ from the value's."""
+"""Names in OpenAPI that differ from the class, because generated clients use them."""
 
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
-"""Matches the end of the part of a docstring that OpenAPI shows."""
+"""Matches where a docstring continues with text that OpenAPI omits."""
 
 Item = TypeVar("Item")
 
 
-def _plain(value: object) -> Mapping[int, int]:
+def _convert_cut(value: object) -> Mapping[int, int]:
     if isinstance(value, StreamCut):
         return dict(sorted(value.offsets.items()))
     raise NotImplementedError
 
 
-encode = msgspec.json.Encoder(enc_hook=_plain).encode
-"""Dataclasses and Structs are objects, and cuts are their offsets."""
+encode = msgspec.json.Encoder(enc_hook=_convert_cut).encode
+"""Encodes dataclasses and Structs as objects, and cuts as their offsets."""
 
 
 def reply(value: object, status: int = 200) -> Response:
@@ -57,11 +57,11 @@ class Fitting(Generic[Item]):
 async def page_of(items: Iterable[Item], limit: int) -> Fitting[Item]:
     """Return at most `limit` items and `ANSWER_BYTES`, but at least one item."""
     page: list[Any] = []
-    last, room = None, ANSWER_BYTES
+    last, bytes_left = None, ANSWER_BYTES
     async for item in iterate_in_slices(items):
         encoded = encode(item)
-        room -= len(encoded)
-        if len(page) == limit or (page and room < 0):
+        bytes_left -= len(encoded)
+        if len(page) == limit or (page and bytes_left < 0):
             return Fitting(tuple(page), last, has_more=True)
         page.append(msgspec.Raw(encoded))
         last = item

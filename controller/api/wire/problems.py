@@ -37,7 +37,7 @@ from noted_time.values import NotedTimeError
 NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
 
 Described = NotedTimeError | StoreUnavailable | NotOwner
-"""The `kind` of each class defines its answer."""
+"""Errors whose class has a `kind`, which defines the answer."""
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -102,9 +102,9 @@ def refuse_parameters(query: bytes) -> Answer:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of `app` with a problem document, except that `NotOwner` has no body."""
+    """Answer the errors of `app` with problem documents, and `NotOwner` without a body."""
 
-    async def http(request: Request, error: HTTPException) -> Response:
+    async def answer_http_error(request: Request, error: HTTPException) -> Response:
         path = request.url.path
         if error.status_code == NOT_FOUND:
             error.detail = f"there is no call at {shorten(path)}: /openapi.json lists them"
@@ -112,18 +112,18 @@ def install(app: FastAPI) -> None:
         if allowed:
             error.detail = f"{shorten(path)} takes {allowed}, not {request.method}"
             error.headers = {"Allow": allowed}
-        return _http(error)
+        return _build_http_problem(error)
 
     async def answer_refusal(_: Request, error: Described) -> Response:
         return refusal_of(error).to_response()
 
     for kind in get_args(Described):
         app.add_exception_handler(kind, answer_refusal)  # type: ignore[arg-type]
-    app.add_exception_handler(RequestValidationError, _invalid)  # type: ignore[arg-type]
-    app.add_exception_handler(HTTPException, http)  # type: ignore[arg-type]
+    app.add_exception_handler(RequestValidationError, _answer_invalid)  # type: ignore[arg-type]
+    app.add_exception_handler(HTTPException, answer_http_error)  # type: ignore[arg-type]
 
 
-async def _invalid(request: Request, error: RequestValidationError) -> Response:
+async def _answer_invalid(request: Request, error: RequestValidationError) -> Response:
     """Return at most ten invalid fields, or status 400 if the JSON cannot be parsed."""
     errors = error.errors()
     malformed = next(
@@ -143,7 +143,7 @@ def _list_known(request: Request, where: Sequence[int | str]) -> list[str]:
     return list_sibling_fields(body, where[1:])
 
 
-def _http(error: HTTPException) -> Response:
+def _build_http_problem(error: HTTPException) -> Response:
     codes = {400: "malformed_json", 404: "not_found", 405: "method_not_allowed"}
     code = codes.get(error.status_code, "http_error")
     answer = build_problem(error.status_code, code, str(error.detail)).to_response()
@@ -153,7 +153,7 @@ def _http(error: HTTPException) -> Response:
 
 
 def _list_allowed_methods(app: FastAPI, path: str) -> str:
-    """Return all methods of the path, although Starlette knows only one route's methods."""
+    """Return all methods of the path, because Starlette knows only one route's methods."""
     operations = [
         operations
         for template, operations in app.openapi()["paths"].items()

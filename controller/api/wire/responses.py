@@ -1,4 +1,4 @@
-"""An HTTP answer with its whole body, independent of any framework."""
+"""HTTP answers with their whole bodies, independent of the framework."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_STATUS: Mapping[int, tuple[bytes, bytes]] = {
 
 
 class Answer(NamedTuple):
-    """A whole answer. `headers` are all headers except the length."""
+    """An answer with its whole body. `headers` lack the length."""
 
     status: int
     body: bytes
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 
     async def send(self, send: Send) -> None:
         headers = list(self.headers)
-        if self.status != NO_CONTENT:  # such an answer must not have a length
+        if self.status != NO_CONTENT:  # 204 must not have a length
             headers.append((b"content-length", b"%d" % len(self.body)))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
@@ -57,7 +57,7 @@ NOT_MINE = Answer(MISDIRECTED, b"", [])
 
 
 async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> Answer:
-    """Return the whole answer of an app, without the length header, which `send` adds."""
+    """Return the answer of an app, without the length header, which `send` adds."""
     answer = Answer(500, b"", [])
     parts: list[bytes] = []
 
