@@ -39,7 +39,7 @@ def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str)
 
 
 def load_function(name: str) -> Callable[..., Any]:
-    """Return the function for ``module:function``, also from the present directory.
+    """Return the function for ``module:function``, which may be in the current directory.
 
     >>> load_function("posixpath:join")("a", "b")
     'a/b'

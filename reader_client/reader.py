@@ -165,7 +165,7 @@ class Reader(ABC, Generic[Network]):
         """Call `callback` with the state each time the group's backlog begins or ends.
 
         It is called soon if there is a backlog now. It runs in the reporting thread or the loop, so
-        it must be quick; its errors are logged. Raises as `set_backlog`.
+        it must be quick; its errors are logged. Raises the same as `set_backlog`.
         """
         reporting = self._get_reporting()
         self._check_usable()
@@ -183,7 +183,7 @@ class Reader(ABC, Generic[Network]):
         return NO_WINDOW if follower is None or position is None else follower.window(position)
 
     def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
-        """Return the time window of a position; raises as `get_time_window`."""
+        """Return the time window of a position. Raises the same as `get_time_window`."""
         follower = self._get_follower(domain)
         return NO_WINDOW if follower is None else follower.window(position)
 
@@ -201,7 +201,7 @@ class Reader(ABC, Generic[Network]):
         return follower.complete_to(wanted)
 
     def last_mark(self, domain: str | None = None) -> Mark | None:
-        """Return the last known mark; raises as `get_time_window`."""
+        """Return the last known mark. Raises the same as `get_time_window`."""
         follower = self._get_follower(domain)
         return None if follower is None else follower.last
 
@@ -210,7 +210,7 @@ class Reader(ABC, Generic[Network]):
 
         All events of a segment below its time were read; `None` is before all marks. The smallest
         time is the lower of `get_time_window`. Empty until marks, and in a group its position, are
-        known. Raises as `get_time_window`.
+        known. Raises the same as `get_time_window`.
         """
         times = self._find_times(domain)
         return {} if times is None else dict(times.lowers)
@@ -236,7 +236,7 @@ class Reader(ABC, Generic[Network]):
         3. of several with the same time, the segment with most unread offsets, then the lowest id.
 
         Leaves out sealed segments that were read, and successors of unread ones. Returns `None`
-        without a segment or marks. Raises as `get_time_window`.
+        without a segment or marks. Raises the same as `get_time_window`.
         """
         times = self._find_times(domain)
         return None if times is None else times.next_segment(among)

@@ -101,7 +101,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def find_cut_without_log(self) -> StreamCut:
         """Return the cut of the last marks if the stream has no log id yet, and else no offsets.
 
-        It is empty, too, if the stream does not exist or the token does not permit to read it.
+        It is also empty if the stream does not exist or the token may not read it.
         """
         with contextlib.suppress(UnknownStream, NotAllowed):
             return self._transport.run(self._exchange.find_cut_without_log())

@@ -101,8 +101,8 @@ class OwnedStreams:
     def publish(self, batch: Transaction) -> Iterator[None]:
         """Show the changes that a commit made durable.
 
-        Missing writers of new marks come first, with a yield after each slice: earlier marks do not
-        depend on them. Everything else follows without a break.
+        Missing writers of new marks come first, with a yield after each slice, because earlier
+        marks do not depend on them. Everything else follows without a break.
         """
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for entry in batch.ledger:

@@ -311,7 +311,7 @@ class StreamState:
     def _find_due_time(self, domain: str, moment: Moment) -> int:
         """Return when the interval since the last mark is over (steady clock).
 
-        After a restart, the wall clock is used, as the steady clock starts anew. If it stepped
+        After a restart, the wall clock is used, because the steady clock restarts. If it stepped
         back, the wait is one interval.
         """
         due = self._next_mark_at.get(domain)

@@ -151,7 +151,7 @@ class Api(FastAPI):
             described = model.model_json_schema(ref_template=REF)
             schemas |= described.pop("$defs", {})
             schemas[model.__name__] = described
-        del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # a marker for "absent"
+        del schemas["NoteBody"]["properties"]["timeout_ms"]["default"]  # means "absent"
         _mark_open_paths(document)
         return document
 

@@ -148,7 +148,7 @@ def _limit_body(need: Need, path: str) -> int:
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:
     """Return the request's body, or `None` if it has more than `most` bytes.
 
-    It reads `MOST_DROPPED` bytes of a larger body: many clients read the answer only after sending.
+    It reads `MOST_DROPPED` bytes of a larger body, because many clients first send all of it.
     Raises `ClientDisconnect` if the client hung up or was too slow.
     """
     connection: Connection | None = scope["state"].get("connection")

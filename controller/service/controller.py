@@ -117,7 +117,7 @@ class Controller:
     def stream(self, name: str) -> StreamState:
         """Return a stream for reading, or raise `UnknownStream` or `NotOwner`.
 
-        `NotOwner` is raised, too, if the leases may have expired.
+        Also raises `NotOwner` if the leases may have expired.
         """
         self._committer.check()
         if not self.ownership.is_sure:
@@ -129,7 +129,7 @@ class Controller:
         return await asyncio.to_thread(self._store.reading.names)
 
     async def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of these streams, also of other controllers."""
+        """Return summaries of these streams, including other controllers'."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     async def replicas_secret(self) -> bytes:
@@ -232,7 +232,7 @@ class Controller:
         return await self._committer.submit(change)
 
     async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
-        """Seal a stream; raises as `change` and `operations.seal`."""
+        """Seal a stream. Raises the same as `change` and `operations.seal`."""
         sealed: Seal = await self._committer.submit(
             lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
         )

@@ -15,9 +15,9 @@ class Limits:
 
     streams: int = 10_000
     writers: int = 1_000_000
-    """For each stream, also excluded and finished ones."""
+    """For each stream, including excluded and finished writers."""
     waiting_notes: int = 100_000
-    """Between two commits; the default takes a second and tens of megabytes."""
+    """Between two commits. The default takes a second and tens of megabytes."""
     waiting_requests: int = 20_000
     long_polls: int = 10_000
     readers: GroupLimits = DEFAULT_LIMITS

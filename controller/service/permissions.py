@@ -65,9 +65,8 @@ class Patterns:
 class Grant:
     """The rights of one token.
 
-    A writer needs no right to read: the answer to a note has the lower. `writers` limits the right
-    to write; only an admin
-    may note a dead writer as finished.
+    A writer needs no right to read, because the answer to a note has the lower. `writers` limits
+    the right to write; only an admin may note a dead writer as finished.
 
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights"), carrier.find_foreign(["UA-7", "DL"])

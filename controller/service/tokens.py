@@ -117,14 +117,14 @@ class TokenCache:
         self._failing = False
 
     def has_any_ever(self) -> bool:
-        """Return whether a token ever existed: revoking the last must not open the controller."""
+        """Return whether a token ever existed. Revoking the last must not open the controller."""
         return self._known.counts[0] > 0
 
     def holder(self, authorization: bytes) -> Holder | None:
         """Return the holder of a valid token in an Authorization header.
 
-        A known header costs one lookup, whose time reveals nothing: a dict compares bytes only if
-        keyed hashes are equal.
+        A known header costs one lookup. Its time reveals nothing, because a dict compares bytes
+        only if keyed hashes are equal.
         """
         if len(authorization) > LONGEST_HEADER:
             return None

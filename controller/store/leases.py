@@ -5,7 +5,7 @@ session. Each controller ends sessions that were silent for `LEASE_MS` by the se
 every statement renews its leases.
 
 If a controller loses a lease, it loses the session and all uncommitted changes. The session is not
-replaced automatically, as another controller may have written meanwhile.
+replaced automatically, because another controller may have written since.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class StreamRecord:
     - `ledger_from` and `late_from`: if records were deleted, they are complete from this time on.
     - `first_lowers` are the lowers of the first marks, which may have been dropped.
     - `forgotten_lowers` are the lowers when members were last forgotten.
-    - `logs` are the ids of the logs that positions were in. The present log is the last.
+    - `logs` are the ids of the logs that positions were in. The current log is the last.
     """
 
     id: str
@@ -229,7 +229,7 @@ class Leases:
     """The owners of the buckets that streams are hashed to by name.
 
     `mine` are this store's buckets, `others` has the URLs of their owners. `replicas` counts the
-    live controllers, also this one until it leaves.
+    live controllers, including this one until it leaves.
     """
 
     buckets: int
@@ -287,7 +287,7 @@ class Reading(Protocol):
     def replicas_secret(self) -> bytes:
         """Return the secret that authenticates the controllers to each other.
 
-        It is empty if an operator deleted it: controllers then refuse forwarded notes.
+        If an operator deleted it, it is empty, and controllers refuse forwarded notes.
         """
 
     def replicas(self) -> list[Replica]:

@@ -61,7 +61,7 @@ AND name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name
 
 
 class PostgresReading(SqlReading):
-    """Reads a PostgreSQL database, also data of other controllers."""
+    """Reads a PostgreSQL database, including other controllers' data."""
 
     def replicas(self) -> list[Replica]:
         return [Replica(*row) for row in self._rows(text(_SELECT_CONNECTED))]
@@ -157,7 +157,7 @@ class PostgresStore(SqlStore):
             return chain_rows
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return the rows, and renew the leases: a load has many such queries."""
+        """Return the rows, and renew the leases, because a load has many such queries."""
         self._renew()
         return super()._rows(query)
 

@@ -4,7 +4,7 @@ Rows are tuples in the order of the columns, for `executemany`. Most tables have
 `record`, the value as compact JSON; marks and members have separate columns, because field names
 would double bytes and time.
 
-A mark's row is *whole* if it has all offsets of its cut; others have only the changed ones. These
+A mark's row is *whole* if it has all offsets of its cut. Others have only the changed ones. These
 rows are whole:
 
 - The first row that is kept.

@@ -1,10 +1,10 @@
 """The tables of a controller's database, the same in every dialect.
 
-A row has key columns, and a value as compact JSON text: a dialect's JSON type costs the server more
-time.
+A row has key columns, and a value as compact JSON text, because a dialect's JSON type costs the
+server more time.
 
-A new field needs a default and a revision: older controllers drop unknown fields (see migration
-0001).
+A new field needs a default and a revision, because older controllers drop unknown fields (see
+migration 0001).
 """
 
 from __future__ import annotations

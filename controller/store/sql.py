@@ -156,8 +156,8 @@ class SqlStore(SqlReading):
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
         """Remove and return the tails of chains that no other store has appended to.
 
-        An equal seq proves this: no seq is written twice. The caller stores the new tails after the
-        commit.
+        An equal seq proves this, because no seq is written twice. The caller stores the new tails
+        after the commit.
         """
         tails = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in tails.items() if tail and tail.seq == last[chain]}

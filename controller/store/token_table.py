@@ -1,7 +1,7 @@
 """The tokens of a database: digests of their secrets, and their scopes.
 
-A row is added, may be revoked once, and is never deleted, so `counts` shows any change, and a
-database with a token requires tokens for ever.
+A row is added, may be revoked once, and is never deleted, so `counts` shows any change. A database
+with a token requires tokens forever.
 """
 
 from __future__ import annotations

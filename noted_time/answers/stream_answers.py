@@ -38,7 +38,7 @@ class SealAnswer:
 class StreamAnswer(StreamSettings):
     """A stream: its creation id, settings, last mark per domain, scale events and seal.
 
-    `logs` are the ids of the logs that its positions were in. The present log is the last.
+    `logs` are the ids of the logs that its positions were in. The current log is the last.
     """
 
     name: str

@@ -101,7 +101,7 @@ class WriterRow:
     - `session`: the process that has the member's name.
     - `held`: why the member is alive but does not note.
     - `observes`: whether the last note came from an observer. `because` lists its findings in the
-      log. They are false and empty until the member notes to its present controller.
+      log. They are false and empty until the member notes to its current controller.
     - `times_out_in_ms`: how long until a holder of the requested domain times out.
     - `lower_without`: the lower of that domain without this holder.
     - `vouching`: by domain, the last two periods during which marks count the member.

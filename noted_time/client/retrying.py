@@ -81,7 +81,7 @@ class Outage:
 
 
 def kind_of(error: NotedTimeError) -> str:
-    """Return a key: errors with equal keys are logged once.
+    """Return a key. Errors with equal keys are logged once.
 
     >>> kind_of(Unreachable("no route")), kind_of(Rejected("no such domain"))
     ('Unreachable', 'Rejected no such domain')

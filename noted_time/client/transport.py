@@ -156,7 +156,7 @@ def _build_options(token: str | None, transport: object | None) -> dict[str, Any
 
 @cache
 def _load_authorities() -> ssl.SSLContext:
-    """The authorities are shared, because reading them takes 30 ms."""
+    """Share the authorities, because reading them takes 30 ms."""
     return httpx.create_ssl_context()
 
 

@@ -1,8 +1,8 @@
 """Lists the directories of a file log, if their entries may have changed.
 
-File systems have coarse clocks: a directory is unchanged only if it was listed two seconds after
-its modification time was first seen. Other layouts of Kafka's sinks are refused: a log with skipped
-rows would look empty.
+File systems have coarse clocks, so a directory is unchanged only if it was listed two seconds after
+its modification time was first seen. Other layouts of Kafka's sinks are refused, because a log with
+skipped rows would look empty.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class Cluster:
         return Unreachable(self._describe_error(code_seen))
 
     def _record_error(self, error: KafkaError) -> None:
-        """Of several reasons for a code, keep the longest."""
+        """Keep the longest of several reasons for a code."""
         code = error.code()
         if code in ERROR_PHRASES or code == BROKERS_DOWN:
             known = self._errors.get(code, error)

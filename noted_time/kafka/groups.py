@@ -44,7 +44,7 @@ SHARE_GROUP = (
 
 
 class GroupOffsets:
-    """The offsets that a group has committed of one topic; raises as `Topic`."""
+    """The offsets that a group has committed of one topic. Raises the same as `Topic`."""
 
     def __init__(self, config: Mapping[str, Any], group: str, topic: str) -> None:
         self._topic, self._group = Topic(config, topic), group
@@ -54,8 +54,8 @@ class GroupOffsets:
         """Return how far the group has read, exact only below the `cut`, if given.
 
         A partition is read up to the first record at or after its committed offset that a
-        read_committed reader finds. For a compacted topic, only the committed offset counts:
-        removed records may not have been read.
+        read_committed reader finds. For a compacted topic, only the committed offset counts,
+        because removed records may be unread.
 
         Raises `NothingKnown` without a commit, and `Rejected` for offsets that cannot belong to the
         topic or are below deleted records.
@@ -69,7 +69,7 @@ class GroupOffsets:
         places = find_lookup_starts(committed, begins, look.ends, cut)
         is_whole = not places or not self._may_be_compacted()
         firsts = self._find_first_records(places) if places and is_whole else {}
-        if firsts:  # records deleted meanwhile were not read
+        if firsts:  # records deleted since were not read
             lows = topic.begins()
             firsts = {each: at for each, at in firsts.items() if lows.get(each, at) <= places[each]}
         position = {**committed, **firsts}
@@ -181,7 +181,7 @@ class GroupOffsets:
 
 
 def committed_position(kafka: str | Mapping[str, Any], group: str, topic: str) -> ReadOffsets:
-    """Return how far a group has read a topic; raises as `GroupOffsets`.
+    """Return how far a group has read a topic. Raises the same as `GroupOffsets`.
 
     `kafka` is ``host:port`` of the brokers, or the settings of librdkafka.
     """

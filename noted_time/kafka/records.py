@@ -61,7 +61,7 @@ class TopicReader(Closing):
         self.position.update(offsets)
 
     def return_to_position(self) -> None:
-        """Continue at `position`, also with fetched records that `read` did not yield."""
+        """Continue at `position`, including fetched records that `read` did not yield."""
         at = [TopicPartition(self._topic.name, each) for each in self.position]
         self._consumer.incremental_unassign(at)
         self.begin(dict(self.position))

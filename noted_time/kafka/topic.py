@@ -185,7 +185,7 @@ class Topic:
         return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
-        """Return the largest timestamps, also of uncommitted and aborted records."""
+        """Return the largest timestamps, including uncommitted and aborted records."""
         _, partitions = self._describe_or_reconnect()
         stamps = self._list_offsets(partitions, LARGEST_TIMESTAMP)
         return {partition: stamp.time for partition, stamp in stamps.items() if stamp.time >= 0}

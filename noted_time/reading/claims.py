@@ -126,7 +126,7 @@ class NoClaim:
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
-    """The kept commits that lead to a table's present state, oldest first.
+    """The kept commits that lead to a table's current state, oldest first.
 
     >>> def of(id, change="append", **claims):
     ...     records = {n: Claim(n, time, "t", "q", 0, id=n) for n, time in claims.items()}
@@ -325,7 +325,7 @@ class _Fold:
 
 
 def _raise_claim(standing: Standing, claim: Claim) -> Standing:
-    """A record that was committed late does not lower the time."""
+    """Never lower the time for a record that was committed late."""
     times = [time for time in (standing.complete_to, claim.complete_to) if time is not None]
     if times:
         return replace(standing, complete_to=max(times), why="")
@@ -334,7 +334,7 @@ def _raise_claim(standing: Standing, claim: Claim) -> Standing:
 
 
 def _end_claim(standing: Standing, why: str, place: int) -> Standing:
-    """If the claim has ended before, its first reason stays, but `ended_at` may rise."""
+    """Keep the reason if the claim has ended before. `ended_at` may rise."""
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)
     return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)

@@ -28,8 +28,8 @@ class Stretch(NamedTuple):
 class MarkHistory:
     """A gapless run of marks: new marks are appended, the oldest dropped.
 
-    One thread may append while others search: a new mark becomes visible with the count, which is
-    written last.
+    One thread may append while others search, because the count, written last, makes a new mark
+    visible.
 
     >>> history = MarkHistory()
     >>> history.append(Mark(1, lower=10, upper=14, cut=StreamCut({0: 100})))
@@ -94,7 +94,6 @@ class MarkHistory:
 
     @property
     def last(self) -> Mark | None:
-        """The last mark."""
         return self._mark(self._count - 1) if self._count else None
 
     @property
@@ -104,7 +103,6 @@ class MarkHistory:
 
     @property
     def last_lower(self) -> int | None:
-        """The lower of the last mark."""
         return self._lowers[self._count - 1] if self._count else None
 
     def append(self, mark: Mark, last_writer: str | None = None) -> None:
@@ -304,7 +302,7 @@ class MarkHistory:
         return kept
 
     def trend(self) -> Trend:
-        """Return the present marks over wall time, unaffected by later changes."""
+        """Return the current marks over wall time, unaffected by later changes."""
         return Trend(
             self._first_seq,
             self._count,

@@ -24,8 +24,9 @@ ALWAYS_SEEN = -(2**63)
 class RelayQueue:
     """The `last` mark in the log of marks and the marks `waiting` to be written, by domain.
 
-    Pass each record of the log to `record_written`, also other relays' records. After an older mark
-    behind a newer one it continues from the older: a compacted log keeps the last record.
+    Pass each record of the log to `record_written`, including other relays' records. If an older
+    mark follows a newer one, it continues from the older, because a compacted log keeps the last
+    record.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()

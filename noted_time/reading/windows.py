@@ -97,7 +97,7 @@ class CompleteWindow:
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
-    """A time near the first kept mark is accepted: it may be the previous window's end."""
+    """Accept a time near the first kept mark, because it may be the previous window's end."""
     first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
         check_time(after, history.last_lower)

@@ -110,7 +110,6 @@ class Aggregator:
 
     @property
     def settings(self) -> StreamSettings:
-        """The settings in force."""
         return self.domains.settings
 
     @property
@@ -303,7 +302,7 @@ class Aggregator:
     ) -> None:
         """Suspend a writer's timeout until `until` for an operator, or with `None` end the hold.
 
-        Raises as `remove`, and `NotLive` if the watermark does not wait for the writer.
+        Raises the same as `remove`, and `NotLive` if the watermark does not wait for the writer.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
@@ -389,7 +388,7 @@ class Aggregator:
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         """Apply changed settings and return the writers whose lateness changed.
 
-        Raises as `check_settings`.
+        Raises the same as `check_settings`.
         """
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)

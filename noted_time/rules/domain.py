@@ -270,7 +270,7 @@ class Domain:
     def ignore_removed_times(self, removed: int = BEFORE_ALL_TIME) -> None:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
-        Otherwise a wrong clock would set the upper for ever, and the lower once no member is live.
+        Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
 
         A member that only the removed one had overtaken times out from the last note at the new
         highest time.
@@ -360,7 +360,7 @@ class Domain:
             self.ignore_removed_times()
             if not is_upper_of_removed:
                 self.upper = upper
-        if self._peak < self.lower:  # its noter was forgotten
+        if self._peak < self.lower:  # the member that noted it was forgotten
             self._reset_highest(self.lower)
         for track in self.tracks():
             if track.time < self._peak:
@@ -405,7 +405,7 @@ class Domain:
     def next_timeout(self, timeout_ms: int) -> int | None:
         """Return the earliest moment when a member may time out, or `None`.
 
-        Without holders, the first member ahead counts: it may time out before the next mark.
+        Without holders, the first member ahead counts, as it may time out before the next mark.
         """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:

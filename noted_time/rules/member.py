@@ -42,7 +42,7 @@ class Member:
     `noted_at` and `since`, the last change of the membership, are on the service clock. `heard_at`
     (`None` if it never noted), `expected_at` and `joined_at` are in Unix ms.
 
-    Most streams have one domain, so the first track is a separate field: each more object costs
+    Most streams have one domain, so the first track is a separate field: another object would cost
     100,000 members a cache miss.
     """
 

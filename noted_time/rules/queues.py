@@ -218,7 +218,7 @@ class Departures:
 class Absences:
     """Excluded members, each queued until the first mark above its time reports it.
 
-    `missing` has the writers, also forgotten ones, that the last mark excluded. A mark that
+    `missing` has the writers, including forgotten ones, that the last mark excluded. A mark that
     includes a writer's rows again, or reports it as removed, deletes it.
     """
 

@@ -46,7 +46,7 @@ def standing(
     `table` is ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``, or the rows of ``DESCRIBE HISTORY`` or
     of Iceberg's ``snapshots``. `names` are the required claims, by default the names that the table
     expects. `at` is a version of Delta, or a snapshot, branch or tag of Iceberg, by default the
-    present one.
+    current one.
 
     Raises `Rejected` for a missing table or rows that are not a history, `Unreachable`, and
     `ImportError` if a package must be installed.
@@ -73,7 +73,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
 def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     """Return the commits to inspect before `accept`: all from the first one that ended a claim.
 
-    Raises as `standing`.
+    Raises the same as `standing`.
     """
     history = open_history(url)
     known = history.standings()

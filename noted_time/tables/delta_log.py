@@ -32,7 +32,7 @@ _COMMIT_FILE = re.compile(r"(\d{20})\.json")
 class DeltaLog:
     """The log of one table; only new and changed commits are read again.
 
-    Size and modification time are compared: a restore may replace a version's commit.
+    Size and modification time are compared, because a restore may replace a version's commit.
     """
 
     def __init__(self, location: str) -> None:

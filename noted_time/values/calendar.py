@@ -51,7 +51,9 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
 
 
 def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
-    """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC. Raises as `floor_time`.
+    """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC.
+
+    Raises the same as `floor_time`.
 
     >>> from zoneinfo import ZoneInfo
     >>> format_in_zone(1357034400000), format_in_zone(1357034400250, ZoneInfo("Europe/Berlin"))

@@ -118,7 +118,7 @@ class TimeWindow(NamedTuple):
 
 
 def convert_position(position: Mapping[int, int]) -> Mapping[int, int]:
-    """Return a position with plain integers for JSON, also from numpy's."""
+    """Return a position with plain integers instead of numpy's, for JSON."""
     try:
         plain = {index(s): index(offset) for s, offset in position.items()}
     except (TypeError, AttributeError) as error:
@@ -134,7 +134,7 @@ def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
     """Raise `cut` in place to the least cut that reaches both.
 
-    It takes plain dicts: it runs for every note.
+    It takes plain dicts, because it runs for every note.
     """
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):

@@ -237,8 +237,8 @@ class StreamSealed(Rejected):
 class Recreated(Rejected):
     """A log or topic has other records than before at the noted offsets, or fewer records.
 
-    `is_certain` if the id of the log changed. Lower ends are not certain: a broker that was killed
-    can report them for a moment after its restart.
+    `is_certain` if the id of the log changed. Lower ends are not certain, because a killed broker
+    can report them briefly after its restart.
     """
 
     def __init__(self, log: str, fact: str, *, is_certain: bool = False) -> None:

@@ -15,7 +15,7 @@ DAY_MS = UNITS_MS["d"]
 YEAR_MS = 365 * UNITS_MS["d"]
 
 LEAST_UNIX_MS = 10**11
-"""March 1973 in Unix ms; a present time in seconds is below it."""
+"""March 1973 in Unix ms. A current time in seconds is below it."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -64,7 +64,7 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
             begins = _find_begins(topic, look, since_ms, most, said)
             reader.begin(begins)
             _read(reader, reading, begins, look.ends)
-    topic.look_again()  # raises if the topic was recreated meanwhile
+    topic.look_again()  # raises if the topic was recreated
     return reading.build_rows(topic, said, is_live=live_ms is not None)
 
 

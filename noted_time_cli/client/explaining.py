@@ -85,7 +85,7 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     If the watermark holds, a table of the holders follows. With --position, the sentences also say
     which segments hold the reader.
 
-    Nothing is changed, also not with --exclude and --writer-timeout.
+    Nothing is changed, even with --exclude and --writer-timeout.
 
     Try it:  noted-time explain flights --exclude UA
     """

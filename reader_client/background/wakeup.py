@@ -1,4 +1,4 @@
-"""Wakes a thread, also from a signal handler."""
+"""Wakes a thread, even from a signal handler."""
 
 from __future__ import annotations
 

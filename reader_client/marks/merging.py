@@ -24,7 +24,7 @@ def merged(
     before the next one, or one segment is read to its end first.
 
     The order is approximate, without a guaranteed bound. If `next_segment` returns `None`, the item
-    comes from the lowest id. Raises as `reader.get_time_window`.
+    comes from the lowest id. Raises the same as `reader.get_time_window`.
 
     >>> class InTurn:
     ...     def next_segment(self, among, domain):

@@ -95,7 +95,7 @@ def _read_pages(
 def _find_owners(
     marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
 ) -> dict[int, str]:
-    """Leave out segments that deleted writers noted: the last cut is above the writer's offset."""
+    """Leave out segments of deleted writers, where the last cut is above the known offset."""
     absent = (each for entry in entries for each in entry["writers"])
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for each in (*absent, *rows):

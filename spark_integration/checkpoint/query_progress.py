@@ -44,7 +44,7 @@ class PlannedBatch:
 class QueryProgress:
     """The offset log of one query.
 
-    `checkpoint` is its `checkpointLocation`; raises as `open_checkpoint`.
+    `checkpoint` is its `checkpointLocation`. Raises the same as `open_checkpoint`.
     """
 
     checkpoint: str
@@ -113,7 +113,7 @@ class QueryProgress:
         return _parse_watermark_ms(metadata)
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
-        """After the first listing, files are read by name: stores list 10 before 9."""
+        """Read files by name after the first listing, because stores list 10 before 9."""
         files, following = self._files, self.last + 1
         if self.last < 0:
             listed = (int(name) for name in files.list_names("offsets") if name.isdigit())

@@ -227,7 +227,7 @@ def _find_first_offsets(window: CompleteWindow, *, own_segments: bool) -> Mappin
 def _find_begins(
     topic: Topic, window: CompleteWindow, deleted: OnDeleted
 ) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    since = topic.offsets_at(max(0, window.start))  # first, to notice deletions meanwhile
+    since = topic.offsets_at(max(0, window.start))  # first, to notice later deletions
     begins = topic.begins()
     topic.check_leaders(window.to_cut.offsets.keys() - begins.keys())
     if lost := find_deleted_ranges(window, begins, since):

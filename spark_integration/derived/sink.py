@@ -149,7 +149,7 @@ class NotedLogSink(Picklable):
     def close(self) -> None:
         """Close the client that the sink created, if any; a later batch creates another one.
 
-        Raises as `WriterClient.close`.
+        Raises the same as `WriterClient.close`.
         """
         created = vars(self).pop("_client", None)
         vars(self).pop("_log", None)
@@ -246,7 +246,7 @@ def _check_client(client: object, stream: str) -> WriterClient:
 def _end_at_sigterm(client: WriterClient) -> None:
     """Send the client's last notes when SIGTERM ends the process, as Spark Connect does.
 
-    It raises the signal again: gRPC may hang if Python exits during a call.
+    It raises the signal again, because gRPC may hang if Python exits during a call.
     """
 
     def end(number: int, _: object) -> None:

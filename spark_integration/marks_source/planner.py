@@ -217,7 +217,7 @@ class MarksPlanner:
         return self.plan(MarksOffset.from_json(start)).to_json()
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the mark's row, with the time in ms; raises as `check_covered`.
+        """Return the mark's row, with the time in ms. Raises the same as `check_covered`.
 
         Spark calls this after it stores a batch's end and before it reads the batch, so no row is
         judged by marks that do not cover it.

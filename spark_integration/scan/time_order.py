@@ -45,8 +45,8 @@ def divide_by_time(
 def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
     """Return the seq of the last mark with at most `limit` unread rows below its cut.
 
-    Without one, return the seq before the first mark. Steps double: the mark is near, and counting
-    takes time.
+    Without one, return the seq before the first mark. Steps double, because the mark is near and
+    counting takes time.
     """
 
     def is_too_large(seq: int) -> bool:
@@ -68,7 +68,7 @@ def _add_shares(
     limit: int,
     succession: Succession,
 ) -> dict[int, int]:
-    """Successors get a share once their predecessors are complete."""
+    """Give successors a share once their predecessors are complete."""
     rows = dict(planned)
     while (unused := limit - sum(rows.values())) > 0:
         ends = _find_complete_ends(unread, rows, succession)

@@ -20,7 +20,7 @@ class MicroBatchPlanner(Protocol):
     def get_initial_offset(self) -> Json: ...
 
     def read_no_more_than_now(self) -> None:
-        """Plan up to the present end of the log, for `availableNow`."""
+        """Plan up to the current end of the log, for `availableNow`."""
 
     def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json: ...
 

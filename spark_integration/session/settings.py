@@ -37,7 +37,7 @@ def build_source_name(kind: str, streams: Iterable[str], domain: str | None) -> 
     ('noted_time_log_flights_default_e37f7288', 'noted_time_marks_a_b_c_ship_226352dc')
     """
     words = "/".join((*sorted(streams), domain or "default"))
-    shown = re.sub(r"[^A-Za-z0-9]", "_", words)[:100]  # because Spark uses it as a directory name
+    shown = re.sub(r"[^A-Za-z0-9]", "_", words)[:100]  # Spark uses it as a directory name
     return f"{OWN_PREFIX}{kind}_{shown}_{sha256(words.encode()).hexdigest()[:8]}"
 
 

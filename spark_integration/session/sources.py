@@ -72,7 +72,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> str:
     A session from `newSession()` can neither register nor find its parent's source, so it uses a
     unique name. Checkpoints do not contain it.
     """
-    require("a source in Python", spark.version)  # with Spark Connect the server's
+    require("a source in Python", spark.version)  # with Spark Connect, the version of the server
     name = source.name()
     try:
         spark.dataSource.register(make_source_class(source, name))

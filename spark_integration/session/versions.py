@@ -41,7 +41,7 @@ UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact 
 
 
 class SparkTooOld(Rejected, ImportError):
-    """The running Spark is too old; an `ImportError`, too, because imports raise it."""
+    """The running Spark is too old. An `ImportError`, because imports raise it."""
 
 
 def require(asked: str, running: str = "") -> None:

@@ -98,7 +98,7 @@ class TableClaims:
         self.tables: dict[str, OpenTable] = {}
 
     def of(self, batch_id: int) -> BatchClaim:
-        """Return the claim of a micro-batch, also when it runs again.
+        """Return the claim of a micro-batch, even when it runs again.
 
         Raises `Rejected` if the query has sources without marks, uses the greatest of several
         watermarks, or does not use the checkpoint.
@@ -332,7 +332,7 @@ class BatchClaim:
         return ""
 
     def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        """Kafka Connect's sink for Iceberg writes `valid-through-ts`, too."""
+        """Also write `valid-through-ts`, as Kafka Connect's sink for Iceberg does."""
         if table is None:
             return {}
         claim, history = self._create_record(table, part, last=last)

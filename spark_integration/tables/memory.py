@@ -15,7 +15,7 @@ from spark_integration.checkpoint.files import open_checkpoint
 
 MEMORY_DIRECTORY = "noted-time"
 BATCHES_KEPT = 2
-"""The present batch, and the one before, which the table must contain."""
+"""The current batch, and the previous one, which the table must contain."""
 
 
 class Memory:

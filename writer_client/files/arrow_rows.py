@@ -162,7 +162,7 @@ def _is_naive(row: object, column: str) -> bool:
 
 
 def _is_pandas(rows: Rows) -> bool:
-    """Importing pandas could get an incomplete module that another thread is importing."""
+    """Check without importing pandas, which another thread may be importing."""
     frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
     return frame is not None and isinstance(rows, frame)
 

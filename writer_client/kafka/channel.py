@@ -39,7 +39,7 @@ from writer_client.sending.producer_state import IN_TRANSACTION, ProducerState
 
 BEGIN_S = 10.0
 
-REPORTS_S, ATTEMPT_S = 0.2, 1.0  # a longer wait would delay a signal handler
+REPORTS_S, ATTEMPT_S = 0.2, 1.0  # longer waits would delay signal handlers
 
 COMMIT_S = 60.0  # Kafka's default of transaction.timeout.ms
 

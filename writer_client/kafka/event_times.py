@@ -61,7 +61,7 @@ def make_values_getter(field: str | TimeOf) -> Callable[[Message], Sequence[obje
 
 
 def get_values(record: object, names: Iterable[str]) -> list[object]:
-    """Return the values at a path, also in arrays.
+    """Return the values at a path, including values in arrays.
 
     >>> get_values({"spans": [{"at": 1}, {"at": [2, 3]}, {}]}, ["spans", "at"])
     [1, 2, 3]

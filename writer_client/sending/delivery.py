@@ -266,7 +266,7 @@ class DeliveryTracker:
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
-        """Return the last noted time of a domain, sent or not, also by an earlier process."""
+        """Return the last noted time of a domain, sent or not, even by an earlier process."""
         domain = self._resolve_domain(domain)
         with self.lock:
             known = self._client.known_time(domain)
@@ -308,7 +308,7 @@ class DeliveryTracker:
             while self.is_waiting and epochs[0].arrived == epochs[0].sent:
                 epoch = epochs[0]
                 self._settle(epoch)
-                if epochs[0] is epoch:  # unless a signal handler settled it meanwhile
+                if epochs[0] is epoch:  # unless a signal handler settled it
                     epochs.popleft()
             self._late_below = self._find_late_below(self.domain)
 

@@ -53,7 +53,7 @@ class Notices:
         return bool(self._queue)
 
     def emit(self) -> None:
-        """Call it without the lock: handlers may be slow."""
+        """Call it without the lock, because handlers may be slow."""
         while self._queue:
             try:
                 report = self._queue.popleft()

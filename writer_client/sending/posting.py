@@ -162,7 +162,7 @@ class Posting:
         return self._last_call + after_s - now
 
     def look_up_ends(self, answer: NotesReply) -> NotesReply:
-        """Reads files: call it without the lock."""
+        """Call it without the lock, because it reads files."""
         first = answer.results[0]
         if not isinstance(first, Accepted):
             return answer

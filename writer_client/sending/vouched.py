@@ -217,7 +217,7 @@ class NoteAdditions:
     """The process, terms and late rows sent with each note.
 
     The process takes over the writer's name until a note is accepted. `took_over` has the sessions
-    that lost the name. Terms are sent with each live note: the stream may be recreated.
+    that lost the name. Terms are sent with each live note, because the stream may be recreated.
     """
 
     def __init__(

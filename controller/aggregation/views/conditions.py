@@ -1,4 +1,4 @@
-"""The condition of a domain, which the dashboard, `explain` and `watch` show alike."""
+"""The condition of a domain, as the dashboard, `explain` and `watch` show it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECENT_MS = 5000
 def is_recent(written_at: Sequence[int], now: int) -> bool:
     """Return whether the last mark is no older than three times the median gap of the last marks.
 
-    A mark of the last 5 s is recent, too. A single mark is not, because it has no gap.
+    A mark is recent for at least 5 s. A single mark never is, because it has no gap.
 
     >>> hourly = [hour * 3_600_000 for hour in range(5)]
     >>> is_recent(hourly, hourly[-1] + 3 * 3_600_000), is_recent(hourly, hourly[-1] + 10_800_001)

@@ -60,9 +60,9 @@ def _describe_quiet_segments(
     members: Sequence[Member],
     now: Moment,
 ) -> Iterator[str]:
-    """Yield segments of live observers without new rows for the stream's writer timeout.
+    """Yield segments of live observers that had no new rows for the writer timeout.
 
-    Other writers choose segments by keys, so theirs are not reported.
+    Segments of other writers are not reported, because these choose segments by keys.
     """
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_alive(stream, each, now))

@@ -186,7 +186,7 @@ def build_writer_row(
     terms, session = record.terms, record.session
     name, timeout_ms = stream.settings.domain_or_default(domain), stream.settings.writer_timeout_ms
     out_at, left_ms, without = None, None, None
-    if name in stream.histories:  # of several domains, there may be no default
+    if name in stream.histories:  # a stream with several domains may lack the default
         track = member.track(running.numbers[name])
         out_at = track.excluded_at(timeout_ms)
         if writer in running[name].find_holders():

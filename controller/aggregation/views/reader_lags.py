@@ -12,7 +12,7 @@ from noted_time.progress import find_largest_lag
 
 GROUPS_SHOWN = 1000
 
-SEGMENTS_READ = 50_000  # examining them takes some 20 ms
+SEGMENTS_READ = 50_000  # examining them takes about 20 ms
 
 
 class GroupReading(NamedTuple):

@@ -50,7 +50,7 @@ REASON_WORDS = {
 NAMES_PER_SENTENCE = 5
 
 HEARD_MS = 60_000
-"""How long a report proves that a writer is alive. Producers report every ten seconds."""
+"""How long a writer counts as alive after a report. Producers report every ten seconds."""
 
 HOLDERS_SUPPOSED = 100
 
@@ -341,13 +341,13 @@ def _format_lower(lower: int | None) -> str:
 
 
 def _format_gain(lower: int | None, then: int) -> str:
-    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # one may be in seconds
+    if lower is None or (lower in UNIX_MS) != (then in UNIX_MS):  # they may have different units
         return ""
     return f", {format_gap(lower, then)} later"
 
 
 def join_names(names: Sequence[str], number: int) -> str:
-    """Return a list of names for a sentence. `number` is the number of all names.
+    """Join names for a sentence. `number` is the number of all names.
 
     >>> join_names(["a", "b"], 2), join_names(["a", "b"], 9)
     ('a and b', 'a, b and 7 more')

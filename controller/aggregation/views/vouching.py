@@ -10,7 +10,7 @@ from noted_time.reading import UNKNOWN_STANDING, VouchingTally, find_required_se
 from noted_time.rules import Member
 from noted_time.values import NotVouching, OpenStream, VouchedBy, VouchingPeriod, WriterStanding
 
-COUNTED_AT_ONCE = 2000  # examining them takes some 5 ms
+COUNTED_AT_ONCE = 2000  # examining them takes about 5 ms
 
 
 class Roster:
@@ -64,7 +64,7 @@ class Roster:
     def find_required_seq(
         self, first: int, time: int, writers: Iterable[str], *, every: bool, known: bool
     ) -> tuple[int, list[NotVouching]]:
-        """Return the first mark that meets the requirements, and writers that vouch at no mark.
+        """Return the first mark that meets the requirements, and the writers that never vouch.
 
         `writers` must vouch; `known` allows no missing writer, and `every` also needs all expected
         ones.

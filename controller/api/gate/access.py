@@ -189,7 +189,7 @@ class Gate:
         return "without tokens, the host must be an IP address or a name in --host-name"
 
     def _holder(self, authorization: bytes, need: Need, info: RequestInfo) -> Holder:
-        """Return the caller; all invalid tokens get the same answer, which reveals nothing."""
+        """Return the caller. All invalid tokens get the same answer."""
         holder = self.tokens.holder(authorization) if self.tokens is not None else None
         if holder is None:
             audit.record_refusal(describe_attempt(need, info), "unauthenticated")

@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         self._network.close()
 
     def _send(self) -> None:
-        """Send the buffered data, unless the client hung up: that logs a traceback."""
+        """Send the buffered data, unless the client hung up, which would log a traceback."""
         if self._unsent:
             self._sending.cancel()
             if not self._network.is_closing():

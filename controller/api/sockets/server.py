@@ -75,7 +75,7 @@ class ListenAddress:
 
 
 async def _watch_files() -> None:
-    """Log at intervals if no file can be opened: new connections are then closed."""
+    """Log at intervals if no file can be opened, because new connections are then closed."""
     while True:
         await asyncio.sleep(FILES_EVERY_S)
         try:

@@ -146,7 +146,6 @@ class NotedTimeSensor(BaseSensorOperator):
         return self._conclude(Verdict(**event), context).xcom_value
 
     def _build_wanted(self) -> Wanted:
-        """Return the condition after templates are rendered."""
         time, require, group = self.complete_to, self.require, self.group
         return Wanted(
             parse_time(time.strip()) if isinstance(time, str) else unix_ms_of(time, up=True),
