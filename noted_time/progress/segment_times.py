@@ -80,6 +80,7 @@ class SegmentTimes:
         return sorted((s for s in segments if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
+        """Return the segment to read next, or `None`."""
         unread_before, position = self._succession.unread_before, self._position
         return next((s for s in self.order(among) if not unread_before(s, position)), None)
 

@@ -94,6 +94,7 @@ class MarkHistory:
 
     @property
     def last(self) -> Mark | None:
+        """The last mark."""
         return self._mark(self._count - 1) if self._count else None
 
     @property
@@ -103,6 +104,7 @@ class MarkHistory:
 
     @property
     def last_lower(self) -> int | None:
+        """The lower of the last mark."""
         return self._lowers[self._count - 1] if self._count else None
 
     def append(self, mark: Mark, last_writer: str | None = None) -> None:

@@ -40,6 +40,7 @@ class ReaderGroup:
         return {s: offset for s, (offset, owner) in self.offsets.items() if owner == reader}
 
     def segments_by_reader(self) -> dict[str, dict[int, int]]:
+        """Return `segments_of` each reader with segments."""
         by_reader: dict[str, dict[int, int]] = {}
         for segment, (offset, owner) in self.offsets.items():
             by_reader.setdefault(owner, {})[segment] = offset

@@ -110,6 +110,7 @@ class Aggregator:
 
     @property
     def settings(self) -> StreamSettings:
+        """The settings in force."""
         return self.domains.settings
 
     @property

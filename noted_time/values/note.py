@@ -148,6 +148,7 @@ class Accepted:
 
     @property
     def says_only_lower(self) -> bool:
+        """Whether only the lower is set."""
         return self.exclusion is None and self.timeout_ms is None and self.took_over is None
 
 

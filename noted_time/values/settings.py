@@ -122,4 +122,5 @@ class StreamSettings:
         return self.max_time_ahead_ms is not None
 
     def domain_or_default(self, domain: str | None) -> str:
+        """Return `domain`, or the default domain if it is `None`."""
         return choose_domain(self.domains) if domain is None else domain

@@ -22,9 +22,11 @@ class Batch:
     number: int
 
     def to_metadata(self) -> dict[bytes, bytes]:
+        """Return the entry for the metadata of a file."""
         return {METADATA_KEY: f"{self.source}:{self.number}".encode()}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[bytes, bytes] | None) -> Batch | None:
+        """Return the batch of a file, or `None`."""
         source, _, number = (metadata or {}).get(METADATA_KEY, b"").decode().rpartition(":")
         return cls(source, int(number)) if number.isdecimal() else None

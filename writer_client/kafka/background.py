@@ -35,6 +35,7 @@ class ClockNotes:
     clock: Callable[[], Time] = unix_ms
 
     def now_ms(self) -> int:
+        """Return the clock in Unix ms."""
         return unix_ms_of(self.clock())
 
 
