@@ -35,8 +35,8 @@ def main() -> None:
 
         extra = "cli" if missing in CLIENT_LIBRARIES else "controller"
         needs = f"the extra {extra}" + (", or controller to serve" if extra == "cli" else "")
-        says = f"the command line needs {needs} ({error}): {install_command(extra)}"
-        sys.stderr.write(f"noted-time: {says}\n")
+        message = f"the command line needs {needs} ({error}): {install_command(extra)}"
+        sys.stderr.write(f"noted-time: {message}\n")
         raise SystemExit(2) from error
 
 

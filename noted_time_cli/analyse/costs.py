@@ -107,8 +107,8 @@ def compute_costs(
         left_out = find_rows_ahead(rows.arrivals, rows.times, ahead_ms)
         arrivals, assumed = np.delete(rows.arrivals, left_out), None
         rows = rows.remove_rows(left_out)
-    found = analyse(arrivals, rows.times, rows.partitions, window_ms)
-    spark, total = found.spark, len(rows.times)
+    analysis = analyse(arrivals, rows.times, rows.partitions, window_ms)
+    spark, total = analysis.spark, len(rows.times)
 
     def build_figures(delay: int | None, lost: int, by_flink: int, waits: WindowWaits) -> Figures:
         waited = () if assumed else compute_waits(waits)
@@ -126,34 +126,36 @@ def compute_costs(
         assumed,
         rows.said,
         spark.least_delay_ms(),
-        found.flink.least_delay_ms(),
-        *_find_owed_delay(every, left_out, found, window_ms, ahead_ms),
+        analysis.flink.least_delay_ms(),
+        *_find_owed_delay(every, left_out, analysis, window_ms, ahead_ms),
         [
-            build_figures(d, spark.count_lost(d), found.flink.count_lost(d), spark.measure_waits(d))
+            build_figures(
+                d, spark.count_lost(d), analysis.flink.count_lost(d), spark.measure_waits(d)
+            )
             for d in shown
         ],
-        None if assumed else build_figures(None, 0, 0, found.perfect),
-        found.find_behind(rows.partitions),
+        None if assumed else build_figures(None, 0, 0, analysis.perfect),
+        analysis.find_behind(rows.partitions),
         rows.who,
-        [] if rows.whose is None else found.find_behind(rows.whose),
+        [] if rows.whose is None else analysis.find_behind(rows.whose),
     )
-    return costs, found
+    return costs, analysis
 
 
 def _find_owed_delay(
-    rows: Rows, left_out: NDArray[np.int64], found: Analysis, window_ms: int, ahead_ms: int
+    rows: Rows, left_out: NDArray[np.int64], analysis: Analysis, window_ms: int, ahead_ms: int
 ) -> tuple[int, int, list[RowsBehind]]:
     """Return the least delay with and without the rows that cause it, and these rows by name."""
-    least = found.spark.least_delay_ms()
+    least = analysis.spark.least_delay_ms()
     if rows.arrivals is not None and len(left_out):
         every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
         by_ms = (rows.times - rows.arrivals)[left_out]
         return every, least, summarize_by_name(rows.names[left_out], by_ms)
-    if rows.arrivals is None and found.owed_to is not None:
-        row = np.array([found.owed_to])
+    if rows.arrivals is None and analysis.owed_to is not None:
+        row = np.array([analysis.owed_to])
         others = rows.remove_rows(row)
-        found = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
-        owed = least - found.spark.least_delay_ms()
+        analysis = analyse(others.assume_arrivals(), others.times, window_ms=window_ms)
+        owed = least - analysis.spark.least_delay_ms()
         if owed > ahead_ms:
             return least, least - owed, summarize_by_name(rows.names[row], np.array([owed]))
     return least, least, []

@@ -92,9 +92,9 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
     reached = json.dumps(parse_offsets(position, "--position")) if position else None
     query = {"domain": domain, "exclude": exclude, "writer_timeout_ms": writer_timeout}
     query["position"] = reached
-    found = call.ask("GET", stream_path(stream, "explain"), query=query)
-    if not call.print_json(found):
-        _print(found)
+    explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
+    if not call.print_json(explanation):
+        _print(explanation)
 
 
 @partial(client_command, prints=False)
@@ -123,20 +123,22 @@ def watch(
         _show_live(look, every / 1000)
 
 
-def _list_holders(found: Json) -> list[Json]:
+def _list_holders(explanation: Json) -> list[Json]:
     """Return the rows of the holders, unless the watermark advances as usual."""
-    if found.get("condition") == "advancing":  # an older controller sends no condition
+    if explanation.get("condition") == "advancing":  # an older controller sends no condition
         return []
-    without = found["lower_without"]
-    return [each | {"lower_without": without.get(each["writer"])} for each in found["waiting_for"]]
+    without = explanation["lower_without"]
+    return [
+        each | {"lower_without": without.get(each["writer"])} for each in explanation["waiting_for"]
+    ]
 
 
-def _print(found: Json) -> None:
-    for sentence in found["sentences"]:
+def _print(explanation: Json) -> None:
+    for sentence in explanation["sentences"]:
         echo(sentence)
-    if (reader := found["reader"]) and reader["waiting_for"]:
+    if (reader := explanation["reader"]) and reader["waiting_for"]:
         print_table(SEGMENT_COLUMNS, reader["waiting_for"])
-    if holders := _list_holders(found):
+    if holders := _list_holders(explanation):
         print_table(HOLDER_COLUMNS, holders)
 
 
@@ -149,9 +151,9 @@ def _show_live(look: Callable[[], Json], every_s: float) -> None:
             while True:
                 pause_s = every_s
                 try:
-                    found = look()
-                    sentences = Text("\n".join(map(escape_controls, found["sentences"])))
-                    holders = _list_holders(found)
+                    explanation = look()
+                    sentences = Text("\n".join(map(escape_controls, explanation["sentences"])))
+                    holders = _list_holders(explanation)
                     table = build_table(HOLDER_COLUMNS, holders) if holders else ""
                     shown = Group(sentences, table)
                     answered_at = clock.monotonic()

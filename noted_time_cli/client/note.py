@@ -145,7 +145,6 @@ def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> L
 
 
 def _build_error(sent: Note, result: Refused) -> Rejected:
-    """Return the error for a time that is refused, and seems to be in seconds."""
     time, error = sent.time or 0, result.error(sent.writer)
     is_unix_ms = isinstance(result.last, int) and result.last in UNIX_MS
     if result.status != "invalid_time" or not (is_unix_ms and look_like_seconds(time)):

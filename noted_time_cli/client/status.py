@@ -28,8 +28,8 @@ def status(call: Caller) -> None:
 
     Try it:  noted-time status
     """
-    found = call.ask("GET", "/v1/controllers")
-    if not call.print_json(found):
-        print_table(CONTROLLER_COLUMNS, found["controllers"])
-        if risk := found["risk"]:
+    answer = call.ask("GET", "/v1/controllers")
+    if not call.print_json(answer):
+        print_table(CONTROLLER_COLUMNS, answer["controllers"])
+        if risk := answer["risk"]:
             say(risk)

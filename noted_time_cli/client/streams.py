@@ -128,13 +128,13 @@ def show(call: Caller, stream: Stream) -> None:
 
     Try it:  noted-time stream show flights
     """
-    found = call.ask("GET", stream_path(stream))
-    if call.print_json(found):
+    answer = call.ask("GET", stream_path(stream))
+    if call.print_json(answer):
         return
-    _print_settings(found)
-    print_table(MARK_COLUMNS, _list_marks(found))
-    if found["seal"] is not None:
-        at, cut = format_time(found["seal"]["at"]), format_position(found["seal"]["cut"])
+    _print_settings(answer)
+    print_table(MARK_COLUMNS, _list_marks(answer))
+    if answer["seal"] is not None:
+        at, cut = format_time(answer["seal"]["at"]), format_position(answer["seal"]["cut"])
         say(f"{stream} was sealed at {at}: it ends at {cut}.")
 
 

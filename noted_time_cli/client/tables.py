@@ -33,13 +33,13 @@ class NothingClaimed(NotYet):
 
 
 def read_claim(table: str, names: list[str]) -> TableClaim:
-    found = standing(table, names or None)
-    if isinstance(found, NoClaim):
-        raise NothingClaimed(f"nothing is claimed of {table}: {found.why}")
-    return found
+    claim = standing(table, names or None)
+    if isinstance(claim, NoClaim):
+        raise NothingClaimed(f"nothing is claimed of {table}: {claim.why}")
+    return claim
 
 
-def describe_lack(found: TableClaim) -> str:
+def describe_lack(claim: TableClaim) -> str:
     """Return which writers and rows a table lacks, as the end of a sentence.
 
     >>> describe_lack(TableClaim(5, 1, {}, missing=("pos", "web")))
@@ -47,11 +47,11 @@ def describe_lack(found: TableClaim) -> str:
     >>> describe_lack(TableClaim(5, 1, {}, missing=())), describe_lack(TableClaim(5, 1, {}))
     ('', '; missing writers were not asked for')
     """
-    if found.missing is None:
+    if claim.missing is None:
         lack = "; missing writers were not asked for"
     else:
-        lack = found.vouched_by + (f", without {', '.join(found.missing)}" if found.missing else "")
-    return f"{lack}; {found.gone}" if found.gone else lack
+        lack = claim.vouched_by + (f", without {', '.join(claim.missing)}" if claim.missing else "")
+    return f"{lack}; {claim.gone}" if claim.gone else lack
 
 
 def ask_objections(call: Caller, claim: TableClaim, time: int, required: Requirement) -> list[str]:
@@ -83,16 +83,16 @@ def show(
 
     Try it:  noted-time claim show delta:/data/orders
     """
-    found = read_claim(table, name)
-    records = {each: json.loads(claim.to_json()) for each, claim in found.claims.items()}
+    table_claim = read_claim(table, name)
+    records = {each: json.loads(claim.to_json()) for each, claim in table_claim.claims.items()}
     if as_json:
-        of_all = {"complete_to": found.complete_to, "version": found.version}
-        echo(json.dumps({**of_all, "is_foreign": found.is_foreign, "claims": records}))
+        of_all = {"complete_to": table_claim.complete_to, "version": table_claim.version}
+        echo(json.dumps({**of_all, "is_foreign": table_claim.is_foreign, "claims": records}))
         return
-    foreign = "; rows of others are in it, too" if found.is_foreign else ""
-    shown = f"{format_time(found.complete_to)}{describe_lack(found)}"
-    echo(f"{table} is complete to {shown}: version {found.version}{foreign}")
-    for each, claim in sorted(found.claims.items()):
+    foreign = "; rows of others are in it, too" if table_claim.is_foreign else ""
+    shown = f"{format_time(table_claim.complete_to)}{describe_lack(table_claim)}"
+    echo(f"{table} is complete to {shown}: version {table_claim.version}{foreign}")
+    for each, claim in sorted(table_claim.claims.items()):
         below = format_time(claim.complete_to)
         echo(f"  {each}: {claim.time_of} below {below}{claim.vouched_by}")
 

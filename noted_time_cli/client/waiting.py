@@ -232,9 +232,9 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
 def ask_holders(call: Caller, stream: str, domain: str | None) -> str:
     """Return the names of the writers that the watermark waits for, as text."""
     query = {"domain": domain, "limit": NAMES_PER_SENTENCE}
-    found = call.ask("GET", stream_path(stream, "explain"), query=query)
-    named = [each["writer"] for each in found["waiting_for"]]
-    return join_names(named, found["holders"]) if named else ""
+    explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
+    named = [each["writer"] for each in explanation["waiting_for"]]
+    return join_names(named, explanation["holders"]) if named else ""
 
 
 def _wait_until_found(

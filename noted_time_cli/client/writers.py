@@ -110,9 +110,9 @@ def writers(
         path = stream_path(stream, "writers")
         call.print_list(path, "writers", WRITER_COLUMNS, cursor="start", limit=limit)
         return
-    found = call.ask("GET", writer_path(stream, writer))
-    if not call.print_json(found):
-        print_table(WRITER_COLUMNS, [found])
+    member = call.ask("GET", writer_path(stream, writer))
+    if not call.print_json(member):
+        print_table(WRITER_COLUMNS, [member])
 
 
 @client_command
@@ -156,8 +156,8 @@ def remove(
 def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:
     for domain in call.ask("GET", stream_path(stream))["domains"]:
         query = {"domain": domain, "exclude": [writer]}
-        found = call.ask("GET", stream_path(stream, "explain"), query=query)
-        yield f"{found['sentences'][0]} {found['sentences'][-1]}"
+        explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
+        yield f"{explanation['sentences'][0]} {explanation['sentences'][-1]}"
 
 
 @client_command

@@ -95,9 +95,11 @@ def judge_settings(stream: Json) -> list[Finding]:
         (is_unbound, "no time is refused as too far ahead", "--max-time-ahead 1h"),
     )
     change = f"{name_program()} stream create {name}"
-    found = ((is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults)
-    says = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
-    return judge("stream", found, f"{says}{at or ''}")
+    described_faults = (
+        (is_so, f"{name}: {fact}", f"{change} {remedy}") for is_so, fact, remedy in faults
+    )
+    summary = f"{name} has the id {stream['id']}, and waits for a silent writer for {timeout}"
+    return judge("stream", described_faults, f"{summary}{at or ''}")
 
 
 def judge_expected_writers(stream: Json) -> list[Finding]:

@@ -194,7 +194,6 @@ def migrate(database: Database = DEFAULT_DATABASE) -> None:
 
 
 def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> list[str]:
-    """Return the host names of a controller without tokens."""
     own = urlsplit(advertise).hostname if advertise else getfqdn()
     given = (each.strip() for each in host_name.split(","))
     return sorted({each for each in (place.host, own, *given) if each})

@@ -149,7 +149,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
             name: value for name, value in chosen.items() if name.startswith(CLIENT_PREFIX)
         }
         known = _find_streams(spark, streams, (domain, event_time), noted)
-        asked = WantedMarks(
+        wanted_marks = WantedMarks(
             streams,
             {stream: domain or _find_only_domain(each) for stream, each in known.items()},
             _find_logs(known, _find_ids_if_known(spark, records, chosen, streams)),
@@ -157,7 +157,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
             policy,
             lag_ms,
         )
-        return unite_with_marks(asked.read(spark), events, event_time, policy)
+        return unite_with_marks(wanted_marks.read(spark), events, event_time, policy)
     several = len(streams) > 1
     judged = streams if begins_with_topic(chosen) else ()
     begun: dict[str, WholeFrom | None] = dict.fromkeys(judged, WholeFrom())

@@ -87,8 +87,10 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> str:
 def count_cores(spark: SparkSession) -> int:
     """Count the cores of the executors, or of the settings if more."""
     executors = int(spark.conf.get("spark.executor.instances", "0") or 0)
-    asked = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
+    configured_cores = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
     if isinstance(spark, SparkSession):
-        return max(asked, spark.sparkContext.defaultParallelism)
+        return max(configured_cores, spark.sparkContext.defaultParallelism)
     parts = spark.range(100_000).select(F.spark_partition_id().alias("part"))
-    return max(asked, parts.distinct().count())  # a Connect client can only count partitions
+    return max(
+        configured_cores, parts.distinct().count()
+    )  # a Connect client can only count partitions

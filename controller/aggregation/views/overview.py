@@ -30,9 +30,9 @@ LAG_EVERY_MS = 2 * 60_000
 
 def rank_stream(stream: StreamState, now: Moment, sort: Sort) -> tuple[Rank, Condition]:
     name, silence = stream.record.name, classify_silence(stream, now.wall)
-    found = [_assess_domain(stream, domain, now, silence) for domain in stream.histories]
-    condition = min((each.condition for each in found), key=CONDITIONS.index)
-    held_ms = max((each.held_ms for each in found if each.condition == "holds"), default=0)
+    assessments = [_assess_domain(stream, domain, now, silence) for domain in stream.histories]
+    condition = min((each.condition for each in assessments), key=CONDITIONS.index)
+    held_ms = max((each.held_ms for each in assessments if each.condition == "holds"), default=0)
     number = stream.aggregator.domains.census.members["excluded"]
     rank = rank_by_name(name) if sort == "name" else _build_rank(name, held_ms, silence, number)
     return rank, condition
@@ -84,15 +84,15 @@ def _build_domain_row(domain: str, history: MarkHistory, wall_ms: int) -> Domain
 def _build_live_domain_row(
     stream: StreamState, domain: str, now: Moment, silence: Silence | None
 ) -> DomainRow:
-    found = _assess_domain(stream, domain, now, silence)
-    longest = found.longest
+    assessment = _assess_domain(stream, domain, now, silence)
+    longest = assessment.longest
     return replace(
         _build_domain_row(domain, stream.histories[domain], now.wall),
-        decision=found.decision,
-        condition=found.condition,
+        decision=assessment.decision,
+        condition=assessment.condition,
         holders=len(stream.aggregator.domains[domain].find_holders()),
         held_by=longest.member.writer if longest else None,
-        held_for_ms=found.held_ms if longest else None,
+        held_for_ms=assessment.held_ms if longest else None,
         times_out_in_ms=find_timeout_ms(stream, longest, now) if longest else None,
     )
 

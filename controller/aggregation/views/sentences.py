@@ -208,10 +208,10 @@ def describe_fact(fact: LogFact) -> tuple[str, str]:
     """
     segment, time = f"segment {fact.segment}", format_time(fact.time)
     if fact.kind == "open_transaction":
-        waits = f"{segment} has an open transaction, first seen {time}"
+        problem = f"{segment} has an open transaction, first seen {time}"
         hidden = f"its records from offset {fact.offset} on cannot be read yet"
         names = "kafka-transactions.sh names its producer"
-        return f"{waits}: {hidden}", f"commit it, or wait for transaction.timeout.ms; {names}"
+        return f"{problem}: {hidden}", f"commit it, or wait for transaction.timeout.ms; {names}"
     key = f" (key {fact.by})" if fact.by else ""
     ahead = f"{segment} is ahead by the record at offset {fact.offset}{key}, of {time}"
     return ahead, "correct the clock of its producer, as records with the right time may be late"
@@ -254,11 +254,11 @@ def _describe_next_advance(
     ends = f"when {who if is_one else 'the last of them'} times out"
     if foreseen is not None:
         in_ms = max(0, foreseen.at - stream.service_ms(now))
-        says = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
+        prediction = f"{noted}, or automatically in {format_seconds(in_ms)}, {ends}"
         if foreseen.exclusions == decision.holders:
-            return f"{says}."
+            return f"{prediction}."
         names = join_names(foreseen.writers, foreseen.exclusions)
-        return f"{says}: then to {format_time(foreseen.lower)}, without {names}."
+        return f"{prediction}: then to {format_time(foreseen.lower)}, without {names}."
     if running.next_step_excluding(running.find_holders().keys()) is None:
         return f"{noted}, not by itself: no other writer has noted a later time."
     at = format_seconds(max(each.times_out_in_ms for each in waits))

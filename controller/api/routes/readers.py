@@ -95,12 +95,12 @@ async def answer_marks(controller: Controller, request: StreamRequest) -> Answer
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
-    asked = _parse_marks_query(request.scope["query_string"])
-    if asked is None:
+    query = _parse_marks_query(request.scope["query_string"])
+    if query is None:
         return None
     try:
-        new_marks = await wait_for_marks(controller, request.call, asked)
-        return Answer.of(200, await encoded_answers.of(new_marks, asked))
+        new_marks = await wait_for_marks(controller, request.call, query)
+        return Answer.of(200, await encoded_answers.of(new_marks, query))
     except (NotedTimeError, NotOwner) as refusal:
         return refusal_of(refusal)
 
@@ -179,8 +179,8 @@ async def get_segment_times(
 ) -> Response:
     """Return how far a position is in each segment, in time, and the order to read segments in."""
     position = position_from_wire(body.position)
-    found = locate_position(controller.stream(stream), position, body.domain)
-    return reply(build_segment_times(found))
+    times = locate_position(controller.stream(stream), position, body.domain)
+    return reply(build_segment_times(times))
 
 
 @router.get("/cut", response_model=shape(CutAnswer), operation_id="getCut")

@@ -175,7 +175,9 @@ async def list_changes(
     limit: LimitQuery = 100,
 ) -> Response:
     """List the changes by operators, with caller and reason, newest first."""
-    found = await controller.views.changes(stream, before=before, limit=limit + 1)
-    changes = [convert(ChangeAnswer, each, number=number) for number, each in found[:limit]]
-    next_page = found[limit - 1][0] if len(found) > limit else None
+    numbered_changes = await controller.views.changes(stream, before=before, limit=limit + 1)
+    changes = [
+        convert(ChangeAnswer, each, number=number) for number, each in numbered_changes[:limit]
+    ]
+    next_page = numbered_changes[limit - 1][0] if len(numbered_changes) > limit else None
     return reply(convert(ChangesPage, changes=changes, next=next_page))

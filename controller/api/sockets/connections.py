@@ -115,7 +115,6 @@ class Connection(asyncio.Protocol):
         self._pass_on_soon()
 
     def _pass_on_soon(self) -> None:
-        """Pass on more data after the parsed request has started."""
         if self._held:
             self._next.cancel()
             self._next = self._loop.call_soon(self._pass_on)
