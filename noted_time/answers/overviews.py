@@ -19,7 +19,7 @@ Silence = Literal["missing", "silent", "ended"]
 
 Active = Literal["holds", "unmarked", "advancing", "quiet", "sealed"]
 
-Condition = Silence | Active
+Condition = Literal[Silence, Active]
 """The condition of a domain, or of the stream with the worst of its domains.
 
 - `holds`: the watermark waits for a writer, and stands for longer than usual
@@ -29,7 +29,7 @@ Condition = Silence | Active
 - a `Silence`: no writer is left that could advance it
 """
 
-CONDITIONS: Sequence[Condition] = (*get_args(Silence), *get_args(Active))
+CONDITIONS: Sequence[Condition] = get_args(Condition)
 """All conditions, the worst of the domains of one stream first."""
 
 

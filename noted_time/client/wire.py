@@ -6,7 +6,7 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache, partial
 from operator import attrgetter
@@ -102,7 +102,7 @@ def _find_reader(hint: Any) -> Reader:  # noqa: ANN401 - any type
     if origin is Mapping:
         read, key = _find_reader(parts[1]), _parse_segment if parts[0] is int else parse_text
         return lambda wire: {key(name): read(value) for name, value in wire.items()}
-    if origin is tuple:
+    if origin in {tuple, Sequence}:
         read = _find_reader(parts[0])
         return lambda values: tuple(map(read, values))
     if origin is Literal:

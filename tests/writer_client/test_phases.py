@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import NotedTimeError, Unreachable
+from noted_time import NotedTimeError, StreamCut, Unreachable
 from tests.writer_client.test_delivery import Message, Noting
 from writer_client.kafka import channel as channels
 from writer_client.kafka.channel import Channel
@@ -83,6 +83,11 @@ class Client(Noting):
     """A client whose controller may be away."""
 
     is_away = False
+
+    @staticmethod
+    def find_cut_without_log() -> StreamCut:
+        """No marks are known."""
+        return StreamCut({})
 
     def flush(self, _timeout: float = 0) -> None:
         """Raise once if the controller is away."""
@@ -184,7 +189,8 @@ def _without_servers() -> Iterator[None]:
     """Replace Kafka and the topic; `Channel` itself is the real one."""
     topic = type("Topic", (), {"name": "orders", "id": None, "look_again": lambda *_, **__: None})
     topic.settings = lambda *_, **__: {}  # type: ignore[attr-defined]
-    ends = type("Ends", (), {"__init__": lambda *_, **__: None, "topic": topic()})
+    nothing = dict.fromkeys(("__init__", "check_same"), lambda *_, **__: None)
+    ends = type("Ends", (), {**nothing, "topic": topic()})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(channels, "create_client", lambda *_: Kafka())
         patch.setattr(channels, "TopicEnds", ends)

@@ -163,8 +163,8 @@ async def truncate(
         state = controller.stream(stream)
         truncation = operations.preview_truncation(state, cut)
     else:
-        state, does = await controller.change(stream, operations.truncate, order, cut)
-    return reply(build_stream(state.summary(), TruncatedAnswer, **does._asdict()))
+        state, truncation = await controller.change(stream, operations.truncate, order, cut)
+    return reply(build_stream(state.summary(), TruncatedAnswer, **truncation._asdict()))
 
 
 @router.get("/{stream}/changes", response_model=shape(ChangesPage), operation_id="listChanges")
