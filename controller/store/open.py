@@ -63,7 +63,8 @@ def exclusive_lock(url: str) -> Iterator[None]:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
-            raise StoreUnavailable(f"{file} is served by another controller") from error
+            remedy = "stop it, or choose another --database"
+            raise StoreUnavailable(f"{file} is served by another controller; {remedy}") from error
         raise StoreUnavailable(f"{lock_file}: {error}") from error
     with closing(connection):
         yield

@@ -86,7 +86,8 @@ def test_a_second_controller_is_refused(tmp_path: Path) -> None:
         second = command("serve", "--port", "0", cwd=tmp_path)
         still = httpx.put(f"{first.url}/v1/streams/s").status_code
 
-    says = f"noted-time: {tmp_path / DATABASE} is served by another controller"
+    reason = f"{tmp_path / DATABASE} is served by another controller"
+    says = f"noted-time: {reason}; stop it, or choose another --database"
     assert (second.returncode, second.stderr.splitlines()[-1], still) == (1, says, 201)
 
 
