@@ -81,7 +81,7 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     hold = None if is_calm and _has_just_begun(decision) else decision
     if isinstance(hold, Hold):
         if is_calm:
-            yield f"It waits for {pluralize(hold.holders, 'writer')}."
+            yield f"Its next mark waits for {pluralize(hold.holders, 'writer')}."
         yield _describe_longest_holder(stream, hold, now, lower)
     yield from _describe_held_notes(stream, decision, now)
     if not is_calm:

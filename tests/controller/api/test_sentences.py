@@ -512,7 +512,7 @@ async def test_a_slow_stream_that_advances_says_whom_it_waits_for(
     found = await said(call)
 
     assert found[0] == "s advances, 1m 1s behind: both live writers note."
-    assert found[2] == "It waits for 1 writer."
+    assert found[2] == "Its next mark waits for 1 writer."
     assert found[3].startswith("osaka has held it for 1m: ")
 
 
