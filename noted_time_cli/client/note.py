@@ -120,7 +120,8 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         body = {"notes": [note_to_wire(sent)]}
         answer = call.ask("POST", stream_path(stream, "notes"), body=body)
     except UnknownWriter as unknown:
-        raise Rejected(f"{unknown}; a new writer needs --join") from None
+        stop = "" if f"{unknown}".endswith("?") else "."
+        raise Rejected(f"{unknown}{stop} A new writer needs --join") from None
     except UnknownStream as unknown:
         raise Rejected(f"{unknown}; `{name_program()} stream create {stream}` creates it") from None
     except NotesRefused as refused:

@@ -33,6 +33,9 @@ OPEN_STREAM = (
     "{0} expects no writers, so its first writer alone makes it complete, and missing writers are "
     "not detected: {1} stream create {0} --expected-writer NAME …"
 )
+FEWER_WRITERS = (
+    "{} no longer expects {}, because --expected-writer replaces the list. To keep them, name all"
+)
 
 MARK_COLUMNS: Columns = {
     "stream": "stream",
@@ -95,6 +98,8 @@ def create(
         _print_settings(created)
     if not created["expected_writers"]:
         say(f"noted-time: {OPEN_STREAM.format(stream, name_program())}")
+    elif left := sorted({*before.get("expected_writers", ())} - {*created["expected_writers"]}):
+        say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left))}")
 
 
 def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:

@@ -149,8 +149,9 @@ def remove(
                 raise
             say(f"{writer} has noted meanwhile, at {format_time(noted.noted_at)}.")
     if not call.print_json(removed):
-        at = format_position(removed["position"])
-        say(f"Removed {writer} from {stream}, at position {at}.")
+        position = removed["position"]
+        at = f", at position {format_position(position)}" if position else ""
+        say(f"Removed {writer} from {stream}{at}.")
 
 
 def _dry_run(call: Caller, stream: str, writer: str) -> Iterator[str]:

@@ -89,6 +89,25 @@ def test_a_stream_that_expects_writers_is_not_said_to_be_open(run: Commands) -> 
     assert ["no writers" in each.err for each in (named, later)] == [False, False]
 
 
+def test_naming_one_more_writer_alone_warns_of_those_it_replaces(run: Commands) -> None:
+    """A list that keeps all of them has no warning."""
+    named = [("lima", "rome"), ("lima", "rome", "paris"), ("oslo",)]
+    texts = [
+        run("stream", "create", "six", *(f"--expected-writer={name}" for name in names)).err
+        for names in named
+    ]
+
+    warning = (
+        "noted-time: six no longer expects lima, paris, rome, because --expected-writer replaces "
+        "the list. To keep them, name all\n"
+    )
+    assert [text.partition("noted-time: ")[1:] for text in texts] == [
+        ("", ""),
+        ("", ""),
+        warning.partition("noted-time: ")[1:],
+    ]
+
+
 def test_recreating_a_stream_reports_what_changed(run: Commands, stream: str) -> None:
     """And changes no setting that is not given."""
     again, once_more = (run("stream", "create", stream, "--writer-timeout", "5s") for _ in range(2))
@@ -484,6 +503,17 @@ def test_remove_shows_what_would_follow_and_asks(
     assert refused.status == 2
     assert "advance to 2013-01-01T10:01:00Z, 1m later, without UA" in refused.err
     assert served.writers(stream)["UA"]["state"] == "live"
+
+
+def test_remove_names_no_position_of_a_writer_that_notes_only_times(
+    run: Commands, stream: str
+) -> None:
+    """Writers of files have no offsets."""
+    note_times = [run("note", stream, name, "2013-01-01T10:00Z", "--join") for name in ("UA", "DL")]
+    removed = run("remove", stream, "UA", "--yes")
+
+    assert [each.status for each in note_times] == [0, 0]
+    assert removed.err.splitlines()[-1] == f"Removed UA from {stream}."
 
 
 def test_remove_shows_again_what_would_follow_if_the_writer_noted(

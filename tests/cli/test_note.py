@@ -53,14 +53,13 @@ def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, strea
     names = [row["writer"] for row in served.get(f"{stream}/writers")["writers"]]
     assert names == ["berlin"]
     assert of_writer.err == (
-        "noted-time: there is no writer 'berln': did you mean 'berlin'?; "
-        "a new writer needs --join\n"
+        "noted-time: there is no writer 'berln': did you mean 'berlin'? A new writer needs --join\n"
     )
     assert f"there is no stream {stream[:-1]!r}: did you mean" in of_stream.err
     assert repr(stream) in of_stream.err
     assert unheard.err == (
-        "noted-time: there is no writer 'quito': `noted-time writers STREAM` lists them; "
-        "a new writer needs --join\n"
+        "noted-time: there is no writer 'quito': `noted-time writers STREAM` lists them. "
+        "A new writer needs --join\n"
     )
     assert (of_writer.status, of_stream.status, unheard.status) == (1, 1, 1)
 
