@@ -42,8 +42,8 @@ class Requirement:
 
 
 BEFORE_FIRST_MARK = (
-    "nobody vouches for times before the first mark: wait for a later time. In a new stream, let "
-    "each writer first note the time at which its data begin"
+    "writers vouch from the first mark on: wait for a later time. In a new stream, let each writer "
+    "first note the time at which its data begin"
 )
 
 
