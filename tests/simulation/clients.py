@@ -7,12 +7,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from unittest.mock import patch
 
 import httpx
 import msgspec
 
+from controller.service import long_reads, polls
 from noted_time import Unreachable
 from noted_time.client import Json, mark_to_wire, position_from_wire
 from noted_time.values import Note
@@ -81,10 +83,15 @@ def _note_from_wire(note: Json) -> Note:
 
 @contextmanager
 def seeded(now: Callable[[], float], chance: Random) -> Iterator[None]:
-    """Have clients use the schedule's clock and its random numbers."""
+    """Have clients and long polls use the schedule's clock and its random numbers.
+
+    Long reads are not sliced, because slices end by the clock of the machine.
+    """
     sessions = iter(range(1, 1000))
     with (
         patch.object(time, "monotonic", now),
+        patch.object(polls, "monotonic", now),
+        patch.object(long_reads, "SLICE_S", inf),
         patch.object(reader, "draw_chance", chance.random),
         patch.dict(Posting.__init__.__kwdefaults__, chance=chance.random),
         patch.object(Process, "own", lambda: Process(str(next(sessions)), "simulated")),
