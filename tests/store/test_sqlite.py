@@ -56,7 +56,10 @@ def test_a_file_that_is_not_a_database_is_unavailable(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("dear diary, " * 100)
 
-    with closing(SqliteStore(file)) as store, pytest.raises(StoreUnavailable, match="not a SQLite database"):
+    with (
+        closing(SqliteStore(file)) as store,
+        pytest.raises(StoreUnavailable, match="not a SQLite database"),
+    ):
         store.ping()
 
 
