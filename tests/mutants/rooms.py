@@ -1,0 +1,45 @@
+"""The parts of the product whose mutants are tried, each with its own tests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Room(NamedTuple):
+    """Code, the tests that prove it, and the share of its mutants that they are to find."""
+
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+    aim: float = 0.95
+
+
+ROOMS = {
+    "rules": Room(("noted_time/rules/*",), ("noted_time/rules", "tests/core")),
+    "reading": Room(
+        ("noted_time/reading/*",), ("noted_time/reading", "tests/core", "tests/reader_client")
+    ),
+    "progress": Room(
+        ("noted_time/progress/*",),
+        ("noted_time/progress", "tests/core/test_backlog.py", "tests/reader_client"),
+        0.9,
+    ),
+    "aggregation": Room(
+        ("controller/aggregation/*",), ("controller/aggregation", "tests/controller")
+    ),
+    "service": Room(
+        tuple(
+            f"controller/service/{name}.py"
+            for name in ("committer", "ownership", "clocks", "intervals")
+        ),
+        ("controller/service", "tests/controller", "tests/replicas/test_stopping.py"),
+        0.9,
+    ),
+    "leases": Room(("controller/store/leases.py",), ("tests/replicas/leases",), 0.9),
+    "marks_source": Room(
+        ("spark_integration/marks_source/*",), ("tests/spark/test_ahead.py",), 0.9
+    ),
+    "marks": Room(("spark_integration/marks/*",), ("tests/spark/test_feed.py",), 0.9),
+    "sending": Room(
+        ("writer_client/sending/*",), ("writer_client/sending", "tests/writer_client"), 0.9
+    ),
+}
