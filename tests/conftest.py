@@ -16,6 +16,7 @@ import certifi
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 from pyspark.sql import SparkSession
 from xdist.remote import Producer
 
@@ -49,7 +50,16 @@ end_with_this_process()
 # How hard properties are tried: `./run test --hypothesis-profile=deep` tries many more examples.
 # Here and not beside them, as pytest looks for the profile before it collects any test.
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("ci", max_examples=60, deadline=None, suppress_health_check=QUIET)
+# Where a build sets CI, Hypothesis would repeat the same examples, and keep none that failed.
+FOUND = DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples")
+settings.register_profile(
+    "ci",
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=QUIET,
+    derandomize=False,
+    database=FOUND,
+)
 settings.register_profile("deep", settings.get_profile("ci"), max_examples=10_000)
 settings.load_profile("ci")
 HOURS = 4 * 3600

@@ -1,0 +1,14 @@
+"""Each run tries new examples of the properties, and first those that failed before."""
+
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+
+
+def test_each_run_adds_examples_and_keeps_those_that_failed(root: Path) -> None:
+    """Where CI is set, too: Hypothesis would then derive them from the test alone."""
+    now = settings()
+
+    kept = DirectoryBasedExampleDatabase(root / ".hypothesis" / "examples")
+    assert (now.derandomize, now.database) == (False, kept)
