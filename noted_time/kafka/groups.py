@@ -28,6 +28,13 @@ GROUP_LOAD_S = 5.0
 LOOKUP_S = 5.0
 """How long to search for records before the committed offset counts."""
 
+COORDINATOR_ERRORS = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""The errors of a broker that does not answer for a group yet, or any more."""
+
 DEAD_STATE = "Dead"
 """The state of a group that uses neither the consumer protocol nor the Connect protocol."""
 
@@ -122,18 +129,34 @@ class GroupOffsets:
     def _list_offsets(self, until: float) -> list[TopicPartition] | None:
         request = [ConsumerGroupTopicPartitions(self._group)]
         try:
+            self._check_coordinator()
             futures = self._cluster.admin.list_consumer_group_offsets(
                 request, request_timeout=TIMEOUT_S
             )
             answer = self._cluster.wait_for(futures[self._group], TIMEOUT_S + 1.0)
         except KafkaException as error:
             code = error.args[0].code()
-            if code == KafkaError.COORDINATOR_LOAD_IN_PROGRESS and clocks.monotonic() < until:
+            if code in COORDINATOR_ERRORS and clocks.monotonic() < until:
                 return None
             if code == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
             raise self._build_error(error.args[0]) from None
         return answer.topic_partitions or []
+
+    def _check_coordinator(self) -> None:
+        """Raise `KafkaException` while the group has no coordinator that answers.
+
+        A request for offsets would then end the process: librdkafka expects the client to be a
+        member of the group when it looks for the new coordinator.
+        """
+        futures = self._cluster.admin.describe_consumer_groups(
+            [self._group], request_timeout=TIMEOUT_S
+        )
+        try:
+            self._cluster.wait_for(futures[self._group], TIMEOUT_S + 1.0)
+        except KafkaException as error:
+            if error.args[0].code() in COORDINATOR_ERRORS:
+                raise
 
     def _is_share_group(self) -> bool:
         admin, group = self._cluster.admin, self._group

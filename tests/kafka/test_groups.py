@@ -328,6 +328,12 @@ class Refusing:
         future.set_exception(KafkaException(KafkaError(next(self._codes))))
         return {each.group_id: future for each in asked}
 
+    def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
+        """Return no error: the group has a coordinator."""
+        future = Future[Any]()
+        future.set_result(None)
+        return dict.fromkeys(groups, future)
+
     def list_groups(self, *_: object, **__: object) -> list[object]:
         """Return no group of that name."""
         return []
@@ -359,4 +365,25 @@ def test_a_group_that_its_broker_loads_is_asked_for_again(monkeypatch: pytest.Mo
     group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
 
     with pytest.raises(NothingKnown, match="has committed no offset"):
+        group._fetch_committed()
+
+
+class WithoutCoordinator(Refusing):
+    """A broker that is not the group's coordinator."""
+
+    def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
+        """Return the error of such a broker."""
+        future = Future[Any]()
+        future.set_exception(KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)))
+        return dict.fromkeys(groups, future)
+
+
+def test_no_offsets_are_asked_for_without_a_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer would end the process, because librdkafka takes its client for a member."""
+    monkeypatch.setattr("noted_time.kafka.groups.GROUP_LOAD_S", 0.0)
+    broker = WithoutCoordinator()  # has no answer to a request for offsets
+    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: broker)
+    group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
+
+    with pytest.raises(Unreachable, match="the offsets of group 'g': "):
         group._fetch_committed()
