@@ -114,7 +114,7 @@ FIXES: Mapping[str, Reverted] = {
     ),
     "marks that a database has lost are reported": Reverted(Ownership, "remember", _nothing, 22),
     "marks whose seqs were given again are reported": Reverted(
-        Ownership, "_find_last_kept", staticmethod(_compare_seqs), 7
+        Ownership, "_find_last_stored", staticmethod(_compare_seqs), 7
     ),
     "a controller whose leases may be over reads nothing from memory": Reverted(
         Ownership, "is_sure", property(lambda _: True), 681
