@@ -25,11 +25,11 @@ def name_program() -> str:
 
     Messages begin their commands with it, so that a user can type them.
     """
-    started = getattr(sys.modules["__main__"], "__spec__", None)
     if named := os.environ.get(PROGRAM_VARIABLE):
         return named
     if UVX_DIRECTORY in Path(sys.prefix).parts:
         return f"uvx --from {build_requirement(_read_origin(), 'controller')} noted-time"
+    started = getattr(sys.modules["__main__"], "__spec__", None)
     if started is not None and started.parent in PROGRAM_MODULES:
         return f"{quote(sys.orig_argv[0])} -m {started.parent}"
     return "noted-time"

@@ -44,7 +44,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     *Lifetime.* The thread keeps an open client alive, even without any other reference to it.
 
     *Processes.* In a forked child, calls raise `Rejected`: create a new client under a different
-    writer name. Calls on the parent's client raise `Rejected` there.
+    writer name.
 
     If the thread fails, every later call raises `ClientFailed`.
     """

@@ -28,7 +28,7 @@ UNANSWERED_STATUS = 69  # as of sysexits(3)
 def report_errors() -> Iterator[None]:
     """Print an error as a sentence, and exit.
 
-    The status is 2 if a time cannot be parsed or an extra is missing, 69 if nobody answered, and
+    The status is 2 if a time cannot be parsed or an extra is missing, 69 without an answer, and
     otherwise 1.
     """
     try:

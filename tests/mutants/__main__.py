@@ -22,21 +22,12 @@ from pathlib import Path
 from random import Random
 
 from tests.mutants.rooms import ROOMS, Room
+from tests.tooling import wheels
 
 say = partial(print, flush=True)
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = (
-    "noted_time",
-    "controller",
-    "writer_client",
-    "reader_client",
-    "spark_integration",
-    "noted_time_cli",
-    "migrations",
-    "demo",
-    "benchmarks",
-)
+SOURCES = (*wheels.PACKAGES, "migrations", "demo", "benchmarks")
 START = "import sys; sys.path.append(sys.argv.pop(1)); from mutmut.__main__ import cli; cli()"
 """Run mutmut behind the packages of .venv, because it brings other versions of some."""
 
@@ -68,7 +59,7 @@ class Mutants:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target)
         config = CONFIG.format(
-            packages=[*PACKAGES], code=[*self._room.code], tests=[*self._room.tests]
+            packages=[*SOURCES], code=[*self._room.code], tests=[*self._room.tests]
         )
         with (self.home / "pyproject.toml").open("a") as project:
             project.write(config)
