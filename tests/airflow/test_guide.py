@@ -39,6 +39,7 @@ def passed(airflow: Airflow, controller: Served, orders: Orders, broker: Broker)
         airflow.begin(dag, AT_TEN)
     for dag in (*streams, "table"):
         eventually(partial(airflow.tasks, dag), WAITS)
+        wait_until(partial(airflow.is_deferred, dag))
     for stream in streams:
         note(controller, stream, TEN, "oslo")
         controller.create(stream, writer_timeout_ms=200)
@@ -85,6 +86,7 @@ def test_a_sink_is_waited_for_and_its_asset_has_the_time(airflow: Airflow, broke
     airflow.begin("sink", AT_TEN)
     before = eventually(partial(airflow.tasks, "sink"), {"complete": "deferred"})
     wait_until(lambda: "has committed no offset" in airflow.log("sink"))
+    wait_until(partial(airflow.is_deferred, "sink"))
     broker.commit("connect-orders-jdbc", "sink", {0: 1})
 
     assert before

@@ -157,6 +157,16 @@ class Airflow:
         found = self.call("GET", f"/dags/{dag}/dagRuns/run/taskInstances")["task_instances"]
         return {each["task_id"]: each[field] for each in found}
 
+    def is_deferred(self, dag: str) -> bool:
+        """Return whether the scheduler knows that a worker has deferred the task.
+
+        It may learn this after the task runs again. Then it takes the task for lost, and retries.
+        """
+        event = (
+            f"executor event with state success for task instance TaskInstanceKey(dag_id='{dag}'"
+        )
+        return event in (self._home / "scheduler.log").read_text()
+
     def log(self, dag: str) -> str:
         number = self.tasks(dag, "try_number")["complete"]
         path = f"/dags/{dag}/dagRuns/run/taskInstances/complete/logs/{number}"
