@@ -176,7 +176,7 @@ async def test_explain_names_a_writer_with_late_rows(
 
     sentence = (
         "pos wrote 112 rows below the watermark in the last 10m, up to 2h 1m late: "
-        "wrong clock or zone?"
+        "wrong clock or zone? Sent twice?"
     )
     assert (sentence in said, [each for each in then if "pos wrote" in each]) == (True, [])
 

@@ -152,7 +152,10 @@ def test_late_rows_are_warned_of_with_the_time_of_the_latest(
         client.wrote_late(1, noted - hour, noted - 1)
         client.wrote_late(1, noted - 3 * hour)
 
-    after = "written after {} time had been noted. Check the clock and the zone"
+    after = (
+        "written after {} time had been noted. Check the clock, the zone, and whether the input "
+        "was sent twice"
+    )
     said = [each.getMessage() for each in caplog.records if " late, " in each.getMessage()]
     assert [each.partition(": ")[2] for each in said] == [
         f"1 row is late, by up to 2h (2013-01-01T08:00:00Z): it was {after.format('its')}",

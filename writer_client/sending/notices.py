@@ -138,8 +138,8 @@ class Notices:
             self._lateness = (0, 0)
             by = f", by up to {format_gap(time, time + far)} ({format_time(time)})" if far else ""
             self._warn(
-                "%s: %s %s late%s: %s written after %s time had been noted. Check the clock and "
-                "the zone",
+                "%s: %s %s late%s: %s written after %s time had been noted. Check the clock, the "
+                "zone, and whether the input was sent twice",
                 pluralize(total, "row"),
                 *(("is", by, "it was", "its") if total == 1 else ("are", by, "they were", "their")),
             )

@@ -37,7 +37,7 @@ def _find_late_writers(stream: StreamState, domain: str, now: int) -> Iterator[H
         span = format_seconds(max(LATELY_MS, now - each.first_seen))
         far = f", up to {format_gap(each.first, each.first + each.behind)} late" * bool(each.behind)
         member = stream.aggregator.domains.members.get(each.writer)
-        doubt = "." if member is None or member.exclusion else ": wrong clock or zone?"
+        doubt = "." if member is None or member.exclusion else ": wrong clock or zone? Sent twice?"
         does = "wrote" if member is None or not member.observes else "found"
         detail = (
             f"{does} {pluralize(each.rows, 'row')} below the watermark in the last "
