@@ -73,7 +73,7 @@ def alone() -> Iterator[None]:
         try:
             fcntl.flock(script, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("Waiting for another ./run, which is preparing .venv.")
+            say("Waiting for another ./run, which is preparing an environment.")
             fcntl.flock(script, fcntl.LOCK_EX)
         yield
 
