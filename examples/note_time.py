@@ -24,6 +24,7 @@ for segment, shop in enumerate(SHOPS):
         log = SegmentLogWriter(
             "log", "orders", segments=[segment], client=client, event_time="ordered"
         )
+        client.flush()  # joined
         log.append([{"ordered": HALF_PAST_NINE, "shop": shop}])
         log.note_time(TEN)  # no order of before ten will follow
         print(shop, client.flush())

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noted_time import Rejected
+from noted_time import Recreated, Rejected
 from tests.support.served import Served
 from tests.writer_client.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
@@ -365,6 +365,21 @@ def test_rows_below_the_lower_of_the_last_answer_are_counted(tmp_path: Path) -> 
 
     late = {"rows": 1, "least": 49, "most": 49}
     assert (log.late_rows, network.notes[-1]["late"]) == (1, late)
+
+
+def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:
+    """A writer started elsewhere finds an empty log, where its noted offsets mean other rows."""
+    network = Scripted(results(accepted(position={"0": 2, "7": 5})))
+    client = WriterClient(URL, "flights", "UA", transport=network)
+    writer(tmp_path, client=client)
+
+    with pytest.raises(Recreated) as raised:
+        client.close()
+    fact = "segment 0 ends at 0, and 2 was noted"
+    assert (f"file log {str(tmp_path)!r}" in str(raised.value), fact in str(raised.value)) == (
+        True,
+        True,
+    )
 
 
 def test_a_note_carries_what_was_appended(tmp_path: Path, served: Served, stream: str) -> None:

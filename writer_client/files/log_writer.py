@@ -9,7 +9,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noted_time.values import LARGEST_TIME, Fenced, Rejected, Time, join_into, validate_name
+from noted_time.values import (
+    LARGEST_TIME,
+    Fenced,
+    Recreated,
+    Rejected,
+    Time,
+    join_into,
+    validate_name,
+)
 from writer_client.async_client import AsyncWriterClient
 from writer_client.client import WriterClient
 from writer_client.files.arrow_rows import (
@@ -72,11 +80,8 @@ class SegmentLogWriter:
         self.stream = stream
         self.client = client
         self._columns = _map_columns(event_time)
-        self._files = {
-            segment: SegmentFiles(Path(root), stream, segment, schema=schema)
-            for segment in segments
-        }
         self._root = Path(root)
+        self._files = {n: SegmentFiles(self._root, stream, n, schema=schema) for n in segments}
         self._start_ends = {n: files.end for n, files in self._files.items() if files.end}
         self._appended: dict[int, int] = {}
         self._largest: dict[str | None, int] = {}
@@ -173,6 +178,10 @@ class SegmentLogWriter:
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
         """Runs in the sender's thread or task, possibly during an `append`."""
         segments = {n: SegmentFiles(self._root, self.stream, n) for n in self._files}
+        for n, files in segments.items():
+            if files.end < (noted := known.get(n, 0)):
+                fact = f"segment {n} ends at {files.end}, and {noted} was noted"
+                raise Recreated(f"file log {str(self._root.absolute())!r}", fact)
         largest = {}
         for domain, column in self._columns.items():
             each = (
