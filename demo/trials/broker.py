@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from time import sleep
 from typing import Any, NamedTuple, Self
 
 from confluent_kafka import (
@@ -162,9 +163,13 @@ class Broker:
         _FORMATTED[node] = {file.name: file.read_bytes() for file in data.iterdir()}
 
     def wait(self) -> None:
-        """Wait until it ends, and raise `AssertionError` with its last lines."""
+        """Wait until it ends, and raise `AssertionError` with its last lines.
+
+        It polls. A signal that came just before a wait without a timeout would be lost.
+        """
         assert self._process is not None
-        self._process.wait()
+        while self._process.poll() is None:
+            sleep(0.1)
         self._listens()
 
     def stop(self) -> None:

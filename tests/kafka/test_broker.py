@@ -8,13 +8,15 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from demo.trials import kafka
-from demo.trials.kafka import Record
+from demo.trials.kafka import Broker, Record
 from demo.trials.maven import Jar, fetch
 from demo.trials.ports import free_port
 from noted_time import NotedTimeError, Rejected, Unreachable
@@ -70,6 +72,31 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
     assert f"port {port} is taken" in on_port
     assert f"another ./run kafka runs over {tmp_path}: end it first" in on_data
     assert (first.returncode, second.returncode) == (0, 0)
+
+
+def test_a_signal_ends_the_wait_for_a_broker_whichever_thread_receives_it(broker: Broker) -> None:
+    """Such as one that comes just before the wait: it does not interrupt a system call, either."""
+    number = signal.SIGUSR1
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError
+
+    def receive() -> None:
+        time.sleep(0.2)  # so that the wait has begun
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        signal.pthread_kill(threading.get_ident(), number)
+
+    handler = signal.signal(number, interrupt)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    receiver = threading.Thread(target=receive)
+    try:
+        with pytest.raises(InterruptedError):  # noqa: PT012 - it may come before the wait
+            receiver.start()
+            broker.wait()
+    finally:
+        receiver.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
