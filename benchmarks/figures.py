@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+NOISE = 0.2
+"""The part of their median by which samples may differ."""
+
+FAR_FROM_ZERO = 1000
+
+
 class WrongResult(Exception):
     """The measured code did not work, so its speed means nothing."""
 
@@ -71,7 +77,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured thing, with its floor's samples taken in turn."""
+    """One measured thing, with its floor's samples taken in turn.
+
+    >>> Figure("rate", "/s", Samples((3.0, 1.0, 2.0))).verdict
+    'noisy'
+    """
 
     name: str
     unit: str
@@ -90,15 +100,28 @@ class Figure:
         return Samples(tuple(ours / floor for ours, floor in pairs))
 
     @property
+    def judged(self) -> Samples:
+        """The samples that the target is about; the ratio, if it has no target."""
+        of_ratio = self.target is None or self.target.of == "ratio"
+        return (of_ratio and self.ratio) or self.ours
+
+    @property
     def is_short(self) -> bool:
-        if self.target is None:
-            return False
-        of_ratio = self.target.of == "ratio"
-        measured = self.ratio if of_ratio and self.ratio is not None else self.ours
-        return not self.target.met_by(measured.median)
+        return self.target is not None and not self.target.met_by(self.judged.median)
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the samples differ too much to judge the figure."""
+        low, high = self.judged.spread
+        return high - low > NOISE * abs(self.judged.median)
+
+    @property
+    def verdict(self) -> str:
+        if self.target is None or self.is_noisy:
+            return "noisy" if self.is_noisy else ""
+        return "short" if self.is_short else "ok"
 
 
-FAR_FROM_ZERO = 1000
 WIDTH = 80
 NAME, MEASURED, RATIO, VERDICT = 49, 16, 6, 5
 """Width of each column: with the blanks between, a line is as wide as a terminal."""
@@ -113,8 +136,7 @@ def lines(figures: Iterable[Figure]) -> Iterator[str]:
             yield name
             name = ""
         ratio = digits(figure.ratio.median) if figure.ratio else ""
-        verdict = ("short" if figure.is_short else "ok") if figure.target else ""
-        yield _line(name, f"{digits(figure.ours.median)} {figure.unit}", ratio, verdict)
+        yield _line(name, f"{digits(figure.ours.median)} {figure.unit}", ratio, figure.verdict)
         yield from wrap(_below(figure), WIDTH, initial_indent="    ", subsequent_indent="    ")
 
 
@@ -131,7 +153,7 @@ def as_json(figures: Iterable[Figure]) -> list[dict[str, Any]]:
             "floor_samples": list(figure.floor.values) if figure.floor else [],
             "ratio": figure.ratio.median if figure.ratio else None,
             "target": str(figure.target) if figure.target else None,
-            "ok": not figure.is_short,
+            "verdict": figure.verdict,
             "remark": figure.remark,
         }
         for figure in figures

@@ -15,6 +15,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "explain" / "speed.md"
 FIGURES = PAGE.with_suffix(".json")
 BEGIN, END = "<!-- `./run bench --page` writes this table. -->", "<!-- Its end. -->"
 
+VERDICTS = {"": "", "ok": "", "short": "**missed**", "noisy": "noisy"}
+
 
 def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "| what | measured | floor | ratio | aim |"
@@ -26,7 +28,7 @@ def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             measured += f" ({digits(min(samples))} to {digits(max(samples))})"
         floor = each["floor_is"] and f"{digits(each['floor_median'])} {unit}: {each['floor_is']}"
         ratio = "" if each["ratio"] is None else f"**{digits(each['ratio'])}**"
-        aim = f"{each['target']}{'' if each['ok'] else ', **missed**'}" if each["target"] else ""
+        aim = ", ".join(filter(None, (each["target"], VERDICTS[each["verdict"]])))
         what = "; ".join(filter(None, (each["name"], each["remark"])))
         cells = (what, measured, floor, ratio, aim)
         yield f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
