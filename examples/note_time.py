@@ -4,6 +4,7 @@ Needs a controller: `noted-time serve`. The log is in the directory `log`.
 """
 
 import os
+import sys
 from datetime import UTC, datetime
 
 import httpx
@@ -17,7 +18,10 @@ SHOPS = ("berlin", "lima")
 
 # time waits for both shops from the start, whichever of them begins
 settings = {"expected_writers": SHOPS}
-httpx.put(f"{CONTROLLER}/v1/streams/orders", json=settings).raise_for_status()
+try:
+    httpx.put(f"{CONTROLLER}/v1/streams/orders", json=settings).raise_for_status()
+except httpx.TransportError as error:
+    sys.exit(f"no answer from {CONTROLLER}: {error}; run noted-time serve, or set NOTED_TIME_URL")
 
 for segment, shop in enumerate(SHOPS):
     with WriterClient(CONTROLLER, "orders", shop) as client:

@@ -19,7 +19,10 @@ DELAY_MS = 5 * 60_000  # how far the records of one partition may be out of orde
 
 # the stream of a topic has its name; time waits for the observer alone
 settings = {"expected_writers": ["observer"]}
-httpx.put(f"{CONTROLLER}/v1/streams/{TOPIC}", json=settings).raise_for_status()
+try:
+    httpx.put(f"{CONTROLLER}/v1/streams/{TOPIC}", json=settings).raise_for_status()
+except httpx.TransportError as error:
+    sys.exit(f"no answer from {CONTROLLER}: {error}; run noted-time serve, or set NOTED_TIME_URL")
 
 with (
     WriterClient(CONTROLLER, TOPIC, "observer") as client,

@@ -4,6 +4,7 @@ Needs a controller, `noted-time serve`, and a broker with the topic `flights`, `
 """
 
 import os
+import sys
 
 import httpx
 
@@ -15,7 +16,10 @@ NINE, TEN = 1_357_030_800_000, 1_357_034_400_000  # of 2013-01-01, in Unix ms
 
 # a mark at each advance, not five a second at most
 settings = {"mark_interval_ms": 0}
-httpx.put(f"{CONTROLLER}/v1/streams/flights", json=settings).raise_for_status()
+try:
+    httpx.put(f"{CONTROLLER}/v1/streams/flights", json=settings).raise_for_status()
+except httpx.TransportError as error:
+    sys.exit(f"no answer from {CONTROLLER}: {error}; run noted-time serve, or set NOTED_TIME_URL")
 
 with KafkaNotedProducer(KAFKA, "flights", CONTROLLER, "UA") as united:
     united.produce(value="UA 15 to HNL", key="EWR", event_time=NINE)

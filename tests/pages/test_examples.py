@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -77,6 +78,25 @@ def test_every_script_is_known_here() -> None:
     found = {path for path in map(Path, tracked.split()) if path.parent.name != "shops"}
 
     assert found == {Path("examples", each) for each in SCRIPTS}
+
+
+@pytest.mark.parametrize("name", ["note_time.py", "produce_to_kafka.py", "observe_topic.py"])
+def test_without_a_controller_a_script_ends_with_one_sentence(tmp_path: Path, name: str) -> None:
+    """It states the URL and the remedy instead of a traceback."""
+    url = "http://127.0.0.1:9"
+
+    run = subprocess.run(
+        [sys.executable, ROOT / "examples" / name],
+        cwd=tmp_path,
+        env={**os.environ, "NOTED_TIME_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    what, remedy = f"no answer from {url}: ", "run noted-time serve, or set NOTED_TIME_URL"
+    assert run.stderr == f"{what}[Errno 111] Connection refused; {remedy}\n"
+    assert run.returncode == 1
 
 
 def test_a_shell_notes_time(copied: Copied) -> None:
