@@ -124,7 +124,8 @@ def _examine(
                 wanted = () if is_mistyped else (examined.stream, examined.topic)
                 report.add(_check_checkpoint(examined.checkpoint, call, wanted))
     with report.attempting("spark", "page 'Versions'"):
-        report.add(_check_spark())
+        # a checkpoint shows that its query had a connector
+        report.add(_check_spark(reads_kafka=bool(examined.kafka and not examined.checkpoint)))
         report.add(_check_java())
 
 
@@ -253,7 +254,7 @@ def _find_stream_id(call: Caller, stream: str) -> str | None:
         return None
 
 
-def _check_spark() -> list[Finding]:
+def _check_spark(*, reads_kafka: bool) -> list[Finding]:
     from spark_integration.session import connector, versions
 
     pyspark, needs = distribution("pyspark"), (versions.OLDEST, versions.PYTHON_SOURCES)
@@ -261,11 +262,10 @@ def _check_spark() -> list[Finding]:
     jars = Path(str(pyspark.locate_file("pyspark/jars"))).glob("spark-sql-kafka-*.jar")
     found = [jar.name for jar in jars]
     package = connector.kafka_package(), connector.PACKAGE_EXCLUDES
+    unfit = connector.find_unfit_connectors(f"{found}", running)
     return [
         *spark_rules.judge_spark(running, versions.parse_release(running), *needs),
-        *spark_rules.judge_connector(
-            package, found, connector.find_unfit_connectors(f"{found}", running)
-        ),
+        *spark_rules.judge_connector(package, found, unfit, is_needed=reads_kafka),
     ]
 
 

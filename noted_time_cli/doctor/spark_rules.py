@@ -28,17 +28,21 @@ def judge_spark(running: str, release: Release, oldest: Release, whole: Release)
 
 
 def judge_connector(
-    package: tuple[str, str], found: Sequence[str], unfit: Sequence[str]
+    package: tuple[str, str], found: Sequence[str], unfit: Sequence[str], *, is_needed: bool
 ) -> list[Finding]:
     """Judge the Kafka connectors in PySpark's jars. The remedy names the package that fits.
 
-    >>> judge_connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [])[0].remedy
-    'start Spark with --packages org.apache.spark:kafka:4.2.0 --conf spark.jars.excludes=a:hadoop'
+    >>> package = "org.apache.spark:kafka:4.2.0", "a:hadoop"
+    >>> judge_connector(package, [], [], is_needed=True)[0].fact
+    "PySpark's jars have none, so each query needs to load it, as with kafka_package()"
+    >>> judge_connector(package, [], [], is_needed=False)
+    []
     """
     start = "start Spark with --packages {} --conf spark.jars.excludes={}".format(*package)
     if not found:
-        fact = "PySpark has none; spark.jars or spark.jars.packages of a session may name it"
-        return [Finding("connector", "not checked", fact, start)]
+        fact = "PySpark's jars have none, so each query needs to load it, as with kafka_package()"
+        remedy = f"if the query loads none, {start}"
+        return [Finding("connector", "not checked", fact, remedy)] if is_needed else []
     misfit = f"{', '.join(unfit)} of PySpark's jars does not fit it"
     faults = [(unfit, misfit, f"remove it, and {start}")]
     return judge("connector", faults, f"PySpark has {found[0]}")

@@ -415,10 +415,13 @@ def test_without_java_the_remedy_is_named(
     assert found["remedy"] == "set JAVA_HOME to a Java 17 or newer"
 
 
-def test_the_connector_of_this_pyspark_is_named_with_what_pyspark_has(run: Commands) -> None:
-    """As `spark-submit` and `spark-shell` take them."""
-    (found,) = judged(run("doctor", "--json"))["connector"]
+def test_the_connector_matters_only_to_a_topic_without_a_checkpoint(run: Commands) -> None:
+    """The remedy has the arguments of `spark-submit` and `spark-shell`."""
+    kafka, checkpoint = ("doctor", "--json", "--kafka", "127.0.0.1:9"), ("--checkpoint", "a")
+    (found,) = judged(run(*kafka))["connector"]
 
+    assert outcomes(run(*kafka, *checkpoint), "connector") == [""]
+    assert outcomes(run("doctor", "--json"), "connector") == [""]
     assert f"--packages {kafka_package()} --conf " in found["remedy"]
     assert found["remedy"].endswith(f"spark.jars.excludes={PACKAGE_EXCLUDES}")
 

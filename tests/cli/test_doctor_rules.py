@@ -310,7 +310,7 @@ START = "start Spark with --packages p:kafka:4.2.0 --conf spark.jars.excludes=a:
     ("found", "unfit", "expected"),
     [
         ([CONNECTOR], [], ("ok", f"PySpark has {CONNECTOR}", "")),
-        ([], [], ("not checked", "PySpark has none", START)),
+        ([], [], ("not checked", "PySpark's jars have none", f"if the query loads none, {START}")),
         (
             [CONNECTOR],
             [CONNECTOR],
@@ -322,9 +322,11 @@ def test_the_connector_has_to_fit_spark(
     found: list[str], unfit: list[str], expected: tuple[str, str, str]
 ) -> None:
     """A session may be given it elsewhere, which the doctor does not see."""
-    (verdict,) = spark_rules.judge_connector(("p:kafka:4.2.0", "a:hadoop"), found, unfit)
+    (verdict,) = spark_rules.judge_connector(
+        ("p:kafka:4.2.0", "a:hadoop"), found, unfit, is_needed=True
+    )
 
-    assert (verdict.outcome, verdict.fact.partition(";")[0], verdict.remedy) == expected
+    assert (verdict.outcome, verdict.fact.partition(",")[0], verdict.remedy) == expected
 
 
 @pytest.mark.parametrize(
