@@ -146,7 +146,7 @@ class MissingWriters:
         over: list[list[Interval]] = [[] for _ in range(count + 1)]
         beyond = first + count * size
         for each in self._ended[bisect_right(self._ends, first) :]:
-            if each.start < beyond:
+            if each.start < min(beyond, each.end):  # an empty interval is in no window
                 begin[max(0, (each.start - first) // size)].append(each)
                 over[min(count, (each.end - 1 - first) // size + 1)].append(each)
         for each in self.open.values():

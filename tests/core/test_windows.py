@@ -12,7 +12,17 @@ from controller.api.wire.answers import convert
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
 from noted_time.client import read_value
 from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, find_complete_windows
-from noted_time.values import HOUR_MS, MAX_INT64, Late, LateReport, LateRows, NotVouching, VouchedBy
+from noted_time.values import (
+    HOUR_MS,
+    MAX_INT64,
+    Absence,
+    Late,
+    LateReport,
+    LateRows,
+    NotVouching,
+    VouchedBy,
+)
+from noted_time.values.membership import MissingReason
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_cut import chains
 from tests.core.world import World
@@ -359,6 +369,18 @@ def test_the_number_of_rows_does_not_pass_an_int64() -> None:
     report = LateReport("w", MAX_INT64, 5, 5, 0, 0)
 
     assert (most.join(most), report.join(report)) == (most, report)
+
+
+@pytest.mark.parametrize("reason", ["not_expected", "removed"])
+@pytest.mark.parametrize("missing_from", [20, 25])
+def test_no_window_names_a_writer_that_lacks_no_time(
+    reason: MissingReason, missing_from: int
+) -> None:
+    """As a writer that begins where the watermark is, or is removed at or above the watermark."""
+    missing = MissingWriters()
+    missing.take(2, 0, (20, 20), [Absence("paris", None, {}, reason, 7, missing_from)], ())
+
+    assert [each.count for each in missing.find_in_windows([0, 10, 20, 30], 10)] == [0] * 4
 
 
 def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() -> None:
