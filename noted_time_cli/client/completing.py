@@ -194,6 +194,7 @@ def _describe_window(window: Json) -> str:
 
     >>> day = {"written_at": 1357034400000, "last_writer": "delhi", "before_first_mark": False}
     >>> day |= {"missing": [], "late": [], "late_count": 0, "late_is_known": True}
+    >>> day |= {"missing_joined_later": 0}
     >>> _describe_window(day)
     'is complete since 2013-01-01T10:00:00Z, delhi was the last'
     """

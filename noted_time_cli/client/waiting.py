@@ -272,15 +272,22 @@ def format_missing(found: Json, now: int) -> str:
     """Return the writers that are missing in a mark, as the end of a sentence.
 
     >>> away = {"writer": "stock", "reason": "timed_out", "since": 0, "time": 5}
-    >>> format_missing({"missing": [away], "missing_count": 1}, now=14_400_000)
-    ', without stock: timed out 4h ago'
+    >>> new = {"writer": "paris", "reason": "not_expected", "since": 0, "time": None}
+    >>> found = {"missing": [away, new], "missing_count": 2, "missing_joined_later": 1}
+    >>> format_missing(found, now=14_400_000)
+    ', without stock: timed out 4h ago; paris was not expected yet'
     """
-    named = []
+    absent, newer = [], []
     for each in found["missing"][:NAMES_PER_SENTENCE]:
-        has_since = each["since"] is not None and not each["reason"].startswith("not_")
-        ago = f" {format_seconds(now - each['since'])} ago" if has_since else ""
-        named.append(f"{each['writer']}: {REASON_WORDS.get(each['reason'], each['reason'])}{ago}")
-    return f", without {join_names(named, found['missing_count'])}" if named else ""
+        words = REASON_WORDS.get(each["reason"], each["reason"])
+        if each["reason"].startswith("not_"):
+            newer.append(f"{each['writer']} {words}")
+            continue
+        ago = "" if each["since"] is None else f" {format_seconds(now - each['since'])} ago"
+        absent.append(f"{each['writer']}: {words}{ago}")
+    later = found["missing_joined_later"]
+    without = f", without {join_names(absent, found['missing_count'] - later)}" if absent else ""
+    return f"{without}; {join_names(newer, later)}" if newer else without
 
 
 def format_late(found: Json) -> str:

@@ -47,12 +47,21 @@ BEFORE_FIRST_MARK = (
 )
 
 
+FORGOTTEN = (
+    "a stream forgets a writer that finished or was excluded more than its --writer-retention ago "
+    "(default: 1d): let the writer note again, or expect only the others. With a longer "
+    "--writer-retention the stream keeps it"
+)
+
+
 def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
     objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         objections.append(BEFORE_FIRST_MARK)
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
+    if any(each.reason == "unknown" for each in cut.unmet):
+        objections.append(FORGOTTEN)
     return objections
 
 

@@ -17,7 +17,7 @@ from noted_time.values import UnexpectedAnswer
 from noted_time_airflow import watching
 from noted_time_airflow.waiting import Everyone, Verdict, Wanted, WhileMissing, look_at_stream
 from noted_time_airflow.watching import CHECK_FAILURES, Address, judge_error, poll_once, watch
-from reader_client.protocol.requirements import BEFORE_FIRST_MARK
+from reader_client.protocol.requirements import BEFORE_FIRST_MARK, FORGOTTEN
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
@@ -139,7 +139,7 @@ def test_a_missing_writer_counts_as_the_sensor_says(
     [
         (("oslo",), "complete", ""),
         (("oslo", "lima"), "failed", f"; {AWAY} does not vouch"),
-        (("rome",), "failed", "; rome (unknown) does not vouch"),
+        (("rome",), "failed", f"; rome (unknown) does not vouch; {FORGOTTEN}"),
     ],
 )
 def test_some_writers_may_be_required(

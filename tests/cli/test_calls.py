@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from reader_client.protocol.requirements import BEFORE_FIRST_MARK
+from reader_client.protocol.requirements import BEFORE_FIRST_MARK, FORGOTTEN
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
 from tests.support.served import Served
@@ -408,7 +408,7 @@ MISSING = "stock (missing, vouches to 2013-01-01T09:00:00Z)"
         (
             ("--require", "shop", "--require", "depto"),
             3,
-            "noted-time: depto (unknown) does not vouch\n",
+            f"noted-time: depto (unknown) does not vouch; {FORGOTTEN}\n",
         ),
         (("--require-known",), 3, f"noted-time: {MISSING} does not vouch\n"),
     ],

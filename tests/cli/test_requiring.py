@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from reader_client.protocol.requirements import FORGOTTEN
 from tests.cli.conftest import Commands
 from tests.support.claimed import TEN, Orders
 from tests.support.served import Served
@@ -84,7 +85,7 @@ def test_a_writer_that_joined_later_is_waited_for(
     assert all("lima (joined later)" in each.err for each in before)
     assert ": mark 2, " in after[0].out
     late = "with late rows of lima (an unknown number)"
-    assert f", without lima: had not joined, {late}: mark 1" in without.out
+    assert f"; lima had not joined, {late}: mark 1" in without.out
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -97,7 +98,9 @@ def test_a_writer_that_nobody_knows_ends_every_question_with_3(
     done = [run(*words, "--require", "nobody") for words in asking(daily, orders.url)]
 
     says = "nobody (unknown) does not vouch"
-    assert [(each.status, says in each.err) for each in done] == [(3, True)] * 4
+    assert [(each.status, says in each.err, FORGOTTEN in each.err) for each in done] == [
+        (3, True, True)
+    ] * 4
 
 
 def test_a_table_has_the_rows_of_a_later_mark_once_it_read_to_that(
