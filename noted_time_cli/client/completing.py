@@ -219,10 +219,10 @@ CHANGED_COLUMNS: Columns = {
 @client_command
 def changed_since(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
+    stream: Stream,
     time: Annotated[
         str, typer.Argument(metavar="TIME", help="The time: ISO 8601 with a zone, or Unix ms.")
     ],
-    stream: Stream,
     *,
     size: Annotated[int, duration("The size of a window.", default="1h", least=1)] = HOUR_MS,
     domain: DomainOption = None,
@@ -240,7 +240,7 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
     A sentence on standard error warns if the stored reports do not reach back to TIME. The exit
     status is 3 if there are more windows than --limit.
 
-    Try it:  noted-time changed-since 2013-01-01T10:00Z flights --size 1h
+    Try it:  noted-time changed-since flights 2013-01-01T10:00Z --size 1h
     """
     query = {"changed_since": parse_time(time), "size_ms": size, "domain": domain}
     path = stream_path(stream, "windows")

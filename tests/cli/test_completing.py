@@ -164,10 +164,10 @@ def test_windows_that_changed_have_a_line_each(run: Commands, served: Served, st
     """Their start, end, late rows and writers; none since a later moment."""
     late = {"rows": 112, "least": TEN - HOUR_MS, "most": TEN - 1}
     served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "late": late}]})
-    found = run("changed-since", "2020-01-01T00:00Z", stream)
+    found = run("changed-since", stream, "2020-01-01T00:00Z")
     now = datetime.now(UTC)
     recent, later = (
-        run("changed-since", (now + timedelta(hours=n)).isoformat(), stream) for n in (-1, 1)
+        run("changed-since", stream, (now + timedelta(hours=n)).isoformat()) for n in (-1, 1)
     )
 
     columns = ["start", "end", "late rows", "writers"]
@@ -230,7 +230,7 @@ def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
     """It keeps reports for 90 days; while it has forgotten none, any moment may be asked about."""
     answer = {"windows": [], "has_more": False, "next": None, "changes_are_known": False}
     with odd_controller({"/windows": answer}) as url:
-        said = Commands(url)("changed-since", "2020-01-01T00:00Z", "s")
+        said = Commands(url)("changed-since", "s", "2020-01-01T00:00Z")
 
     assert (said.status, said.err) == (
         0,
@@ -246,7 +246,7 @@ def test_a_list_of_windows_that_is_cut_short_ends_with_3(
     late = [{"rows": 1, "least": time, "most": time} for time in times]
     served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "late": late}]})
     cut, whole, every = (
-        run("changed-since", "2020-01-01T00:00Z", stream, *options)
+        run("changed-since", stream, "2020-01-01T00:00Z", *options)
         for options in (("--limit", "2"), ("--limit", "3"), ("--limit", "2", "--all"))
     )
 

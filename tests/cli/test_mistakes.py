@@ -40,7 +40,7 @@ def sentence_of(said: Said) -> str:
         ("explain s --writer-timeout 0s", "'--writer-timeout': must be at least 1ms, not 0s"),
         ("hold s w --for 0s", "'--for': must be at least 1ms, not 0s"),
         ("watch s --every 99ms", "'--every': must be at least 100ms, not 99ms"),
-        ("changed-since 5 s --size 0s", "'--size': must be at least 1ms, not 0s"),
+        ("changed-since s 5 --size 0s", "'--size': must be at least 1ms, not 0s"),
         (
             "complete-to s --zone Berlin",
             "there is no zone 'Berlin' here: did you mean 'Europe/Berlin'?",

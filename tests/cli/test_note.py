@@ -145,7 +145,7 @@ def test_late_rows_of_one_day_change_that_day_alone(run: Commands, stream: str) 
     run("note", stream, "shell", AT_TEN, "--join")
     most = ("--most", "2013-01-01T06:30Z")
     run("note", stream, "shell", "--late", "3", "--least", "2013-01-01T06:00Z", *most)
-    found, alone = run("changed-since", "0", stream), run("note", stream, "shell", AT_TEN, *most)
+    found, alone = run("changed-since", stream, "0"), run("note", stream, "shell", AT_TEN, *most)
 
     line = ["2013-01-01T06:00:00Z", "2013-01-01T07:00:00Z", "3", "shell"]
     assert found.table[1:] == [line]
@@ -157,7 +157,7 @@ def test_late_rows_of_an_unknown_number_are_not_shown_as_none(run: Commands, str
     run("note", stream, "shell", AT_TEN, "--join")
     run("note", stream, "late", AT_TEN, "--join", "--since", "2013-01-01T09:00Z")
 
-    assert run("changed-since", "0", stream).table[1][2:] == ["0 and more", "late"]
+    assert run("changed-since", stream, "0").table[1][2:] == ["0 and more", "late"]
 
 
 def test_without_a_controller_it_is_to_be_tried_again(stream: str) -> None:
