@@ -72,8 +72,8 @@ class MissingWriters:
             writer = _build_missing_writer(absence)
             if not writer.joined_later:
                 absent.append(absence)
-            elif before is not None:
-                self._add(Interval(writer, _find_start(absence), 1, at, before, seq - 1))
+            elif before is not None and (start := _find_start(absence)) < before:
+                self._add(Interval(writer, start, 1, at, before, seq - 1))
         for absence in absent:
             self.begin(absence, seq, at)
             if absence.reason == "removed":
@@ -126,7 +126,7 @@ class MissingWriters:
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
         """Return the first mark from `seq` to `last` without missing members.
 
-        If there is none, return `last` and its missing members.
+        If there is none, return one of these marks and its missing members.
         """
         ended = self._ended[bisect_left(self._last_seqs, seq) :]
         members = [each for each in ended if not each.writer.joined_later]

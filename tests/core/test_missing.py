@@ -1,0 +1,225 @@
+"""Which writers marks advanced without, against a list of all intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time import Aggregator, Mark, Note, StreamCut, StreamSettings
+from noted_time.reading import MissingWriters
+from noted_time.values import MIN_INT64, WRITERS_NAMED, Absence, Missing, MissingWriter
+from tests.support.streams import marks_after
+
+LAST_LOWER = 99
+REASONS = ("timed_out", "removed", "not_joined", "not_expected")
+LATER = REASONS[2:]
+
+
+class Step(NamedTuple):
+    """A mark: how far it advances, which writers it leaves out, since when, and who returns."""
+
+    gain: int
+    reasons: dict[str, str]
+    behind: int | None
+    returned: tuple[str, ...]
+
+
+steps = st.lists(
+    st.builds(
+        Step,
+        st.integers(1, 9),
+        st.dictionaries(st.sampled_from("abc"), st.sampled_from(REASONS), max_size=2),
+        st.none() | st.integers(0, 12),
+        st.lists(st.sampled_from("abc"), max_size=2, unique=True).map(tuple),
+    ),
+    max_size=8,
+)
+
+
+@dataclass
+class Spell:
+    """The times and marks without a writer; `end` and `last` are `None` while it is missing."""
+
+    writer: MissingWriter
+    start: int
+    first: int
+    opened_at: int
+    end: int | None = None
+    last: int | None = None
+
+
+@dataclass
+class Listed:
+    """What was taken, as a list of spells, and the intervals that were made of it."""
+
+    spells: list[Spell] = field(default_factory=list)
+    missing: MissingWriters = field(default_factory=MissingWriters)
+    marks: list[Mark] = field(default_factory=list)
+
+    def take(self, step: Step) -> None:
+        before = self.marks[-1].lower if self.marks else None
+        seq, lower = len(self.marks) + 1, (before or 0) + step.gain
+        start = None if step.behind is None else (before or 0) - step.behind
+        absences = [
+            Absence(name, 5, {}, reason, seq, start)  # type: ignore[arg-type]
+            for name, reason in step.reasons.items()
+        ]
+        self.marks.append(Mark(seq, lower, lower, StreamCut({})))
+        self.missing.take(seq, seq * 10, (before, lower), absences, step.returned)
+        for name in step.returned:
+            self.end(name, before, seq - 1)
+        for each in absences:
+            self.begin(each, seq, before, lower)
+
+    def end(self, name: str, end: int | None, last: int) -> None:
+        for each in [each for each in self.spells if each.last is None]:
+            if each.writer.writer == name:
+                each.end, each.last = end, last
+                if end is None:
+                    self.spells.remove(each)
+
+    def begin(self, absence: Absence, seq: int, before: int | None, lower: int) -> None:
+        writer = MissingWriter(absence.writer, absence.reason, absence.since, absence.time)
+        start = MIN_INT64 if absence.missing_from is None else absence.missing_from
+        if writer.joined_later:
+            if before is not None:
+                self.spells.append(Spell(writer, start, 1, seq * 10, before, seq - 1))
+            return
+        if not any(
+            each.last is None and each.writer.writer == writer.writer for each in self.spells
+        ):
+            self.spells.append(Spell(writer, start, seq, seq * 10))
+        if absence.reason == "removed":
+            self.end(writer.writer, lower, seq)
+
+    def meeting(self, start: int, end: int) -> Iterator[MissingWriter]:
+        for each in self.spells:
+            if each.start < end and (each.end is None or max(start, each.start) < each.end):
+                yield each.writer
+
+    def at(self, mark: Mark) -> list[MissingWriter]:
+        return [
+            each.writer
+            for each in self.spells
+            if each.first <= mark.seq <= (LAST_LOWER if each.last is None else each.last)
+            and not (each.writer.joined_later and mark.lower <= each.start)
+        ]
+
+
+def listed(taken: list[Step]) -> Listed:
+    found = Listed()
+    for step in taken:
+        found.take(step)
+    return found
+
+
+def counts(found: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
+    names = {(each.writer, each.joined_later) for each in found.writers}
+    return found.count, found.joined_later, names
+
+
+@given(taken=steps, first=st.integers(-15, 40), size=st.integers(1, 12), count=st.integers(0, 6))
+def test_a_window_names_the_writers_whose_intervals_meet_it(
+    taken: list[Step], first: int, size: int, count: int
+) -> None:
+    """A writer counts once as a member, and once as one that joined later."""
+    found = listed(taken)
+    starts = [first + n * size for n in range(count)]
+    expected = []
+    for start in starts:
+        names = {(each.writer, each.joined_later) for each in found.meeting(start, start + size)}
+        expected.append((len(names), sum(later for _, later in names), names))
+
+    assert [counts(each) for each in found.missing.find_in_windows(starts, size)] == expected
+
+
+@given(taken=steps)
+def test_a_mark_names_the_writers_that_it_advanced_without(taken: list[Step]) -> None:
+    """Members come first."""
+    found = listed(taken)
+    for mark in found.marks:
+        answer, expected = found.missing.find_at_mark(mark), found.at(mark)
+
+        assert sorted(answer.writers, key=repr) == sorted(expected, key=repr)
+        assert (answer.count, answer.is_known) == (len(expected), True)
+        assert answer.joined_later == sum(each.joined_later for each in expected)
+        later = [each.joined_later for each in answer.writers]
+        assert later == sorted(later)
+
+
+@given(taken=steps, first=st.integers(1, 8), more=st.integers(0, 7))
+def test_the_first_mark_without_missing_members_is_found(
+    taken: list[Step], first: int, more: int
+) -> None:
+    """Without one, a mark is returned with its missing members."""
+    found, last = listed(taken), first + more
+    absent = {
+        seq: [
+            each.writer
+            for each in found.spells
+            if not each.writer.joined_later
+            and each.first <= seq <= (LAST_LOWER if each.last is None else each.last)
+        ]
+        for seq in range(first, last + 1)
+    }
+    without = [seq for seq, names in absent.items() if not names]
+    seq, names = found.missing.find_seq_without(first, last)
+
+    assert seq in (without[:1] or absent)
+    assert sorted(names, key=repr) == sorted(absent[seq], key=repr)
+
+
+@given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
+def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
+    taken: list[Step], at: int, members: set[str]
+) -> None:
+    """Below the ends of what is forgotten; an open interval stays while its writer is a member."""
+    found = listed(taken)
+    last = found.marks[-1].lower if found.marks else None
+    found.missing.forget_before(at, last, members)
+    old = [
+        each
+        for each in found.spells
+        if each.opened_at < at and (each.last is not None or each.writer.writer not in members)
+    ]
+    # a spell without times is not kept, so forgetting it makes nothing unknown
+    ends = [last if each.end is None else each.end for each in old if each.start != each.end]
+    known_from = max((end for end in ends if end is not None), default=MIN_INT64)
+    found.spells = [each for each in found.spells if each not in old]
+
+    assert found.missing.known_from == known_from
+    for mark in found.marks:
+        answer = found.missing.find_at_mark(mark)
+        assert sorted(answer.writers, key=repr) == sorted(found.at(mark), key=repr)
+        assert answer.is_known == (mark.lower > known_from)
+    windows = found.missing.find_in_windows([known_from - 1, known_from], 1)
+    assert [each.is_known for each in windows] == [False, True]
+
+
+def test_a_writer_that_joins_after_another_was_forgotten_is_missing_in_no_window() -> None:
+    """The last mark counted all writers, and no row after it lies below the next."""
+    stream, missing = Aggregator(StreamSettings(writer_retention_ms=10)), MissingWriters()
+    marks_after(stream, Note("a", 20, {0: 1}), Note("old", 20, {1: 1}))
+    marks_after(stream, Note("a", 20), Note("old", state="finished"))
+    assert stream.forget_departed(60, 9) == ("old",)
+    (mark,) = marks_after(stream, Note("new", 25, {2: 1}), Note("a", 30, {0: 2}), now=60)
+    missing.take(mark.seq, 0, (20, mark.lower), stream.domains["default"].joined, ())
+
+    assert missing.find_at_mark(mark).count == 0
+    assert [each.count for each in missing.find_in_windows([0, 10, 20], 10)] == [0, 0, 0]
+
+
+def test_at_most_a_hundred_missing_writers_are_named() -> None:
+    """All are counted."""
+    missing = MissingWriters()
+    names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
+    missing.take(2, 0, (10, 20), [Absence(each, 5, {}, "timed_out", 1, 5) for each in names], ())
+    (window,) = missing.find_in_windows([10], 10)
+    mark = missing.find_at_mark(Mark(2, 20, 20, StreamCut({})))
+
+    for found in (window, mark):
+        assert ([each.writer for each in found.writers], found.count) == (names[:-1], 101)
