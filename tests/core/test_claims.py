@@ -76,7 +76,7 @@ class CalmWorld(World):
 @pytest.mark.parametrize("is_numbered", [True, False])
 def test_all_that_is_true_is_claimed_where_nothing_is_put_back(*, is_numbered: bool) -> None:
     """Batches run again, and others append and compact."""
-    for seed in range(500):
+    for seed in range(HISTORIES // 3):
         chance = Random(seed)
         world = CalmWorld(chance, is_numbered, [Query("a", chance)])
         for _ in range(STEPS):
@@ -251,3 +251,116 @@ def test_a_record_without_an_id_claims_nothing() -> None:
     (found,) = parse_claims({"noted-time.flights": '{"complete_to":50,"batch":["q",0]}'}).values()
 
     assert (found.complete_to, found.unreadable[:32]) == (None, "noted-time.flights holds no clai")
+
+
+def test_a_record_says_what_it_follows() -> None:
+    """Its predecessor, the table's version and the other names at the time."""
+    other = Claim("landings", 70, "time", "p", 0, id="o", table="t")
+    table = history(FIRST, SECOND, commit(2, other), commit(3))
+    claim = record(2, 60, table="")
+
+    assert prepare_commit(table, claim, remembered(record(1))) == replace(
+        claim, table="t", after=1, after_id="r1", names={"landings": 70}, seen=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch", "memory", "ended"),
+    [
+        (2, (), "its checkpoint does not show that the batches before batch 2"),
+        (0, (), ""),
+        (2, remembered(record(0), record(1)), ""),
+        (2, remembered(record(0, id="lost"), record(1)), ""),
+        (2, remembered(record(1, id="lost"), record(0)), "batch 1 is not in the table"),
+        (2, remembered(record(1, table="u")), "the table was created again after batch 1"),
+        (2, remembered(record(2, id="own")), "its checkpoint does not show"),
+        (2, remembered(record(1), record(2, id="own")), ""),
+        (2, remembered(record(1), record(2, id="lost", part="x")), "batch 2 is not in the table"),
+    ],
+)
+def test_a_record_claims_nothing_where_a_batch_is_lost(
+    batch: int, memory: tuple[RememberedBatch, ...], ended: str
+) -> None:
+    """The newest earlier batch counts, and the other parts of the same one."""
+    found = prepare_commit(history(FIRST, SECOND), record(batch, 60), memory)
+
+    assert (found.ended[: len(ended)], bool(found.ended)) == (ended, bool(ended))
+    assert found.complete_to == (None if ended else 60)
+
+
+def test_a_batch_whose_commit_has_expired_may_be_lost() -> None:
+    found = prepare_commit(history(SECOND), record(2, 60), remembered(record(1, id="gone")))
+
+    assert found.ended == "batch 1 may not be in the table: its commit has expired or is lost"
+
+
+def test_a_part_without_a_watermark_does_not_ask_for_the_other_parts() -> None:
+    """They follow."""
+    memory = remembered(record(1), record(2, part="x"))
+
+    assert prepare_commit(history(FIRST, SECOND), record(2), memory).ended == ""
+
+
+def test_an_acceptance_repeats_the_last_claim_of_its_query() -> None:
+    """With the last time that it claimed, and the commit that was inspected."""
+    known: dict[str, Any] = {"stream": "s", "domain": "d", "part": "x", "since": 5}
+    claimed = commit(1, record(1, 50, after=0, after_id="r0", **known))
+    silent = commit(2, record(2, after=1, after_id="r1", **known))
+    other = commit(3, Claim("landings", 70, "time", "p", 0, id="o", table="t"))
+    table = history(FIRST, claimed, silent, other, commit(4, change="other"), commit(5))
+
+    found = build_acceptance(table, "Ada", ["flights"], at=4)
+    assert found == [
+        replace(
+            record(2, 50, after=4, after_id="o", seen=4, **known),
+            id="",
+            accepted="Ada",
+            names={"landings": None},
+        )
+    ]
+    both = build_acceptance(table, "Ada", at=4)
+    assert [each.name for each in both] == ["flights", "landings"]
+    for at, why in ((3, "no claim had ended by version 3"), (9, "version 9 does not lead")):
+        with pytest.raises(Rejected, match=why):
+            build_acceptance(table, "Ada", at=at)
+
+
+def test_an_old_checkpoint_is_told_where_to_roll_back() -> None:
+    """To the snapshot before the batch; Delta has versions, and no way is shown."""
+    first, second = FIRST, commit(1, record(1, 50), operation="WRITE")
+    snapshots = TableHistory((first, second), table="t")
+
+    with pytest.raises(Rejected) as raised:
+        committing.find_committed_part(snapshots, record(1, 50, plan="other"))
+    assert str(raised.value) == (
+        "batch 1 of this query is in the table already, with other content: the checkpoint is "
+        "older than the table; roll it back to snapshot 0, or take a new checkpoint with "
+        "start_over=True"
+    )
+    for table, batch in ((snapshots, 0), (history(first, second), 1)):
+        with pytest.raises(Rejected, match="than the table; take a new checkpoint"):
+            committing.find_committed_part(table, record(batch, plan="other"))
+
+
+def test_a_table_claims_what_all_its_names_claim() -> None:
+    """From the version on where each is as far."""
+    other = Claim("landings", 30, "time", "p", 0, id="o", table="t", missing=("lima",), since=9)
+    more = replace(other, complete_to=60, batch=1, id="o2", after=2, after_id="o", seen=2)
+    checked = replace(SECOND.claims["flights"], missing=())
+    table = history(FIRST, commit(1, checked), commit(2, other), commit(3), commit(4, more))
+    found = table.claim(["flights", "landings"])
+
+    assert isinstance(found, TableClaim)
+    assert (found.complete_to, found.version, found.missing) == (50, 4, ("lima",))
+    assert (found.steps, found.is_foreign, found.since) == (((2, 30), (4, 50)), True, 9)
+    assert [found.version_at(time) for time in (30, 31, 50, 51)] == [2, 4, 4, None]
+    assert set(found.claims) == {"flights", "landings"}
+    assert found.missing_writers == ["lima"]
+    several = table.claim()
+    assert isinstance(several, NoClaim)
+    assert several.why.startswith("several names have claims (flights, landings)")
+    unchecked = history(FIRST, SECOND, commit(2, other)).claim(["flights", "landings"])
+    assert isinstance(unchecked, TableClaim)
+    assert unchecked.missing is None
+    assert table.claim(["x"]) == NoClaim("x: no commit has a claim")
+    assert history(commit(1)).claim() == NoClaim("its claims are in history that has expired")

@@ -17,6 +17,8 @@ from noted_time.reading.coverage import Periods
 from noted_time.values import (
     MAX_INT64,
     MIN_INT64,
+    WRITERS_NAMED,
+    Absence,
     LateReport,
     LateRows,
     Missing,
@@ -125,22 +127,79 @@ def test_a_restart_changes_nobody_who_vouches(settings: StreamSettings, history:
     assert periods[0] == periods[1]
 
 
+_ends = st.integers(0, 40) | st.just(MAX_INT64)
+_periods = st.lists(st.builds(VouchingPeriod, st.integers(1, 9), _ends), max_size=2).map(
+    lambda periods: tuple(sorted(periods))
+)
+_standings = st.sampled_from(("live", "idle", "finished"))
+_tallied = st.dictionaries(st.sampled_from("abcd"), st.tuples(_periods, _standings))
+
+
 @given(
-    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 40)), max_size=2),
+    _tallied,
+    st.sets(st.sampled_from("abxy")),
     st.lists(st.integers(0, 6), max_size=6),
+    st.booleans(),
 )
 def test_a_tally_of_many_marks_is_that_of_each(
-    periods: list[tuple[int, int]], steps: list[int]
+    members: dict[str, tuple[Periods, WriterStanding]],
+    expected: set[str],
+    steps: list[int],
+    known: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    marks = [(seq, seq * 4 + step) for seq, step in enumerate(sorted(steps), 1)]
-    own = tuple(VouchingPeriod(*each) for each in sorted(periods))
-    tally = VouchingTally(marks, ("UA", "DL"))
-    tally.add("UA", own, "idle")
+    marks = [(seq, seq * 4 + step) for seq, step in enumerate(sorted(steps), 2)]
+    tally = VouchingTally(marks, sorted(expected))
+    for name, (periods, standing) in members.items():
+        tally.add(name, periods, standing)
 
-    found = [(each.count, each.names, each.expected_vouching) for each in tally.results()]
+    scanned = [vouched_at(*mark, members, expected, known=known) for mark in marks]
+    assert tally.results(names_known=known) == scanned
 
-    vouches = [any(seq >= p.from_seq and time <= p.until for p in own) for seq, time in marks]
-    assert found == [(int(each), ("UA",) * each, int(each)) for each in vouches]
+
+def vouched_at(
+    seq: int,
+    time: int,
+    members: dict[str, tuple[Periods, WriterStanding]],
+    expected: set[str],
+    *,
+    known: bool,
+) -> VouchedBy:
+    """Look at every member and each of its periods."""
+    names, absent = list[str](), list[NotVouching]()
+    for name, (periods, standing) in members.items():
+        ended = [each.until for each in periods if each.until != MAX_INT64]
+        if any(seq >= each.from_seq and time <= each.until for each in periods):
+            names.append(name)
+        elif periods and seq >= periods[0].from_seq:
+            until = max(ended, default=None)
+            absent.append(NotVouching(name, standing, until, name in expected))
+        else:
+            absent.append(NotVouching(name, "joined_later", None, name in expected))
+    unknown = sorted(expected - members.keys())
+    absent += [NotVouching(name, "unknown", None, is_expected=True) for name in unknown]
+    first = [each for each in absent if each.is_expected]
+    return VouchedBy(
+        len(names),
+        tuple(names),
+        len(expected),
+        len(expected.intersection(names)),
+        (*first, *(each for each in absent if not each.is_expected)),
+        len(absent),
+        known,
+    )
+
+
+def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
+    """Those that vouch and those that do not; all are counted."""
+    tally = VouchingTally([(1, 10), (2, 20)])
+    names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
+    for name in names:
+        tally.add(name, (VouchingPeriod(2, MAX_INT64),), "live")
+    before, after = tally.results()
+
+    assert (before.count, before.not_vouching_count, after.count) == (0, 101, 101)
+    assert [each.writer for each in before.not_vouching] == names[:-1]
+    assert list(after.names) == names[:-1]
 
 
 def test_a_writer_that_returned_is_not_said_to_have_joined() -> None:
@@ -162,6 +221,20 @@ def test_what_none_vouches_for_is_named_and_may_come() -> None:
         2,
         [("lima", True, None), ("delhi", False, 9)],
     )
+
+
+def test_a_missing_member_moves_the_answer_to_the_mark_that_counts_it_again() -> None:
+    """Where it stays missing, it is named once, with its last time."""
+    missing = MissingWriters()
+    missing.take(2, 0, (10, 20), [Absence("lima", 7, {}, "timed_out", 1, 7)], ())
+    idle: tuple[Periods, WriterStanding] = ((VouchingPeriod(1, 9),), "idle")
+
+    assert find_required_seq(2, 5, 20, {}, missing) == (2, [NotVouching("lima", "missing", 7)])
+    assert find_required_seq(2, 5, 20, {"lima": idle}, missing)[1] == [
+        NotVouching("lima", "idle", 9)
+    ]
+    missing.take(4, 0, (30, 40), (), ("lima",))
+    assert find_required_seq(2, 5, 20, {}, missing) == (4, [])
 
 
 def unreported(stream: Aggregator, *notes: Note) -> list[tuple[str, int | None, int, bool]]:

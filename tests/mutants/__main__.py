@@ -38,7 +38,12 @@ CONFIG = """
 source_paths = {packages}
 only_mutate = {code}
 also_copy = ["docs", "examples", "integrations", "locks", "java", "deploy", "README.md", "run"]
-pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:xdist"]
+pytest_add_cli_args = [
+    "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutants.quick",
+    "--deselect=tests/core/test_claims.py::test_each_fault_is_found_again_without_its_rule",
+]
+timeout_multiplier = 4
+timeout_constant = 3
 pytest_add_cli_args_test_selection = {tests}
 """
 

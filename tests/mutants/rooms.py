@@ -13,10 +13,27 @@ class Room(NamedTuple):
     aim: float = 0.95
 
 
+def _core(names: str) -> tuple[str, ...]:
+    return tuple(f"tests/core/test_{name}.py" for name in names.split())
+
+
 ROOMS = {
-    "rules": Room(("noted_time/rules/*",), ("noted_time/rules", "tests/core")),
+    "rules": Room(
+        ("noted_time/rules/*",),
+        (
+            "noted_time/rules",
+            *_core("agreement bounds cut golden laws notes scaling scenarios seal soundness"),
+        ),
+    ),
     "reading": Room(
-        ("noted_time/reading/*",), ("noted_time/reading", "tests/core", "tests/reader_client")
+        ("noted_time/reading/*",),
+        (
+            "noted_time/reading",
+            *_core(
+                "bounds claims cut following missing readers relaying trend vouching whole windows"
+            ),
+            "tests/reader_client",
+        ),
     ),
     "progress": Room(
         ("noted_time/progress/*",),

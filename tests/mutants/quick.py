@@ -1,0 +1,29 @@
+"""A pytest plugin that finds a mutant in less time: examples first, then fewer of each property.
+
+It counts no mutant that the whole suite would not find, too.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import Phase, settings
+
+FEW = 20
+HISTORIES = "150"
+UNTIL_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Stop a property at the first example that fails, without a search for a smaller one."""
+    settings.register_profile("mutants", settings.default, max_examples=FEW, phases=UNTIL_FOUND)
+    settings.load_profile("mutants")
+    os.environ.setdefault("NOTED_TIME_CLAIMS", HISTORIES)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that try one example each."""
+    items.sort(key=lambda item: item.get_closest_marker("hypothesis") is not None)
