@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from controller.api.wire.answers import convert
 from noted_time import CompleteWindow, Mark, MarkHistory, Rejected, StreamCut, StreamSettings
 from noted_time.client import read_value
-from noted_time.reading import Coverage, LateReports, MissingWriters, Tiling, find_complete_windows
+from noted_time.reading import (
+    Coverage,
+    LateReports,
+    MissingWriters,
+    Tiling,
+    find_changed_windows,
+    find_complete_windows,
+)
 from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
@@ -328,6 +335,61 @@ def test_windows_are_named_one_by_one_as_in_a_row(
 
     alone = [late.find_between(each, each + HOUR_MS) for each in starts]
     assert list(again.find_in_windows(starts, HOUR_MS)) == alone
+
+
+late_rows = st.builds(
+    lambda writer, rows, least, length, seen: LateReport(
+        writer, rows, least, least + length, seen, seen
+    ),
+    st.sampled_from("abc"),
+    st.integers(1, 9),
+    st.integers(-9, 40),
+    st.sampled_from([0, 0, 0, 1, 2, 9]),
+    st.integers(0, 20),
+)
+
+
+@given(
+    marks=chains,
+    tiling=tilings,
+    rows=st.lists(late_rows, max_size=6),
+    since=st.integers(0, 20),
+    after=st.none() | st.integers(-25, 40),
+    seals=st.booleans(),
+)
+def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  # noqa: PLR0913, PLR0917 - drawn
+    marks: list[Mark],
+    tiling: Tiling,
+    rows: list[LateReport],
+    since: int,
+    after: int | None,
+    seals: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """With these rows alone; without a time, from the first report on."""
+    history = MarkHistory(marks)
+    if marks and seals:
+        history.seal(marks[-1].cut.offsets)
+    coverage = Coverage(MissingWriters(), LateReports(rows), first_lower=0)
+    recent = replace(coverage, late=LateReports(each for each in rows if each.last_seen >= since))
+    start = -80 if after is None else after
+    windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
+
+    found = find_changed_windows(history, tiling, coverage, since, after=after)
+    assert list(found) == [each for each in windows if each.late.count]
+
+
+def test_reports_of_a_time_are_known_unless_they_were_deleted() -> None:
+    """If many are kept, only the oldest were; others expired before `kept_from`."""
+    few, many = (
+        [LateReport(f"w{n}", 1, n, n, 50 + n, 50 + n) for n in range(k)] for k in (99, 100)
+    )
+    whole = LateReports(many)
+    cut = [LateReports(each, known_from=7) for each in (few, many)]
+
+    assert whole.has_all_since(0, kept_from=9)
+    assert [cut[0].has_all_since(at, kept_from=9) for at in (8, 9)] == [False, True]
+    assert [cut[1].has_all_since(at) for at in (49, 50)] == [False, True]
+    assert not cut[1].has_all_since(50, kept_from=51)
 
 
 def test_at_most_says_that_the_times_leave_the_window() -> None:
