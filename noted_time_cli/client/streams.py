@@ -34,7 +34,8 @@ OPEN_STREAM = (
     "not detected: {1} stream create {0} --expected-writer NAME …"
 )
 FEWER_WRITERS = (
-    "{} no longer expects {}, because --expected-writer replaces the list. To keep them, name all"
+    "{} no longer expects {}, because --expected-writer replaces the list. To expect them "
+    "again, use --add-expected-writer"
 )
 
 MARK_COLUMNS: Columns = {
@@ -65,11 +66,14 @@ def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
 
 @app.command()
 @client_command
-def create(
+def create(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
     *,
     given: GivenSettings,
+    add: Annotated[
+        list[str], option("NAME", "Also expect this writer. Repeatable.", "--add-expected-writer")
+    ] = NO_VALUES,
     comment: CommentOption = None,
     yes: Yes = False,
 ) -> None:
@@ -87,8 +91,11 @@ def create(
         say(f"{dropped} would be dropped, for good.")
         confirm(f"Change the settings of {stream}?", yes=yes)
     before: Json = {}
-    with suppress(Rejected):  # the stream does not exist, or may not be read
+    with suppress(UnknownStream if add else Rejected):  # it may not be readable
         before = call.ask("GET", path)
+    if add:
+        expected: Json = dict.fromkeys((before | settings).get("expected_writers", ()))
+        settings["expected_writers"] = list(expected | dict.fromkeys(add))
     status, created = call.answer("PUT", path, query=query, body=settings)
     if not call.print_json(created):
         changed = _describe_changes(before, created, settings)

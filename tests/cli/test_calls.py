@@ -89,6 +89,16 @@ def test_a_stream_that_expects_writers_is_not_said_to_be_open(run: Commands) -> 
     assert ["no writers" in each.err for each in (named, later)] == [False, False]
 
 
+def test_a_writer_is_expected_in_addition(run: Commands) -> None:
+    """Twice is as once, and a new stream expects it alone."""
+    add = ("stream", "create", "seven", "--add-expected-writer")
+    for name in ("lima", "rome"):
+        run(*add, name)
+    again = run(*add, "lima", "--json")
+
+    assert (again.json["expected_writers"], again.err) == (["lima", "rome"], "")
+
+
 def test_naming_one_more_writer_alone_warns_of_those_it_replaces(run: Commands) -> None:
     """A list that keeps all of them has no warning."""
     named = [("lima", "rome"), ("lima", "rome", "paris"), ("oslo",)]
@@ -99,7 +109,7 @@ def test_naming_one_more_writer_alone_warns_of_those_it_replaces(run: Commands) 
 
     warning = (
         "noted-time: six no longer expects lima, paris, rome, because --expected-writer replaces "
-        "the list. To keep them, name all\n"
+        "the list. To expect them again, use --add-expected-writer\n"
     )
     assert [text.partition("noted-time: ")[1:] for text in texts] == [
         ("", ""),
