@@ -16,7 +16,7 @@ from noted_time import (
     StreamSettings,
     Succession,
 )
-from noted_time.reading import locate_reader
+from noted_time.reading import ReaderPlace, locate_reader
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.world import World
 
@@ -240,3 +240,21 @@ def test_a_reader_gets_to_the_next_mark_by_the_segments_it_is_said_to_lack(
             assert place.lower == kept.window(position).lower
             assert reached >= [place.next_seq or 0]
             assert [each.lower for each in less] == [place.lower] * len(less)
+
+
+def test_the_segments_that_a_reader_lacks_begin_with_the_most_rows() -> None:
+    """At most as many as were asked for, of those that the next mark needs."""
+    cuts = ({0: 10}, {0: 20, 1: 5, 2: 30, 3: 5})
+    marks = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts, 4))
+    place = locate_reader(marks, {0: 12, 3: 9}, limit=2)
+
+    assert (place.lower, place.next_seq, place.next_lower) == (40, 5, 50)
+    assert (place.marks, place.segments) == (1, 3)
+    assert [(each.segment, each.offset, each.needed) for each in place.waiting_for] == [
+        (2, 0, 30),
+        (0, 12, 20),
+    ]
+    end = locate_reader(marks, {0: 20, 1: 5, 2: 30, 3: 5}, limit=2)
+    assert end == ReaderPlace(50, None, None, 0, 0, ())
+    assert locate_reader(marks, {}, limit=2).lower is None
+    assert locate_reader(marks, {}, limit=2).marks == 2
