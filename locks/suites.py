@@ -41,6 +41,7 @@ SUITES = (
     ),
     Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
     Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
+    Suite("--operators", "operators with state, whose driver is killed", installs=False),
     Suite("--pages", "the examples of all pages, as printed", installs=False),
     Suite("--chaos", "short trials of ./run chaos", installs=False),
     Suite("--demo", "the stories of ./run demo", installs=False),

@@ -1,0 +1,220 @@
+"""Runs a query for each stateful operator, and kills itself when each is at its place.
+
+`dies` says where that is. A query that is there waits for the others:
+
+- `planned`: the next batch is in the log of offsets, and none of its rows is read yet;
+- `written`: the next batch has written its state and its output, and is not committed;
+- `committed`: the first batch that was not committed is committed.
+
+So no run commits two batches of a query. The program ends by itself, with status 0, when each query
+has committed a batch under the last watermark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from demo.trials.starting import connected
+from spark_integration import KafkaRecords, Noted, WatermarkPolicy, read_noted_kafka
+from tests.support.killed_operators import (
+    GAP_MS,
+    KEPT_MS,
+    SOON_MS,
+    WINDOW_MS,
+    is_finished,
+    last_batch,
+)
+from tests.support.spark_sessions import start_spark
+
+Given = dict[str, Any]
+Read = Callable[[str], DataFrame]
+
+POLL_S = 0.01
+
+
+def windows(read: Read) -> DataFrame:
+    """Return (start, count) of each window."""
+    counts = read("departures").groupBy(F.window("time", ms(WINDOW_MS))).count()
+    return counts.select(F.unix_millis("window.start"), "count")
+
+
+def sessions(read: Read) -> DataFrame:
+    """Return (carrier, start, end, count) of each session."""
+    session = F.session_window("time", ms(GAP_MS)).alias("session")
+    counts = read("departures").groupBy(F.substring("name", 1, 1).alias("carrier"), session).count()
+    bounds = (F.unix_millis(f"session.{bound}") for bound in ("start", "end"))
+    return counts.select("carrier", *bounds, "count")
+
+
+def names(read: Read) -> DataFrame:
+    """Return (name) of each departure, which comes once or twice."""
+    return read("departures").dropDuplicatesWithinWatermark(["name"]).select("name")
+
+
+def inner(read: Read) -> DataFrame:
+    """Return (name, departure, arrival) of each departure with an arrival."""
+    return _joined(read, "inner")
+
+
+def outer(read: Read) -> DataFrame:
+    """Return the same, and (name, departure, none) of each departure without an arrival."""
+    return _joined(read, "left_outer")
+
+
+def _joined(read: Read, how: str) -> DataFrame:
+    left = read("departures").select("time", "name")
+    right = read("arrivals").select(F.col("time").alias("landed"), F.col("name").alias("who"))
+    soon = f"name = who AND landed >= time AND landed <= time + INTERVAL {ms(SOON_MS)}"
+    pairs = left.join(right, F.expr(soon), how)
+    return pairs.select("name", F.unix_millis("time"), F.unix_millis("landed"))
+
+
+def timers(read: Read) -> DataFrame:
+    """Return (carrier, end of the window, count) when the timer of both fires."""
+    start = F.unix_millis("time") - F.pmod(F.unix_millis("time"), F.lit(WINDOW_MS))
+    keyed = read("departures").select(
+        "time", F.substring("name", 1, 1).alias("carrier"), (start + WINDOW_MS).alias("end")
+    )
+    return keyed.groupBy("carrier", "end").transformWithState(
+        Counting(), "carrier STRING, end LONG, count LONG", "append", "EventTime"
+    )
+
+
+class Counting(StatefulProcessor):
+    """Counts the rows of a key until the timer at its end fires."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Have a counter and timers."""
+        self._handle, self._count = handle, handle.getValueState("count", "count LONG")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[str, int],
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's name
+    ) -> Iterator[Row]:
+        """Count."""
+        self._handle.registerTimer(key[1])
+        self._count.update((self._counted() + sum(1 for _ in rows),))
+        return iter(())
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[str, int],
+        timerValues: TimerValues,  # noqa: ARG002, N803 - Spark's name
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - Spark's name
+    ) -> Iterator[Row]:
+        """Return the count, and forget it."""
+        count = self._counted()
+        self._count.clear()
+        fired = expiredTimerInfo.getExpiryTimeInMs()
+        yield Row(carrier=key[0], end=fired, count=count)
+
+    def _counted(self) -> int:
+        counted = self._count.get()
+        return int(counted[0]) if counted else 0
+
+
+OPERATORS: dict[str, Callable[[Read], DataFrame]] = {
+    each.__name__: each for each in (windows, sessions, names, inner, outer, timers)
+}
+
+
+def ms(duration: int) -> str:
+    """Return a duration as Spark writes it."""
+    return f"{duration} milliseconds"
+
+
+class Query:
+    """A query, which waits once it is where the program may be killed."""
+
+    def __init__(self, spark: SparkSession, given: Given, asked: Given) -> None:
+        self._dies, self._output = asked["dies"], Path(asked["output"])
+        self._checkpoint, self._run = Path(asked["checkpoint"]), given["run"]
+        self._output.mkdir(parents=True, exist_ok=True)
+        self._uncommitted = last_batch(self._checkpoint, "commits") + 1
+        self._unplanned = last_batch(self._checkpoint, "offsets") + 1
+        self._waits = Event()
+
+        def read(topic: str) -> DataFrame:
+            return read_noted_kafka(
+                spark,
+                KafkaRecords(topic, given["bootstrap"], parse=parse, options=asked["options"]),
+                Noted(given["url"]),
+                event_time="time",
+                checkpoint_location=str(self._checkpoint),
+                marks=asked["marks"],
+                policy=WatermarkPolicy(dedup_retention_ms=KEPT_MS),
+            )
+
+        rows = connected(lambda: OPERATORS[asked["operator"]](read))
+        writer = rows.writeStream.outputMode("append").foreachBatch(self._write)
+        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+
+    def is_there(self) -> bool:
+        """Return whether it is at its place or finished, or raise its error."""
+        if not self._query.isActive:
+            self._query.awaitTermination()
+        has_committed = last_batch(self._checkpoint, "commits") >= self._uncommitted
+        is_committed = self._dies == "committed" and has_committed
+        return self._waits.is_set() or is_committed or is_finished(self._checkpoint)
+
+    def _write(self, rows: DataFrame, batch: int) -> None:
+        is_planned = self._dies == "planned" and batch >= self._unplanned
+        is_committed = self._dies == "committed" and batch > self._uncommitted
+        if is_planned or is_committed or is_finished(self._checkpoint):
+            self._wait()
+        lines = sorted(json.dumps(tuple(row)) for row in rows.collect())
+        unfinished = self._output / "unfinished"
+        unfinished.write_text("\n".join(lines))
+        unfinished.replace(self._output / f"{batch}-{self._run}")
+        if self._dies == "written" and batch >= self._unplanned:
+            self._wait()
+
+    def _wait(self) -> NoReturn:
+        self._waits.set()
+        while True:
+            time.sleep(POLL_S)
+
+
+def parse(records: DataFrame) -> DataFrame:
+    """Return (time, name) of records."""
+    return records.select(F.col("timestamp").alias("time"), F.expr("string(value)").alias("name"))
+
+
+def main(given: Given) -> int:
+    """Run until all queries are at their places; return 0 if all are finished, or 1."""
+    try:
+        spark = start_spark(given["settings"], given["python"])
+        queries = [Query(spark, given, asked) for asked in given["queries"]]
+        while not all(each.is_there() for each in queries):
+            time.sleep(POLL_S)
+    except Exception:  # noqa: BLE001 - any of a query
+        traceback.print_exc()
+        return 1
+    if all(is_finished(Path(asked["checkpoint"])) for asked in given["queries"]):
+        return 0
+    os.killpg(0, signal.SIGKILL)
+    return 1
+
+
+if __name__ == "__main__":
+    os._exit(main(json.loads(sys.argv[1])))  # queries may wait

@@ -1,0 +1,294 @@
+"""Queries with state whose driver is killed between each two batches, and their true results."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from demo.trials.kafka import Broker, connector
+from demo.trials.spark_programs import SparkProgram
+from demo.trials.starting import UNCONNECTED
+from reader_client import KafkaRelay
+from tests.support.served import Served
+
+MINUTE_MS = 60_000
+START_MS = 1_357_002_000_000
+PERIOD_MS, PERIODS, ROWS = 16 * MINUTE_MS, 3, 30
+"""Departures in each period of time. The writers note its end after its second step."""
+
+STEPS = 2 * PERIODS
+END_MS = START_MS + PERIODS * PERIOD_MS + 60 * MINUTE_MS
+"""What the writers note when all is written."""
+
+BEFORE_MS = {"departures": 0, "arrivals": MINUTE_MS}
+"""How much earlier the times are that the writers of a topic note."""
+
+UNTIL_MS = END_MS - MINUTE_MS - 1
+"""The watermark at which a query is finished."""
+
+WINDOW_MS, GAP_MS, SOON_MS = 5 * MINUTE_MS, MINUTE_MS // 2, 10 * MINUTE_MS
+AGAIN_MS, KEPT_MS = 3 * MINUTE_MS, 4 * MINUTE_MS
+"""How much later a departure comes again, at most, and how long it is remembered."""
+
+WAYS: dict[str, dict[str, int]] = {
+    "ahead": {},
+    "committed": {"maxOffsetsPerTrigger": 12},
+    "topic": {},
+}
+"""The values of `marks`, and options of the records. The limit has rows come after their marks."""
+
+PLACES = ("planned", "written", "committed")
+SETTINGS = {
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",  # RocksDB needs it
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
+    ".state.RocksDBStateStoreProvider",  # transformWithState needs it
+    "spark.ui.showConsoleProgress": "false",
+}
+
+Event = tuple[int, str]
+Events = Sequence[Event]
+Runs = Mapping[int, Sequence[str]]
+"""The rows of a batch, as JSON, by the run that wrote them."""
+
+
+def departures(chance: Random) -> Iterator[Event]:
+    """Yield (Unix ms, name) in any order, some of them twice, and one at each noted time."""
+    for number in range(PERIODS * ROWS):
+        time = START_MS + chance.randrange(PERIODS * PERIOD_MS)
+        time = START_MS + number * PERIOD_MS if number < PERIODS else time
+        yield time, (name := f"{chance.choice('ABC')}{number}")
+        if chance.random() < 0.25:
+            yield time + chance.randrange(AGAIN_MS), name
+
+
+def arrivals(chance: Random, departed: Iterable[Event]) -> Iterator[Event]:
+    """Yield an arrival for most departures, some too late and some at the last moment."""
+    for time, name in departed:
+        if chance.random() < 0.75:
+            yield time + chance.choice([SOON_MS, chance.randrange(2 * SOON_MS)]), name
+
+
+def divide(chance: Random, events: Iterable[Event]) -> list[list[Event]]:
+    """Return the rows of each step: of a step of their period, or of the step before it.
+
+    A row at a time that is noted is written two steps after the note.
+    """
+    steps: list[list[Event]] = [[] for _ in range(STEPS)]
+    for time, name in events:
+        period, since = divmod(time - START_MS, PERIOD_MS)
+        step = 2 * min(period, PERIODS - 1) + (chance.randrange(-1, 2) if since else 1)
+        steps[max(0, step)].append((time, name))
+    return steps
+
+
+def windows(left: Events, _: Events) -> Iterator[Any]:
+    """Yield (start, count) of each window."""
+    yield from Counter(time // WINDOW_MS * WINDOW_MS for time, _ in left).items()
+
+
+def sessions(left: Events, _: Events) -> Iterator[Any]:
+    """Yield (carrier, start, end, count) of each session."""
+    times = defaultdict(list)
+    for time, name in sorted(left):
+        times[name[0]].append(time)
+    for carrier, found in times.items():
+        ends = [i for i, (one, two) in enumerate(pairwise(found), 1) if two - one >= GAP_MS]
+        for first, last in pairwise([0, *ends, len(found)]):
+            yield carrier, found[first], found[last - 1] + GAP_MS, last - first
+
+
+def names(left: Events, _: Events) -> Iterator[Any]:
+    """Yield (name) of each departure once."""
+    yield from ((name,) for name in {name for _, name in left})
+
+
+def inner(left: Events, right: Events) -> Iterator[Any]:
+    """Yield (name, departure, arrival) of each pair."""
+    for time, name in left:
+        for landed, who in right:
+            if name == who and time <= landed <= time + SOON_MS:
+                yield name, time, landed
+
+
+def outer(left: Events, right: Events) -> Iterator[Any]:
+    """Yield the same, and (name, departure, none) without a pair."""
+    for time, name in left:
+        yield from list(inner([(time, name)], right)) or [(name, time, None)]
+
+
+def timers(left: Events, _: Events) -> Iterator[Any]:
+    """Yield (carrier, end, count) of each window."""
+    counts = Counter((name[0], time // WINDOW_MS * WINDOW_MS + WINDOW_MS) for time, name in left)
+    yield from ((*key, count) for key, count in counts.items())
+
+
+TRUTHS = {each.__name__: each for each in (windows, sessions, names, inner, outer, timers)}
+"""What each operator has to return, computed from all rows."""
+
+
+def faults(batches: Sequence[Runs], truth: Iterable[str]) -> list[str]:
+    """Return the faults of a query's output.
+
+    >>> faults([{1: ["a"], 2: ["a"]}, {3: ["b"]}], ["a", "b"])
+    []
+    >>> faults([{1: ["a"], 2: []}, {2: ["b", "b"]}], ["a", "b"])
+    ['lacks a', 'too often: b', 'batch 0 changed', 'no kill between batches 0 and 1']
+    """
+    last = [max(runs) for runs in batches]
+    found = Counter(row for runs in batches for row in runs[max(runs)])
+    true = Counter(truth)
+    changed = [any(rows != runs[min(runs)] for rows in runs.values()) for runs in batches]
+    return [
+        *(f"lacks {row}" for row in sorted((true - found).elements())),
+        *(f"too often: {row}" for row in sorted((found - true).elements())),
+        *(f"batch {n} changed" for n, has_changed in enumerate(changed) if has_changed),
+        *(
+            f"no kill between batches {n} and {n + 1}"
+            for n, (one, two) in enumerate(pairwise(last))
+            if one == two
+        ),
+    ]
+
+
+def last_batch(checkpoint: Path, log: str) -> int:
+    """Return the last batch in a log of a checkpoint, -1 without any."""
+    found = [each.name for each in (checkpoint / log).glob("*")]
+    return max((int(each) for each in found if each.isdigit()), default=-1)
+
+
+def is_finished(checkpoint: Path) -> bool:
+    """Return whether a query has committed a batch under the last watermark."""
+    last = last_batch(checkpoint, "commits")
+    if last < 0:
+        return False
+    planned = (checkpoint / "offsets" / str(last)).read_text().split("\n")
+    return bool(json.loads(planned[1])["batchWatermarkMs"] >= UNTIL_MS)
+
+
+class Output:
+    """The output of a query, and its checkpoint."""
+
+    def __init__(self, root: Path, marks: str, operator: str) -> None:
+        self.directory, self.checkpoint = (root / each / marks / operator for each in "oc")
+        self.asked: dict[str, object] = {
+            "marks": marks,
+            "operator": operator,
+            "options": WAYS[marks],
+            "output": str(self.directory),
+            "checkpoint": str(self.checkpoint),
+        }
+
+    def batches(self) -> list[Runs]:
+        """Return all that was written, in order of the batches."""
+        batches: dict[int, dict[int, list[str]]] = defaultdict(dict)
+        for path in self.directory.glob("*-*"):
+            batch, _, run = path.name.partition("-")
+            batches[int(batch)][int(run)] = path.read_text().splitlines()
+        return [batches[batch] for batch in sorted(batches)]
+
+
+class Trial:
+    """Consecutive drivers of all queries; all but the last are killed."""
+
+    def __init__(self, broker: Broker, served: Served, directory: Path, python: str) -> None:
+        self._broker, self._directory, self._chance = broker, directory, Random(57)
+        left = list(departures(self._chance))
+        events = {"departures": left, "arrivals": list(arrivals(self._chance, left))}
+        self._steps = {name: divide(self._chance, each) for name, each in events.items()}
+        self._ends = {name: Counter[int]() for name in events}
+        self._open = ExitStack()
+        self._streams, self._relays = {}, {}
+        for name in events:
+            broker.create(name)
+            self._streams[name] = stream = served.stream(name)
+            for partition in range(2):
+                stream.note(f"w{partition}", None, {})
+            relay = KafkaRelay(broker.config, name, served.url)
+            self._relays[name] = self._open.enter_context(closing(relay))
+        self._given = {
+            "bootstrap": broker.address,
+            "url": served.url,
+            "python": python,
+            "settings": {"spark.jars": ",".join(connector()), **SETTINGS},
+        }
+        self._outputs = {
+            (marks, operator): Output(directory, marks, operator)
+            for marks in WAYS
+            for operator in TRUTHS
+        }
+        self._runs = 0
+        self.killed: Counter[tuple[str, str]] = Counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def run(self) -> None:
+        """Write the steps, with a driver after each, and have further drivers read to the end."""
+        for step in range(STEPS):
+            for topic, steps in self._steps.items():
+                self._write(topic, steps[step])
+            if step % 2:
+                self._note(START_MS + (step + 1) // 2 * PERIOD_MS)
+            assert self._is_killed()
+        self._note(END_MS)
+        while self._is_killed():  # a new mark makes a batch, as a restart makes none of its own
+            self._note(END_MS + self._runs)
+
+    def faults(self, marks: str, operator: str) -> list[str]:
+        """Return the faults of a query's output, by all records of the topics."""
+        left, right = (
+            [(record.time, (record.value or b"").decode()) for record in self._broker.records(name)]
+            for name in self._steps
+        )
+        truth = [json.dumps(row) for row in TRUTHS[operator](left, right)]
+        return faults(self._outputs[marks, operator].batches(), truth)
+
+    def _is_killed(self) -> bool:
+        """Run a driver of unfinished queries, again if its Python took too long to start."""
+        unfinished = [each for each in self._outputs.values() if not is_finished(each.checkpoint)]
+        queries: list[dict[str, object]] = [
+            {**each.asked, "dies": self._chance.choice(PLACES)} for each in unfinished
+        ]
+        while True:
+            self._runs += 1
+            log = self._directory / f"driver-{self._runs}.log"
+            given = {**self._given, "queries": queries, "run": self._runs}
+            status = SparkProgram("run_operators", given, log).status()
+            if status <= 0:
+                break
+            assert UNCONNECTED in log.read_text(), log.read_text()[-9000:]
+        assert status in {0, -signal.SIGKILL}
+        if status:
+            self.killed.update((str(each["marks"]), str(each["dies"])) for each in queries)
+        return status != 0
+
+    def _write(self, topic: str, events: Events) -> None:
+        rows = [(self._chance.randrange(2), name, time) for time, name in events]
+        self._broker.send(topic, rows)
+        self._ends[topic].update(partition for partition, _, _ in rows)
+
+    def _note(self, time: int) -> None:
+        """Note for the writer of each partition, and return once the marks are relayed."""
+        for topic, relay in self._relays.items():
+            lower = time - BEFORE_MS[topic]
+            for partition in range(2):
+                ends = {partition: self._ends[topic][partition]}
+                self._streams[topic].note(f"w{partition}", lower, ends)
+            while self._relayed(relay) < lower:
+                relay.look()
+
+    def _relayed(self, relay: KafkaRelay) -> int:
+        if relay.noted.name not in self._broker.topics():
+            return 0
+        records = self._broker.records(relay.noted.name)
+        return max((int(json.loads(each.value or "")["lower"]) for each in records), default=0)
