@@ -5,6 +5,7 @@ from __future__ import annotations
 import time as clocks
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -25,7 +26,14 @@ from confluent_kafka.admin import (
 
 from noted_time.kafka.connecting import Cluster
 from noted_time.observing import Stamp
-from noted_time.values import NotedTimeError, Recreated, Rejected, Unreachable, log_id
+from noted_time.values import (
+    NotedTimeError,
+    Recreated,
+    Rejected,
+    Unreachable,
+    log_id,
+    suggest_names,
+)
 
 TIMEOUT_S = 10.0
 Of = TypeVar("Of")
@@ -281,12 +289,18 @@ class Topic:
                 continue
         return stamps
 
+    def _find_similar_names(self) -> list[str]:
+        try:
+            topics = self._cluster.admin.list_topics(timeout=TIMEOUT_S).topics
+        except KafkaException:
+            return []
+        return get_close_matches(self.name, topics, n=3, cutoff=0.75)
+
     def _build_error(self, error: KafkaError) -> NotedTimeError:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return Rejected(
-                f"there is no Kafka topic {self.name!r} at {self._cluster.servers}: create it, or "
-                "correct the name"
-            )
+            remedy = suggest_names(self._find_similar_names()) or "create it, or correct the name"
+            where = f"at {self._cluster.servers}"
+            return Rejected(f"there is no Kafka topic {self.name!r} {where}: {remedy}")
         if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return Rejected(
                 f"this client may not describe Kafka topic {self.name!r}: grant it the operation "

@@ -482,10 +482,15 @@ def test_a_function_that_is_not_there_is_refused(name: str) -> None:
 
 
 def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
-    """And not taken for one that is away; no traceback of Kafka's client stands before that."""
-    with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'") as refused:
-        KafkaEnds(broker.config, "flihgts")
+    """With the similar name, and without a traceback of Kafka's client before that."""
+    broker.create("departed-flights")
+    with pytest.raises(Rejected) as refused:
+        KafkaEnds(broker.config, "departed-flihgts")
 
+    assert str(refused.value) == (
+        f"there is no Kafka topic 'departed-flihgts' at {broker.address}: "
+        "did you mean 'departed-flights'?"
+    )
     assert "KafkaException" not in "".join(traceback.format_exception(refused.value))
 
 
