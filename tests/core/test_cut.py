@@ -1,6 +1,7 @@
 """Stream cuts: their order, and the window of a position (rule 9)."""
 
 import tracemalloc
+from dataclasses import replace
 from itertools import accumulate
 
 import pytest
@@ -209,6 +210,43 @@ def test_a_mark_that_does_not_follow_is_not_taken(seq: int, lower: int) -> None:
 
     with pytest.raises(ValueError, match=f"mark {seq} at {lower} does not follow mark 2"):
         history.append(Mark(seq, lower, 0, StreamCut({0: 9})))
+
+
+@given(
+    marks=chains.filter(bool),
+    through=st.integers(0, 12),
+    count=st.integers(1, 12),
+    first=st.integers(0, 13),
+    last=st.integers(0, 13),
+)
+def test_a_copy_of_the_latest_marks_answers_like_a_history_of_them(
+    marks: list[Mark], through: int, count: int, first: int, last: int
+) -> None:
+    """Also of a sealed history that forgot its first marks, which is unchanged."""
+    marks[-1] = replace(marks[-1], final=True)
+    history = MarkHistory()
+    for mark in marks:
+        history.append(mark, f"w{mark.seq}")
+    history.seal(marks[-1].cut.offsets)
+    history.forget_through(through)
+    before = [mark for mark in marks if mark.seq > through] or marks[-1:]
+
+    for each, known in ((history, before), (history.latest(count), before[-count:])):
+        named = [m for m in known if first <= m.seq <= last]
+        names = dict.fromkeys(name for mark in named for name in mark.excluded)
+        assert each.after(0, 99) == list(each.following(0)) == known
+        assert (len(each), each.first_seq, each.last_seq) == (
+            len(known),
+            known[0].seq,
+            known[-1].seq,
+        )
+        assert (each.first, each.last, each.last_lower) == (known[0], known[-1], known[-1].lower)
+        assert [each.last_writer(m.seq) for m in known] == [f"w{m.seq}" for m in known]
+        assert each.excluded_in(first, last) == tuple(names)
+        assert list(each.latest_written_at(3)) == [m.written_at for m in known[-3:]]
+        assert (each.is_whole, each.final_cut) == (True, marks[-1].cut.offsets)
+        assert each.complete_to(99) == known[-1]
+        assert each.window(marks[-1].cut.offsets).sealed
 
 
 def test_a_mark_is_found_by_its_seq() -> None:

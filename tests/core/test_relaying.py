@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, StreamCut
-from noted_time.reading import NEW_SEGMENT_MS, RelayQueue
+from noted_time.reading import NEW_SEGMENT_MS, RelayQueue, describe_difference
 
 DOMAINS = ("default", "ingestion")
 RELAYS = 2
@@ -162,3 +162,37 @@ def test_a_segment_that_a_record_names_without_rows_is_still_new() -> None:
     queue.add("default", [Mark(3, 30, 30, StreamCut({0: 9, 1: 1}))])
 
     assert [mark.seq for _, mark in queue.due(0)] == [2]
+
+
+def test_a_mark_is_waiting_until_it_or_a_later_one_is_written() -> None:
+    """Another mark of its number is not."""
+    first, mark, later = (Mark(n, n * 10, n * 10, StreamCut({0: n})) for n in (1, 2, 3))
+    queue = RelayQueue()
+    queue.add("default", [first, mark, later])
+
+    assert queue.is_waiting("default", mark)
+    assert not queue.is_waiting("ingestion", mark)
+    assert not queue.is_waiting("default", replace(mark, lower=19))
+    assert not queue.is_waiting("default", Mark(4, 40, 40, StreamCut({})))
+    queue.record_written("default", mark)
+    assert not queue.is_waiting("default", mark)
+    assert not queue.is_waiting("default", first)
+    assert queue.is_waiting("default", later)
+    assert queue.newest("default") == later
+
+
+def test_a_record_of_an_earlier_mark_lies_below_the_first_kept_one() -> None:
+    """Both ways where the number is the same; at most three segments are shown."""
+    known = Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7, 3: 7}))
+    above = StreamCut({0: 8, 1: 8, 2: 8, 3: 8})
+
+    assert describe_difference(Mark(2, 29, 99, StreamCut({})), known) == ""
+    assert describe_difference(Mark(2, 30, 30, StreamCut({})), known) == (
+        "the lower 30 there, and below 30 at the controller"
+    )
+    assert describe_difference(Mark(3, 30, 30, StreamCut({0: 7, 1: 7, 2: 7})), known) == (
+        "{3: 0} of its cut there, and {3: 7} at the controller"
+    )
+    assert describe_difference(Mark(2, 20, 20, above), known) == (
+        "{0: 8, 1: 8, 2: 8} of its cut there, and {0: 7, 1: 7, 2: 7} at the controller"
+    )
