@@ -5,6 +5,7 @@ from noted_time.reading.committing import (
     RememberedBatch,
     build_acceptance,
     find_committed_part,
+    format_properties,
     prepare_commit,
 )
 from noted_time.reading.coverage import (
@@ -15,6 +16,13 @@ from noted_time.reading.coverage import (
     find_required_seq,
 )
 from noted_time.reading.history import MarkHistory
+from noted_time.reading.inheriting import (
+    JOB,
+    Pin,
+    build_inheritance,
+    find_written_version,
+    judge_source,
+)
 from noted_time.reading.late import MOST_REPORTS, LateReports, sum_by_writer
 from noted_time.reading.missing import MissingWriters
 from noted_time.reading.reader_place import ReaderPlace, locate_reader

@@ -156,6 +156,12 @@ class TableHistory:
     def version(self) -> int | None:
         return self.commits[-1].id if self.commits else None
 
+    def cut_at(self, version: int) -> TableHistory | None:
+        """Return the history that leads to a commit, or `None` if it does not have it."""
+        places = {commit.id: place for place, commit in enumerate(self.commits)}
+        place = places.get(version)
+        return None if place is None else replace(self, commits=self.commits[: place + 1])
+
     def records(self, commit: Commit) -> Mapping[str, Claim]:
         """The commit that creates a table cannot contain its id."""
         needs_id = self.is_numbered and commit.parent is not None
@@ -217,6 +223,7 @@ class _Fold:
         self._steps: dict[str, list[tuple[int, int]]] = {}
         self._places: dict[int, int] = {}
         self._changed_at = -1
+        self._foreign_at = -1
         self._last_ids: list[str] = []
         if history.commits and history.commits[0].parent is not None:
             self._places[history.commits[0].parent] = -1
@@ -246,8 +253,13 @@ class _Fold:
         for claim in records.values():
             if claim.name in self._found:
                 self._add_names(claim, commit)
+        self._note_commit(place, commit, records)
+
+    def _note_commit(self, place: int, commit: Commit, records: Mapping[str, Claim]) -> None:
         if commit.change == "other":
             self._changed_at = place
+        if commit.change == "append" and not records:
+            self._foreign_at = place
         ids = [claim.id for claim in records.values() if claim.id]
         self._last_ids.append(ids[-1] if ids else (self._last_ids or [""])[-1])
         self._places[commit.id] = place
@@ -261,6 +273,8 @@ class _Fold:
             if each.complete_to is None:
                 steps.clear()
             elif not steps or steps[-1][1] != each.complete_to:
+                if steps and each.complete_to < steps[-1][1]:
+                    steps.clear()
                 steps.append((place, each.complete_to))
 
     def _apply_record(self, before: Standing, claim: Claim, commit: Commit, place: int) -> Standing:
@@ -274,8 +288,11 @@ class _Fold:
         if commit.change == "other" and not claim.merges:
             return _end_claim(known, f"ended by {commit.description}", place)
         doubt = self._find_doubt(before, claim)
-        if takes_over and not doubt:
+        if (takes_over or claim.inherits) and not doubt:
             known = replace(known, is_ended=False, complete_to=None, why="")
+        if claim.inherits:  # the rows before are the job's own
+            place_after = self._places.get(claim.after or 0, -1)
+            known = replace(known, is_foreign=self._foreign_at > place_after)
         why = claim.ended or ("" if doubt == HISTORY_EXPIRED else doubt)
         if why or known.is_ended:
             return _end_claim(known, why or known.why, place)
@@ -291,7 +308,7 @@ class _Fold:
     def _find_doubt(self, before: Standing, claim: Claim) -> str:
         if claim.starts:
             return ""
-        if claim.accepted:
+        if claim.accepted or claim.inherits:
             return self._find_doubt_of_accepted(before, claim)
         after = claim.after
         if after is None:

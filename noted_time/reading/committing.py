@@ -17,7 +17,7 @@ from noted_time.reading.claims import (
     Standing,
     TableHistory,
 )
-from noted_time.values import NAMES_KEPT, Claim, Rejected
+from noted_time.values import NAMES_KEPT, VALID_THROUGH, Claim, Rejected
 
 NOT_REMEMBERED = (
     "its checkpoint does not show that the batches before batch {} were written to this table"
@@ -93,9 +93,7 @@ def prepare_commit(
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())
-    names = {name: each.complete_to for name, each in standings.items() if name != claim.name}
-    if len(names) >= NAMES_KEPT:
-        raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
+    names = list_other_names(history, claim.name)
     holder = before.claim.query if before.claim is not None else ""
     starts = holder not in {"", claim.query}
     if starts and not (start_over and _is_new(history, claim, memory)):
@@ -118,6 +116,39 @@ def prepare_commit(
         names=names,
         seen=history.version,
     )
+
+
+def list_other_names(history: TableHistory, name: str) -> dict[str, int | None]:
+    """Return the times of a table's other claims, or raise `Rejected` for too many names."""
+    standings = history.standings()
+    names = {each: found.complete_to for each, found in standings.items() if each != name}
+    if len(names) >= NAMES_KEPT:
+        raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
+    return names
+
+
+def find_last_record(history: TableHistory) -> str:
+    """Return the id of the last record in a history, or `""`."""
+    records = (history.records(commit).values() for commit in reversed(history.commits))
+    ids = ([claim.id for claim in each if claim.id] for each in records)
+    return next((each[-1] for each in ids if each), "")
+
+
+def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
+    """Return the metadata of a commit with a record.
+
+    They contain the table's least time as `valid-through-ts`, as Kafka Connect's sink for Iceberg
+    writes it.
+    """
+    properties = {record.key: record.to_json()}
+    if record.complete_to is not None:
+        times = {**record.names, record.name: record.complete_to}
+        expects = history.expects or (times if len(times) == 1 else ())
+        known = [times.get(name) for name in expects]
+        least_time = min((time for time in known if time is not None), default=None)
+        if least_time is not None and None not in known:
+            properties[VALID_THROUGH] = str(least_time)
+    return properties
 
 
 def _is_new(history: TableHistory, claim: Claim, memory: Sequence[RememberedBatch]) -> bool:
@@ -152,10 +183,9 @@ def build_acceptance(
 
     Raises `Rejected` if no claim had ended at `at`, or `at` is not a commit of the table.
     """
-    places = {commit.id: place for place, commit in enumerate(history.commits)}
-    if at not in places:
+    inspected = history.cut_at(at)
+    if inspected is None:
         raise Rejected(f"version {at} does not lead to the table's present state")
-    inspected = replace(history, commits=history.commits[: places[at] + 1])
     standings = inspected.standings()
     wanted = {name: standings[name] for name in tuple(names) or standings if name in standings}
     holds = {name for name, each in history.standings().items() if each.complete_to is not None}
@@ -167,7 +197,6 @@ def build_acceptance(
     if not lost:
         raise Rejected(f"no claim had ended by version {at}: there is nothing to accept")
     records = [inspected.records(commit) for commit in inspected.commits]
-    ids = [claim.id for each in records for claim in each.values() if claim.id]
     return [
         Claim(
             claim.name,
@@ -181,11 +210,12 @@ def build_acceptance(
             domain=claim.domain,
             table=history.table,
             after=at,
-            after_id=ids[-1] if ids else "",
+            after_id=find_last_record(inspected),
             seen=at,
             names=dict.fromkeys(standings.keys() - {claim.name}),
             since=claim.since,
             accepted=comment,
+            inherits=claim.inherits,
         )
         for claim in lost
     ]

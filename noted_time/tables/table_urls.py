@@ -37,16 +37,19 @@ def _open_delta(location: str, at: int | str | None) -> TableHistory:
 
 
 def _open_iceberg(location: str, at: int | str | None) -> TableHistory:
+    return read_iceberg_history(_load_iceberg(location), at)
+
+
+def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
     catalogs = import_module("pyiceberg.catalog")
     missing = import_module("pyiceberg.exceptions")
     catalog, _, name = location.partition(".")
     try:
-        table = catalogs.load_catalog(catalog).load_table(name)
+        return catalogs.load_catalog(catalog).load_table(name)
     except (missing.NoSuchTableError, missing.NoSuchNamespaceError) as error:
         raise Rejected(f"catalog {catalog!r} has no table {name!r}") from error
     except Exception as error:
         raise Unreachable(f"catalog {catalog!r} of Iceberg does not answer: {error}") from error
-    return read_iceberg_history(table, at)
 
 
 def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistory:  # noqa: ANN401 - pyiceberg's
@@ -93,14 +96,33 @@ def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  
         return None
 
 
+def check_column(url: str, name: str) -> None:
+    """Raise `Rejected` unless a table has a column, such as ``time`` or ``window.end``."""
+    kind, location = split_url(url)
+    with require_extra(f"reading {url}", kind):
+        fields: Any = _read_schema(kind, location)
+        for part in name.split("."):
+            types = {each.name: each.type for each in fields}
+            if part not in types:
+                known = ", ".join(types)
+                raise Rejected(f"time_of={name!r} is not a column of {url}: use one of {known}")
+            fields = types[part] if import_module("pyarrow.types").is_struct(types[part]) else ()
+
+
+def _read_schema(kind: str, location: str) -> Any:  # noqa: ANN401 - pyarrow's
+    if kind == "delta":
+        table = import_module("deltalake").DeltaTable(location)
+        return import_module("pyarrow").schema(table.schema())
+    return _load_iceberg(location).schema().as_arrow()
+
+
 def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
     kind, location = split_url(url)
     with require_extra(f"committing to {url}", kind):
         if kind == "delta":
             _append_nothing_to_delta(location, metadata)
         else:
-            catalog, _, name = location.partition(".")
-            table = import_module("pyiceberg.catalog").load_catalog(catalog).load_table(name)
+            table = _load_iceberg(location)
             rows = table.schema().as_arrow().empty_table()
             table.append(rows, snapshot_properties=dict(metadata))
 

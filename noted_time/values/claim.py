@@ -23,9 +23,30 @@ VALID_THROUGH = "kafka.connect.valid-through-ts"
 """The key of the time (Unix ms) that Iceberg's own sink for Kafka Connect claims."""
 
 NAMES_KEPT = 100
+PARENTS_KEPT = 100
 SEGMENTS_KEPT = 1000
 
 LARGEST_RECORD = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A source of a table that a batch job wrote, and the claim that the table inherits from it.
+
+    - `table`: the URL of the source, and `id` its own id.
+    - `version`: the version or snapshot that was pinned before the job.
+    - `names`: the names of its claims, whose least time is `complete_to` (Unix ms, exclusive).
+    - `records`: the ids of these claims' records, in the order of `names`.
+    - `vouched`: the counts of writers of these claims, in the order of `names`.
+    """
+
+    table: str
+    id: str
+    version: int
+    names: tuple[str, ...]
+    complete_to: int
+    records: tuple[str, ...]
+    vouched: tuple[Mapping[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +63,7 @@ class Claim:
       the batch follows.
     - `since`: the query may lack rows with times below it (Unix ms), because they were deleted from
       the log before the query started. `None` if this time is not known.
+    - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
 
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
     Claim(name='flights', complete_to=50, time_of='departure', query='q', batch=7, ...)
@@ -70,6 +92,7 @@ class Claim:
     starts: bool = field(default=False, repr=False)
     merges: bool = field(default=False, repr=False)
     accepted: str = field(default="", repr=False)
+    inherits: tuple[Parent, ...] = field(default=(), repr=False)
     unreadable: str = field(default="", repr=False)
 
     @property
@@ -107,6 +130,7 @@ class Claim:
             raise Rejected(f"{KEY_PREFIX}{name} holds no claim: {text[:200]!r}")
         if values.get("missing") is not None:
             values["missing"] = tuple(values["missing"])
+        values["inherits"] = tuple(map(_parse_parent, values.get("inherits", ())))
         return cls(name, complete_to, query=query, batch=batch, **values)
 
 
@@ -138,7 +162,34 @@ def _is_vouched(value: object) -> bool:
     )
 
 
+def _is_parents(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= PARENTS_KEPT and all(map(_is_parent, value))
+
+
+def _is_parent(value: object) -> bool:
+    if not isinstance(value, dict) or not {*PARENT_FIELDS} - {"vouched"} <= value.keys():
+        return False
+    return all(is_one(value[key]) for key, is_one in PARENT_FIELDS.items() if key in value)
+
+
+def _parse_parent(record: Mapping[str, Any]) -> Parent:
+    values = {key: record[key] for key in PARENT_FIELDS if key in record}
+    lists = {key: tuple(each) for key, each in values.items() if isinstance(each, list)}
+    return Parent(**{**values, **lists})
+
+
 VOUCHED_FIELDS = ("count", "expected", "expected_vouching")
+
+PARENT_FIELDS: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("table", "id"), _is_text),
+    "version": _is_int,
+    "names": lambda value: value is not None and _is_names(value),
+    "complete_to": _is_int,
+    "records": lambda value: value is not None and _is_names(value),
+    "vouched": lambda value: (
+        isinstance(value, list) and all(v == {} or _is_vouched(v) for v in value)
+    ),
+}
 
 RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("time_of", "part", "id", "table", "plan"), _is_text),
@@ -153,6 +204,7 @@ RECORD_FIELDS: Mapping[str, Callable[[object], bool]] = {
     "since": _is_time,
     **dict.fromkeys(("starts", "merges"), lambda value: isinstance(value, bool)),
     "accepted": _is_text,
+    "inherits": _is_parents,
 }
 
 RECORD_DEFAULTS: Mapping[str, Any] = {

@@ -11,11 +11,11 @@ from noted_time import NotedTimeError, OpenStream, Rejected
 from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.installation import name_program
-from noted_time.tables import NoClaim, TableClaim, accept, since_claims, standing
+from noted_time.tables import NoClaim, TableClaim, accept, inherit, pin, since_claims, standing
 from noted_time.values import format_time
 from noted_time_cli.client.caller import Caller
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import DEFAULT_URL, NO_VALUES, AsJson, option
+from noted_time_cli.terminal.options import DEFAULT_URL, NO_VALUES, AsJson, duration, option
 from noted_time_cli.terminal.output import echo, say
 from reader_client.protocol.requirements import NOT_ASKED, Requirement, find_table_objections
 
@@ -133,6 +133,66 @@ def accept_claim(
         _show_commits(each, name)
     say("nothing is accepted yet")
     raise typer.Exit(1)
+
+
+@group_command(app, "pin")
+def pin_sources(
+    source: Annotated[
+        list[str], typer.Argument(metavar="SOURCE...", help="delta:… or iceberg:CATALOG.TABLE")
+    ],
+) -> None:
+    """Print the present versions of tables, before a batch job reads them.
+
+    Each line is SOURCE@VERSION. Pass it to `claim inherit` after the job.
+
+    Try it:  noted-time claim pin delta:/data/orders
+    """
+    for each in pin(*source):
+        echo(str(each))
+
+
+@group_command(app, "inherit")
+def inherit_claims(  # noqa: PLR0913 - one parameter for each option
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="The table that the job wrote, as delta:… or …")
+    ],
+    *,
+    name: Annotated[str, option("NAME", "The name of the claim.")],
+    time_of: Annotated[str, option("COLUMN", "The table's column of the event time.")],
+    source: Annotated[
+        list[str],
+        option(
+            "SOURCE@VERSION", "A line of `claim pin`, from before the job. Repeatable.", "--from"
+        ),
+    ],
+    static: Annotated[
+        list[str], option("SOURCE", "A source that needs no claim. Repeatable.")
+    ] = NO_VALUES,
+    delay: Annotated[
+        int, duration("How far its rows may lag behind, such as a window's size.", default="0s")
+    ] = 0,
+    at: Annotated[
+        int | None, option("VERSION", "The version that the job wrote, else the current one.")
+    ] = None,
+) -> None:
+    """Let a table claim what the sources of its batch job claim.
+
+    1. Before the job, run `claim pin` with its sources, and keep the lines.
+    2. Run the job. It must leave the table as if it had read the pinned versions anew.
+    3. Run this command with the lines.
+
+    The table is complete to the least time of its sources, less --delay. If a source has no claim,
+    or was changed while the job ran, nothing is written.
+
+    Try it:  noted-time claim inherit delta:days --name days --time-of day_end --from delta:orders@5
+    """
+    found = inherit(table, source, name=name, time_of=time_of, delay_ms=delay, static=static, at=at)
+    complete_to, former = found.claim.complete_to, found.former
+    if complete_to is not None and former is not None and complete_to < former:
+        say(f"{table} was complete to {format_time(former)} before")
+    already = " already" if found.is_repeated else ""
+    shown = f"{format_time(complete_to)}, from version {found.claim.after} on{already}"
+    echo(f"{table}: {name} is complete to {shown}")
 
 
 def _show_commits(table: str, names: list[str]) -> None:

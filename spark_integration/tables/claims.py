@@ -21,12 +21,12 @@ from noted_time.reading import (
     WholeFrom,
     combine_whole,
     find_committed_part,
+    format_properties,
     prepare_commit,
 )
 from noted_time.tables.table_urls import split_url
 from noted_time.values import (
     RESERVED_NAMES,
-    VALID_THROUGH,
     VOUCHED_FIELDS,
     Claim,
     Missing,
@@ -332,19 +332,10 @@ class BatchClaim:
         return ""
 
     def _build_properties(self, table: str | None, part: str, *, last: bool) -> dict[str, str]:
-        """Also write `valid-through-ts`, as Kafka Connect's sink for Iceberg does."""
         if table is None:
             return {}
-        claim, history = self._create_record(table, part, last=last)
-        records = {claim.key: claim.to_json()}
-        if claim.complete_to is not None:
-            times = {**claim.names, claim.name: claim.complete_to}
-            expects = history.expects or (times if len(times) == 1 else ())
-            known = [times.get(name) for name in expects]
-            least_time = min((time for time in known if time is not None), default=None)
-            if least_time is not None and None not in known:
-                records[VALID_THROUGH] = str(least_time)
-        return records
+        record, history = self._create_record(table, part, last=last)
+        return format_properties(history, record)
 
 
 class RunningQuery(NamedTuple):

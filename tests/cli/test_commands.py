@@ -143,7 +143,7 @@ def test_help_has_a_summary_and_an_example_that_parses(name: str) -> None:
     COMMANDS[name].make_context(name, words[own:])
 
 
-ALONE = {"claim accept", "claim show"}
+ALONE = {"claim accept", "claim inherit", "claim pin", "claim show"}
 ALONE |= {name for name in COMMANDS if name.startswith("analyse ")}
 """Commands that need neither a controller nor its database."""
 

@@ -1,0 +1,234 @@
+"""Decides which claim a table inherits from the sources of the batch job that wrote it.
+
+The job may have read a source at any version after its pin. So the claim of the pinned version is
+inherited only if no later commit may have changed its rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+from noted_time.reading.claims import HISTORY_GAP, NoClaim, Standing, TableClaim, TableHistory
+from noted_time.reading.committing import find_last_record, list_other_names
+from noted_time.values import MIN_INT64, VOUCHED_FIELDS, Claim, Parent, Rejected
+
+JOB = "inherit"
+"""The `query` of inherited records."""
+
+PIN_FORM = "SOURCE@VERSION, as `claim pin` printed it before the job"
+_PIN = re.compile(r"(.+)@(\d{1,19})(?:-([0-9a-f]{16}))?")
+
+NO_VERSION = (
+    "version {} is not in the history of {}: the table was restored or created again, or its "
+    "history has expired"
+)
+OTHER_COMMIT = "version {} of {} is another commit than the pinned one"
+NO_CLAIM = (
+    "{} has no claim at version {}: {}. If its rows do not affect completeness, pass it as static"
+)
+CHANGED = "{} was changed after version {}, and the job may have read the change: {}"
+PIN_AGAIN = "{}. Pin the sources and run the job again"
+OF_A_QUERY = "{!r} is the name of a query's claim in {}: choose another name"
+WRITTEN_SINCE = "{} was changed after version {}, which the job wrote: {}. Run the job again"
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A version of a table, as it was before a job.
+
+    Versions of a Delta table are numbered again after a restore from a backup. `mark` is a hash of
+    the table's id and of the last record up to the version.
+
+    >>> Pin.parse("delta:/data/orders@5-00112233aabbccdd")
+    Pin(table='delta:/data/orders', version=5, mark='00112233aabbccdd')
+    >>> str(Pin("iceberg:lake.db.orders", 7))
+    'iceberg:lake.db.orders@7'
+    """
+
+    table: str
+    version: int
+    mark: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Pin:
+        found = _PIN.fullmatch(text)
+        if found is None:
+            raise Rejected(
+                f"{text!r} does not name the version that the job read: write {PIN_FORM}"
+            )
+        return cls(found[1], int(found[2]), found[3] or "")
+
+    @classmethod
+    def of(cls, table: str, history: TableHistory) -> Pin:
+        """Return the pin of the last commit in `history`. Raises `Rejected` if it is empty."""
+        if history.version is None:
+            raise Rejected(f"{table} has no commits yet, so there is nothing to pin")
+        return cls(table, history.version, _compute_mark(history))
+
+    def __str__(self) -> str:
+        return f"{self.table}@{self.version}{'-' * bool(self.mark)}{self.mark}"
+
+
+def _compute_mark(history: TableHistory) -> str:
+    text = json.dumps([history.table, find_last_record(history)])
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def judge_source(pin: Pin, history: TableHistory) -> TableClaim:
+    """Return the claim that a job may inherit from a source with this present history.
+
+    Raises `Rejected` if the pinned version has no claim, is another commit now, or if its rows may
+    have changed since.
+    """
+    pinned = history.cut_at(pin.version)
+    if pinned is None:
+        raise Rejected(PIN_AGAIN.format(NO_VERSION.format(pin.version, pin.table)))
+    if pin.mark not in {"", _compute_mark(pinned)}:
+        raise Rejected(PIN_AGAIN.format(OTHER_COMMIT.format(pin.version, pin.table)))
+    claim = pinned.claim()
+    if isinstance(claim, NoClaim):
+        raise Rejected(NO_CLAIM.format(pin.table, pin.version, claim.why))
+    if why := _find_change(history, pin.version, claim.claims.keys()):
+        raise Rejected(PIN_AGAIN.format(CHANGED.format(pin.table, pin.version, why)))
+    return claim
+
+
+def _find_change(history: TableHistory, version: int, merging: Collection[str] = ()) -> str:
+    """Return why rows may have changed after a version, or `""`.
+
+    A marked MERGE of all queries in `merging` changes no row that their claims are about.
+    """
+    ids = [commit.id for commit in history.commits]
+    for before, commit in pairwise(history.commits[ids.index(version) :]):
+        if commit.parent != before.id:
+            return HISTORY_GAP.format(commit.id)
+        merged = {name for name, claim in history.records(commit).items() if claim.merges}
+        if commit.change == "other" and not (merging and merged.issuperset(merging)):
+            return commit.description
+    return ""
+
+
+def build_inheritance(  # noqa: PLR0913 - the options of the command
+    table: str,
+    history: TableHistory,
+    name: str,
+    time_of: str,
+    sources: Mapping[Pin, TableHistory],
+    *,
+    delay_ms: int = 0,
+    at: int | None = None,
+) -> Claim:
+    """Return the record of a table's claim that a job inherits from its sources.
+
+    `at` is the version that the job wrote, by default the last one that is not such a record. If
+    the table has this record already, and it is valid, return it, with its id.
+
+    Raises `Rejected` if a source has nothing to inherit, the table was changed after `at`, or the
+    name is a query's.
+    """
+    before = history.standings().get(name, Standing())
+    if before.claim is not None and before.claim.query != JOB:
+        raise Rejected(OF_A_QUERY.format(name, table))
+    at = find_written_version(history) if at is None else at
+    written = None if at is None else history.cut_at(at)
+    if at is None or written is None:
+        raise Rejected(f"version {at} does not lead to the present state of {table}")
+    if why := _find_change(history, at):
+        raise Rejected(WRITTEN_SINCE.format(table, at, why))
+    claims = {pin: judge_source(pin, sources[pin]) for pin in sorted(sources, key=str)}
+    batch = _compute_batch([*map(str, claims), delay_ms, time_of, at])
+    if before.claim is not None and before.complete_to is not None and before.claim.batch == batch:
+        return before.claim
+    least_time = min(claim.complete_to for claim in claims.values())
+    return Claim(
+        name,
+        max(least_time - delay_ms, MIN_INT64),
+        time_of,
+        JOB,
+        batch,
+        table=history.table,
+        after=at,
+        after_id=find_last_record(written),
+        names=list_other_names(history, name),
+        seen=history.version,
+        inherits=tuple(_describe(pin, sources[pin].table, each) for pin, each in claims.items()),
+        **_combine_writers([*claims.values()]),
+    )
+
+
+def find_written_version(history: TableHistory) -> int | None:
+    """Return the last commit that is not the record of a job, which has no rows."""
+    rows = (c.id for c in reversed(history.commits) if not any(map(_is_of_job, c.claims.values())))
+    return next(rows, None)
+
+
+def _is_of_job(claim: Claim) -> bool:
+    return bool(claim.inherits)
+
+
+def _compute_batch(content: Sequence[object]) -> int:
+    return int(sha256(json.dumps(content).encode()).hexdigest()[:15], 16)
+
+
+def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
+    names = tuple(sorted(found.claims))
+    return Parent(
+        pin.table,
+        table_id,
+        pin.version,
+        names,
+        found.complete_to,
+        tuple(found.claims[name].id for name in names),
+        tuple(found.claims[name].vouched for name in names),
+    )
+
+
+def _combine_writers(found: Sequence[TableClaim]) -> dict[str, Any]:
+    """Return the fields about streams and writers, of all sources together."""
+    claims = [claim for each in found for claim in each.claims.values()]
+    since = [each.since for each in found if each.since is not None]
+    streams, domains = {claim.stream for claim in claims}, {claim.domain for claim in claims}
+    has_streams = "" not in streams and len(domains) == 1
+    has_asked = all(each.missing is not None for each in found)
+    return {
+        "stream": ",".join(sorted(set(",".join(streams).split(",")))) if has_streams else "",
+        "domain": max(domains) if has_streams else "",
+        "missing": tuple(sorted({w for c in found for w in c.missing or ()}))
+        if has_asked
+        else None,
+        "vouched": _combine_vouched(claims) if has_streams else {},
+        "since": max(since) if len(since) == len(found) else None,
+    }
+
+
+def _combine_vouched(claims: Sequence[Claim]) -> Mapping[str, int]:
+    """Add the counts of all streams, or return `{}` if a writer may be counted twice.
+
+    An open stream among them makes the expected writers of all unknown.
+
+    >>> def of(stream, *counts):
+    ...     return Claim("a", 5, stream=stream, vouched=dict(zip(VOUCHED_FIELDS, counts)))
+    >>> _combine_vouched([of("orders", 3, 2, 2), of("stock", 1, 1, 0), of("stock", 1, 1, 1)])
+    {'count': 4, 'expected': 3, 'expected_vouching': 2}
+    >>> _combine_vouched([of("orders,stock", 3, 2, 2), of("stock", 1, 1, 1)])
+    {}
+    """
+    least: dict[str, Mapping[str, int]] = {}
+    for claim in claims:
+        if not claim.vouched:
+            return {}
+        known = least.setdefault(claim.stream, claim.vouched)
+        if claim.vouched["expected_vouching"] < known["expected_vouching"]:
+            least[claim.stream] = claim.vouched
+    names = ",".join(least).split(",")
+    if len(names) > len(set(names)):
+        return {}
+    counts = {field: sum(each[field] for each in least.values()) for field in VOUCHED_FIELDS}
+    is_open = any(each["expected"] == 0 for each in least.values())
+    return {**counts, "expected": 0, "expected_vouching": 0} if is_open else counts

@@ -1,0 +1,88 @@
+"""Pins the sources of a batch job, and lets the table that it wrote inherit their claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from secrets import token_hex
+
+from noted_time.reading import Pin, build_inheritance, format_properties
+from noted_time.tables.table_urls import append_nothing, check_column, open_history, split_url
+from noted_time.values import RESERVED_NAMES, Claim, Rejected, check_least, validate_name
+
+WINDOW_START = (
+    "time_of={!r} is the start of a window, but its rows are complete when it ends: use the column "
+    "of its end, or a delay of at least the window's size"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """The record of an inherited claim.
+
+    `former` is the time that the name claimed before (Unix ms), if any. If `is_repeated`, the table
+    had the record already.
+    """
+
+    claim: Claim
+    former: int | None = None
+    is_repeated: bool = False
+
+
+def pin(*sources: str) -> list[Pin]:
+    """Return the present versions of tables, before a job reads them.
+
+    `str` of a pin is ``SOURCE@VERSION``. Raises as `standing`, and `Rejected` for a table without
+    commits.
+    """
+    return [Pin.of(each, open_history(each)) for each in sources]
+
+
+def inherit(  # noqa: PLR0913 - the options of the command
+    table: str,
+    sources: Iterable[Pin | str],
+    *,
+    name: str,
+    time_of: str,
+    delay_ms: int = 0,
+    static: Sequence[str] = (),
+    at: int | None = None,
+) -> Inheritance:
+    """Commit the claim that a table inherits from the sources of the job that has written it.
+
+    The table is complete to the least time of the sources' claims at their pins, less `delay_ms`.
+    The job must leave the table as if it had read the pinned versions anew.
+
+    - `sources`: the results of `pin`, from before the job.
+    - `time_of`: the column of the table that the times are about.
+    - `static`: the URLs of sources whose changes do not affect completeness.
+    - `at`: the version that the job wrote, by default the current one.
+
+    Raises as `standing`, and `Rejected` if
+
+    - a source has no claim at its pin, or its rows may have changed since,
+    - the table was changed after `at`, or has no column `time_of`,
+    - the name is reserved or a query's.
+    """
+    validate_name("table claim", name)
+    if name in RESERVED_NAMES:
+        raise Rejected(f"the name {name!r} is reserved: choose another name for the claim")
+    check_least("delay_ms", delay_ms, 0)
+    if time_of.endswith("window.start") and not delay_ms:
+        raise Rejected(WINDOW_START.format(time_of))
+    for url in static:
+        split_url(url)
+    pins = [each if isinstance(each, Pin) else Pin.parse(each) for each in sources]
+    histories = {each: open_history(each.table) for each in pins if each.table not in static}
+    if not histories:
+        raise Rejected(f"{table} inherits nothing: name a source with a claim")
+    check_column(table, time_of)
+    history = open_history(table)
+    record = build_inheritance(table, history, name, time_of, histories, delay_ms=delay_ms, at=at)
+    before = history.standings().get(name)
+    former = None if before is None else before.complete_to
+    if record.id:
+        return Inheritance(record, former, is_repeated=True)
+    record = replace(record, id=token_hex(8))
+    append_nothing(table, format_properties(history, record))
+    return Inheritance(record, former)
