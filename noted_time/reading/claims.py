@@ -32,7 +32,10 @@ SEVERAL_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table: a version in Delta, a snapshot in Iceberg."""
+    """One commit of a table: a version in Delta, a snapshot in Iceberg.
+
+    `current_since` is when a snapshot last became the table's current one, as a rollback may do.
+    """
 
     id: int
     parent: int | None
@@ -40,6 +43,7 @@ class Commit:
     operation: str = ""
     claims: Mapping[str, Claim] = field(default_factory=dict)
     renamed: tuple[str, ...] = ()
+    current_since: int = 0
 
     @property
     def description(self) -> str:

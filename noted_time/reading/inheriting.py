@@ -28,7 +28,7 @@ NO_VERSION = (
     "version {} is not in the history of {}: the table was restored or created again, or its "
     "history has expired"
 )
-OTHER_COMMIT = "version {} of {} is another commit than the pinned one"
+OTHER_COMMIT = "version {} of {} is not the pinned one: the table was rolled back or restored"
 NO_CLAIM = (
     "{} has no claim at version {}: {}. If its rows do not affect completeness, pass it as static"
 )
@@ -42,8 +42,9 @@ WRITTEN_SINCE = "{} was changed after version {}, which the job wrote: {}. Run t
 class Pin:
     """A version of a table, as it was before a job.
 
-    Versions of a Delta table are numbered again after a restore from a backup. `mark` is a hash of
-    the table's id and of the last record up to the version.
+    A rollback makes an old snapshot of Iceberg current again, and a restore from a backup numbers
+    versions of Delta again. So `mark` is a hash of the table's id, of the last record up to the
+    version, and of when the snapshot became current.
 
     >>> Pin.parse("delta:/data/orders@5-00112233aabbccdd")
     Pin(table='delta:/data/orders', version=5, mark='00112233aabbccdd')
@@ -76,7 +77,8 @@ class Pin:
 
 
 def _compute_mark(history: TableHistory) -> str:
-    text = json.dumps([history.table, find_last_record(history)])
+    since = history.commits[-1].current_since
+    text = json.dumps([history.table, find_last_record(history), since])
     return sha256(text.encode()).hexdigest()[:16]
 
 

@@ -73,7 +73,14 @@ def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistor
         table=str(table.metadata.table_uuid),
     )
     schemas = {each.snapshot_id: each.schema_id for each in table.snapshots()}
-    commits = [_drop_stale_claims(each, table, schemas.get(each.id)) for each in history.commits]
+    since = {each.snapshot_id: each.timestamp_ms for each in table.metadata.snapshot_log}
+    commits = [
+        replace(
+            _drop_stale_claims(each, table, schemas.get(each.id)),
+            current_since=since.get(each.id, 0),
+        )
+        for each in history.commits
+    ]
     return replace(history, commits=commits)
 
 

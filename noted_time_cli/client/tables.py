@@ -153,9 +153,7 @@ def pin_sources(
 
 @group_command(app, "inherit")
 def inherit_claims(  # noqa: PLR0913 - one parameter for each option
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="The table that the job wrote, as delta:… or …")
-    ],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="delta:… or iceberg:CATALOG.TABLE")],
     *,
     name: Annotated[str, option("NAME", "The name of the claim.")],
     time_of: Annotated[str, option("COLUMN", "The table's column of the event time.")],

@@ -297,9 +297,12 @@ class World:
 
     def make_again(self) -> None:
         """Recreate the table; others write to it."""
-        self.state = State()
+        self.drop()
         for _ in range(self.chance.randrange(8)):
             self.commit("append", [("", self.ids)])
+
+    def drop(self) -> None:
+        self.state = State()
 
     def leave_gap(self) -> None:
         """Hide a commit in the middle of a history of numbers."""

@@ -20,10 +20,13 @@ from noted_time.tables import standing
 from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.table_urls import read_iceberg_history
 from noted_time.values import Claim, Rejected
+from tests.support.pipeline_model import JobTable, Pipeline, Table
 from tests.support.table_model import Query, Row, State, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_HISTORIES", "40"))
 """For each format; with 2,500 they are deep enough for a night."""
+
+PIPELINES = HISTORIES // 4
 
 STEPS = 12
 ROWS = pa.table({"id": [1]})
@@ -75,10 +78,10 @@ class DeltaWorld(World):
         if copy.exists():
             shutil.copytree(copy, self.path)
 
-    def make_again(self) -> None:
-        """Delete the table, and make another."""
+    def drop(self) -> None:
+        """Delete the table."""
         shutil.rmtree(self.path, ignore_errors=True)
-        super().make_again()
+        super().drop()
 
     def expire(self) -> None:
         """Clean the log."""
@@ -102,7 +105,7 @@ class IcebergWorld(World):
 
     def open_in(self, catalog: SqlCatalog, name: str) -> None:
         """Make the table in a catalog."""
-        self.catalog, self.name, self.places = catalog, name, dict[int, str]()
+        self.catalog, self.identifier, self.places = catalog, name, dict[int, str]()
         self.table = catalog.create_table(name, ROWS.schema)
 
     def history(self) -> TableHistory:
@@ -126,8 +129,8 @@ class IcebergWorld(World):
         if self.saved:
             place = self.chance.randrange(len(self.saved))
             self.state = self.saved[place]
-            self.catalog.drop_table(self.name)
-            self.table = self.catalog.register_table(self.name, self.locations[place])
+            self.catalog.drop_table(self.identifier)
+            self.table = self.catalog.register_table(self.identifier, self.locations[place])
 
     def roll_back(self) -> None:
         """Go back to a snapshot."""
@@ -135,11 +138,11 @@ class IcebergWorld(World):
         snapshot = int(self.places[self.state.commits[-1].id])
         self.table.manage_snapshots().rollback_to_snapshot(snapshot).commit()
 
-    def make_again(self) -> None:
+    def drop(self) -> None:
         """Drop the table, and make another."""
-        self.catalog.drop_table(self.name)
-        self.table = self.catalog.create_table(self.name, ROWS.schema)
-        super().make_again()
+        self.catalog.drop_table(self.identifier)
+        self.table = self.catalog.create_table(self.identifier, ROWS.schema)
+        super().drop()
 
     def expire(self) -> None:
         """Expire the oldest snapshots."""
@@ -243,3 +246,56 @@ def test_a_table_whose_catalog_keeps_its_commits_is_refused_by_its_name(tmp_path
         f"the commits of the Delta table at '{tmp_path}' are kept by its catalog: reading or "
         "writing claims there is not possible yet"
     )
+
+
+class DeltaTable(Table, DeltaWorld):
+    """A table of Delta in a pipeline."""
+
+
+class DeltaJobTable(JobTable, DeltaWorld):
+    """A table of Delta that a job writes."""
+
+
+class IcebergTable(Table, IcebergWorld):
+    """A table of Iceberg in a pipeline."""
+
+    def number(self, commit: int) -> int:
+        return int(self.places[commit])
+
+
+class IcebergJobTable(JobTable, IcebergTable):
+    """A table of Iceberg that a job writes."""
+
+
+def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
+    """Three hops of tables, which change while jobs read them."""
+    for seed in range(PIPELINES):
+
+        def build(name: str, kind: type[Table], seed: int = seed) -> Table:
+            found = DeltaTable if kind is Table else DeltaJobTable
+            table = found(Random(seed), is_numbered=True, queries=[Query(name, Random(seed))])
+            table.open_in(tmp_path / str(seed) / name)
+            return table
+
+        pipeline = Pipeline(Random(seed), build)
+        for _ in range(STEPS):
+            pipeline.act()
+            assert pipeline.find_false_claims() == [], seed
+
+
+def test_no_inherited_claim_of_iceberg_is_too_high(tmp_path: Path) -> None:
+    """Snapshots that were rolled back become current again."""
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("db")
+    for seed in range(PIPELINES):
+
+        def build(name: str, kind: type[Table], seed: int = seed) -> Table:
+            found = IcebergTable if kind is Table else IcebergJobTable
+            table = found(Random(seed), is_numbered=False, queries=[Query(name, Random(seed))])
+            table.open_in(catalog, f"db.{name}{seed}")
+            return table
+
+        pipeline = Pipeline(Random(seed), build)
+        for _ in range(STEPS):
+            pipeline.act()
+            assert pipeline.find_false_claims() == [], seed

@@ -1,0 +1,270 @@
+"""A model of batch jobs in three hops, whose tables others change meanwhile, and the truth.
+
+The jobs copy rows, so a row of a query keeps its name and place in each hop. A claim of T is true
+if the table has every row below T of the source versions that its record names, and every row below
+T of the queries behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+
+from noted_time.reading import Change, Pin, Standing, TableHistory, build_acceptance
+from noted_time.reading import inheriting as rules
+from noted_time.values import Claim, Rejected
+from tests.support.table_model import Query, Row, World
+
+Rows = frozenset[Row]
+
+JOBS = ("full", "merge", "append", "replace", "drop")
+"""Jobs that leave a table as if they had run anew over their sources, whatever it had before."""
+
+INCREMENTAL_JOB = "newest"
+"""A job that adds the rows above the newest time in its table."""
+
+
+class Table(World):
+    """A table that knows the rows of each of its commits.
+
+    A change that is undone by a backup, while a job runs, cannot be seen: then, the table is not
+    put back or made again after a change.
+    """
+
+    in_job = False
+    moves = 0
+
+    def follow(self, *sources: Table) -> None:
+        """Read these sources, if the table is a job's."""
+        self.sources = sources
+        self.rows_of: list[tuple[object, Rows]] = []
+        self.evidence: dict[str, tuple[Rows, Rows]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.queries[0].name
+
+    def commit(self, change: Change, rows: Iterable[Row], *claims: Claim) -> None:
+        self.moves += change == "other"
+        super().commit(change, rows, *claims)
+        self.rows_of.append((self.state.commits[-1], self.state.rows))
+
+    def number(self, commit: int) -> int:
+        """Return the version as a reader finds it."""
+        return commit
+
+    def version_rows(self, version: int) -> Rows:
+        """Return the rows of a version that leads to the present state."""
+        commits = [c for c in self.state.commits if self.number(c.id) == version]
+        return frozenset().union(
+            *(rows for c in commits for known, rows in self.rows_of if known is c)
+        )
+
+    def _move(self, act: Callable[[], None]) -> None:
+        if not (self.in_job and self.moves):
+            self.moves += 1
+            act()
+
+    def put_back(self) -> None:
+        self._move(super().put_back)
+
+    def roll_back(self) -> None:
+        """Make an earlier snapshot the current one, which Iceberg logs."""
+        self.moves += 1
+        super().roll_back()
+        *before, last = self.state.commits
+        self.ids += 1
+        again = replace(last, current_since=self.ids)
+        self.rows_of.append((again, self.state.rows))
+        self.state = replace(self.state, commits=(*before, again))
+
+    def make_again(self) -> None:
+        self._move(super().make_again)
+
+    def bother(self) -> None:
+        """Let somebody else do something."""
+        if not self.state.commits:
+            return
+        fates: dict[Callable[[], None], int] = {
+            self.disturb: 8,
+            self.put_back: 4,
+            self.make_again: 2,
+            self.expire: 2,
+            self.leave_gap: 1,
+        }
+        self.chance.choices([*fates], [*fates.values()])[0]()
+
+    def time(self, row: Row) -> int:
+        """Return the time of a row; those of others are above all claims."""
+        return self.times.get(row, 1000)
+
+    @property
+    def times(self) -> Mapping[Row, int]:
+        """The time of every row of the queries behind the table."""
+        if not self.sources:
+            return {(q.name, place): t for q in self.queries for place, t in enumerate(q.times)}
+        return {row: time for each in self.sources for row, time in each.times.items()}
+
+    def excused(self, record: str) -> Rows:
+        """Return the rows that an operator, who accepted a table, took to be not needed."""
+        if self.sources:
+            return self.evidence[record][1]
+        places = {(q.name, p) for q in self.queries for ps in q.excused.values() for p in ps}
+        return frozenset(places)
+
+
+class JobTable(Table):
+    """A table that a job writes, and that inherits from its sources."""
+
+    delay = 0
+
+    def run_job(self, kind: str, *, is_calm: bool = False) -> None:
+        """Pin, read, write and inherit; others change the tables in between."""
+        tables = [self, *self.sources]
+        others: Callable[[], object] = int if is_calm else self._let_others_act
+        begun = [(each, each.in_job) for each in tables]
+        for each, was_in_job in begun:
+            each.in_job, each.moves = True, each.moves if was_in_job else 0
+        pins = [self._pin(each) for each in self.sources]
+        others()
+        rows: set[Row] = set()
+        for each in self.sources:
+            rows |= each.state.rows
+            others()
+        self._write(kind, frozenset(rows))
+        at, has_others = self.history().version, not is_calm and self.chance.random() < 0.4
+        self.moves = 1  # the number that the job wrote is of one commit
+        if has_others:
+            others()
+        is_told = has_others or self.chance.random() < 0.5
+        for _ in range(self.chance.choice([1, 1, 2])):
+            if None not in pins:
+                self._inherit([pin for pin in pins if pin], at if is_told else None, others)
+        for each, was_in_job in begun:
+            each.in_job = was_in_job
+
+    def _pin(self, source: Table) -> Pin | None:
+        try:
+            return Pin.parse(str(Pin.of(f"delta:{source.name}", source.history())))
+        except Rejected:
+            return None
+
+    def _let_others_act(self) -> None:
+        for each in [self, *self.sources]:
+            fate = self.chance.random()
+            if fate < 0.15:
+                each.bother()
+            elif fate < 0.5 and not each.sources:
+                each.run(each.queries[0])
+            elif fate < 0.3 and isinstance(each, JobTable) and each is not self:
+                each.run_job(self.chance.choice(["full", "merge", "append"]), is_calm=True)
+
+    def _write(self, kind: str, rows: Rows) -> None:
+        if kind == "drop":
+            self.drop()
+        before = self.state.rows
+        if not self.state.commits:
+            self.commit("append", rows)
+        elif kind == "full":
+            self.commit("other", rows)
+        elif kind == "merge":
+            self.commit("other", before | rows)
+        elif kind == "append":
+            self.commit("append", rows - before)
+        elif kind == "replace":
+            self.commit("other", before - rows)
+            self.commit("append", rows)
+        else:
+            newest = max((self.time(row) for row in before if row[0]), default=-1)
+            self.commit("append", [row for row in rows if self.time(row) > newest])
+
+    def _inherit(self, pins: Sequence[Pin], at: int | None, others: Callable[[], object]) -> None:
+        histories: dict[Pin, TableHistory] = {}
+        for pin, source in zip(pins, self.sources, strict=True):
+            histories[pin] = source.history()
+        try:
+            record = rules.build_inheritance(
+                self.name, self.history(), self.name, "id", histories, delay_ms=self.delay, at=at
+            )
+        except Rejected:
+            return
+        if record.id:
+            return
+        record = replace(record, id=self.new_id())
+        self._remember(record)
+        if self.chance.random() < 0.1:
+            others()
+        self.commit("append", (), record)
+
+    def _remember(self, record: Claim) -> None:
+        rows: set[Row] = set()
+        excused: set[Row] = set()
+        for source in self.sources:
+            for each in record.inherits:
+                if each.table == f"delta:{source.name}":
+                    rows |= source.version_rows(each.version)
+                    excused |= source.excused(each.records[0])
+        self.evidence[record.id] = frozenset(rows), frozenset(excused)
+
+    def accept_as_is(self) -> None:
+        """Let an operator accept the table; the rows that it lacks are excused."""
+        history = self.history()
+        try:
+            records = build_acceptance(history, "looked", at=history.version or 0)
+        except Rejected:
+            return
+        for each in records:
+            record = replace(each, id=self.new_id())
+            self.evidence[record.id] = frozenset(), frozenset(self.times.keys() - self.state.rows)
+            self.commit("append", (), record)
+
+    def find_lacking(self) -> Sequence[Row]:
+        """Return the rows below its claimed time that the table lacks."""
+        found = self.history().standings().get(self.name, Standing())
+        if found.complete_to is None or found.claim is None:
+            return []
+        named, excused = self.evidence[found.claim.id]
+        wanted = (named | (self.times.keys() - excused)) - self.state.rows
+        return [row for row in sorted(wanted) if self.time(row) < found.complete_to]
+
+
+class Pipeline:
+    """Two tables of queries, a table of the first one, and one of that and of the second."""
+
+    def __init__(
+        self, chance: Random, build: Callable[[str, type[Table]], Table], jobs: Sequence[str] = JOBS
+    ) -> None:
+        self.chance, self.jobs = chance, jobs
+        names = {"a": Table, "b": Table, "silver": JobTable, "gold": JobTable}
+        self.tables = [build(name, kind) for name, kind in names.items()]
+        first, second, silver, gold = self.tables
+        for table, sources in ((first, ()), (second, ()), (silver, (first,))):
+            table.follow(*sources)
+        gold.follow(silver, second)
+        self.hops = [each for each in self.tables if isinstance(each, JobTable)]
+        for each in self.hops:
+            each.delay = chance.choice([0, 0, 7])
+
+    def act(self) -> None:
+        """Let a query, a job, an operator or somebody else act."""
+        fate, hop = self.chance.random(), self.chance.choice(self.hops)
+        if fate < 0.5:
+            table = self.chance.choice(self.tables[:2])
+            table.act(is_benign=bool(table.state.commits) and self.chance.random() < 0.5)
+        elif fate < 0.85:
+            hop.run_job(self.chance.choice(self.jobs))
+        elif fate < 0.95:
+            hop.bother()
+        else:
+            hop.accept_as_is()
+        for each in self.hops:
+            each.save()
+
+    def find_false_claims(self) -> list[str]:
+        """Return which tables lack rows that they claim."""
+        return [f"{each.name}: {rows}" for each in self.hops if (rows := each.find_lacking())]
+
+
+def build_model(chance: Random, *, is_numbered: bool) -> Callable[[str, type[Table]], Table]:
+    return lambda name, kind: kind(chance, is_numbered, [Query(name, chance)])
