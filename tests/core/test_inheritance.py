@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from noted_time.reading import Pin, Standing, claims, inheriting
-from noted_time.values import Claim
+from noted_time.reading import Pin, Standing, TableHistory, claims, inheriting
 from tests.support.pipeline_model import INCREMENTAL_JOB, JOBS, Pipeline, Table, build_model
 
-PIPELINES = int(os.environ.get("NOTED_TIME_PIPELINES", "300"))
+PIPELINES = int(os.environ.get("NOTED_TIME_PIPELINES", "200"))
 """For each kind of table; 10,000 are deep."""
 
-STEPS = 30
+STEPS = 20
 PARTS = 4
 
 
@@ -25,6 +24,7 @@ def too_high(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOBS) -> lis
     """Play a pipeline, and return the first false claims."""
     chance = Random(seed)
     pipeline = Pipeline(chance, build_model(chance, is_numbered=is_numbered), jobs)
+    pipeline.begin()
     for step in range(STEPS):
         pipeline.act()
         if found := pipeline.find_false_claims():
@@ -52,7 +52,7 @@ def test_all_that_the_sources_claim_is_inherited_where_nothing_is_put_back(
         pipeline = Pipeline(chance, build_model(chance, is_numbered=is_numbered))
         for table in pipeline.tables[:2]:
             for _ in range(chance.randrange(1, 6)):
-                write_batch(table)
+                table.run_calmly()
         for each in pipeline.hops:
             times = [find_time(source) for source in each.sources]
             each.run_job(chance.choice(JOBS), is_calm=True)
@@ -61,53 +61,50 @@ def test_all_that_the_sources_claim_is_inherited_where_nothing_is_put_back(
             assert find_time(each) == expected, seed
 
 
-def write_batch(table: Table) -> None:
-    (query,) = table.queries
-    batch, number = query.plan(), len(query.checkpoint.planned) - 1
-    claim = Claim(query.name, batch.complete_to, "time", query.id, number, plan=batch.plan)
-    if not table.look(query, replace(claim, id=table.new_id())):
-        table.write(query, table.last, batch)
-    query.checkpoint = replace(query.checkpoint, finished=number + 1)
-
-
 def find_time(table: Table) -> int | None:
     return table.history().standings().get(table.name, Standing()).complete_to
 
 
 _judge, _find_change = inheriting.judge_source, inheriting._find_change
+_mark = inheriting._compute_mark
+
+
+def mark_without(history: TableHistory) -> str:
+    """Return the mark of a pin without the moment when its snapshot became current."""
+    commits = [replace(each, current_since=0) for each in history.commits]
+    return _mark(replace(history, commits=commits))
+
 
 BROKEN: dict[str, tuple[object, str, Any, int]] = {
     "a source that changes while a job may read it": (
         inheriting,
         "_find_change",
         lambda history, version, merging=(): "" if merging else _find_change(history, version),
-        83,
+        37,
     ),
     "another commit of the number that was pinned": (
         inheriting,
         "_compute_mark",
         lambda _: "0" * 16,
-        72,
+        170,
+    ),
+    "a change that is rolled back while a job may read it": (
+        inheriting,
+        "_compute_mark",
+        mark_without,
+        1581,
     ),
     "the version that is current when the job ends": (
         inheriting,
         "judge_source",
         lambda pin, history: _judge(Pin.of(pin.table, history), history),
-        11,
-    ),
-    "a table that is changed before the record": (
-        inheriting,
-        "_find_change",
-        lambda history, version, merging=(): (
-            _find_change(history, version, merging) if merging else ""
-        ),
-        1834,
+        2,
     ),
     "a table that is changed beside the record": (
         claims._Fold,
         "_find_doubt_of_accepted",
         lambda *_: "",
-        269,
+        15,
     ),
 }
 """For each rule: what is replaced so that it is not kept, and a seed of a history that needs it."""
@@ -118,13 +115,13 @@ def test_each_false_claim_is_found_again_without_its_rule(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the pipelines reach it."""
-    where, name, broken, seed = BROKEN[fault]
+    where, name, broken, known = BROKEN[fault]
     monkeypatch.setattr(where, name, broken)
 
-    seeds = (seed, *range(20_000))
+    seeds = (known, *range(20_000))
     assert any(too_high(seed, is_numbered=seed % 2 == 0) for seed in seeds)
 
 
 def test_a_filter_by_the_newest_time_breaks_the_promise_of_a_job() -> None:
     """Rows come in any order, and a table may have been put back."""
-    assert too_high(14, is_numbered=True, jobs=[INCREMENTAL_JOB])
+    assert any(too_high(seed, is_numbered=True, jobs=[INCREMENTAL_JOB]) for seed in range(100))

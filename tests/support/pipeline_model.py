@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from random import Random
 
 from noted_time.reading import Change, Pin, Standing, TableHistory, build_acceptance
@@ -49,6 +50,15 @@ class Table(World):
         self.moves += change == "other"
         super().commit(change, rows, *claims)
         self.rows_of.append((self.state.commits[-1], self.state.rows))
+
+    def run_calmly(self) -> None:
+        """Write the next batch of the query."""
+        (query,) = self.queries
+        batch, number = query.plan(), len(query.checkpoint.planned) - 1
+        claim = Claim(query.name, batch.complete_to, "id", query.id, number, plan=batch.plan)
+        if not self.look(query, replace(claim, id=self.new_id())):
+            self.write(query, self.last, batch)
+        query.checkpoint = replace(query.checkpoint, finished=number + 1)
 
     def number(self, commit: int) -> int:
         """Return the version as a reader finds it."""
@@ -99,7 +109,7 @@ class Table(World):
         """Return the time of a row; those of others are above all claims."""
         return self.times.get(row, 1000)
 
-    @property
+    @cached_property
     def times(self) -> Mapping[Row, int]:
         """The time of every row of the queries behind the table."""
         if not self.sources:
@@ -140,7 +150,9 @@ class JobTable(Table):
         is_told = has_others or self.chance.random() < 0.5
         for _ in range(self.chance.choice([1, 1, 2])):
             if None not in pins:
-                self._inherit([pin for pin in pins if pin], at if is_told else None, others)
+                self._inherit(
+                    [pin for pin in pins if pin], at if is_told else None, is_calm=is_calm
+                )
         for each, was_in_job in begun:
             each.in_job = was_in_job
 
@@ -179,7 +191,7 @@ class JobTable(Table):
             newest = max((self.time(row) for row in before if row[0]), default=-1)
             self.commit("append", [row for row in rows if self.time(row) > newest])
 
-    def _inherit(self, pins: Sequence[Pin], at: int | None, others: Callable[[], object]) -> None:
+    def _inherit(self, pins: Sequence[Pin], at: int | None, *, is_calm: bool) -> None:
         histories: dict[Pin, TableHistory] = {}
         for pin, source in zip(pins, self.sources, strict=True):
             histories[pin] = source.history()
@@ -193,8 +205,8 @@ class JobTable(Table):
             return
         record = replace(record, id=self.new_id())
         self._remember(record)
-        if self.chance.random() < 0.1:
-            others()
+        if not is_calm and self.chance.random() < 0.2:
+            self.bother()
         self.commit("append", (), record)
 
     def _remember(self, record: Claim) -> None:
@@ -245,6 +257,16 @@ class Pipeline:
         self.hops = [each for each in self.tables if isinstance(each, JobTable)]
         for each in self.hops:
             each.delay = chance.choice([0, 0, 7])
+
+    def begin(self) -> None:
+        """Give each query a few batches, and let each job run."""
+        for table in self.tables[:2]:
+            for _ in range(self.chance.randrange(1, 6)):
+                table.run_calmly()
+        for hop in self.hops:
+            hop.run_job(self.chance.choice(self.jobs), is_calm=True)
+        for each in self.tables:
+            each.save()
 
     def act(self) -> None:
         """Let a query, a job, an operator or somebody else act."""

@@ -278,6 +278,7 @@ def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
             return table
 
         pipeline = Pipeline(Random(seed), build)
+        pipeline.begin()
         for _ in range(STEPS):
             pipeline.act()
             assert pipeline.find_false_claims() == [], seed
@@ -296,6 +297,7 @@ def test_no_inherited_claim_of_iceberg_is_too_high(tmp_path: Path) -> None:
             return table
 
         pipeline = Pipeline(Random(seed), build)
+        pipeline.begin()
         for _ in range(STEPS):
             pipeline.act()
             assert pipeline.find_false_claims() == [], seed
