@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.conftest import Commands
-from tests.support.claimed import TEN, Orders
+from tests.support.claimed import ROWS, TEN, Orders
 from tests.support.served import Served
 
 
@@ -157,6 +158,101 @@ def test_a_question_about_no_table_is_refused(
 
     assert (done.out, done.status in {1, 2}) == ("", True)
     assert said in " ".join(done.err.replace("│", " ").split())
+
+
+def inherit(gold: str, *sources: str) -> tuple[str, ...]:
+    """Return the command that lets a table inherit from the pinned orders."""
+    options = [word for each in sources for word in ("--from", each)]
+    return ("claim", "inherit", gold, "--name", "gold", "--time-of", "id", *options)
+
+
+def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
+    run: Commands, orders: Orders, tmp_path: Path
+) -> None:
+    """Once, and anew after the next job; a source that grows meanwhile does not matter."""
+    gold = f"delta:{tmp_path / 'gold'}"
+    pins = run("claim", "pin", orders.url)
+    orders.claim(TEN + 180_000, 2)
+    write_deltalake(tmp_path / "gold", ROWS)
+    words = inherit(gold, pins.out.strip())
+    first, again = run(*words), run(*words)
+    write_deltalake(tmp_path / "gold", ROWS, mode="overwrite")
+    ended = run("claim", "show", gold)
+    later = run(*words, "--delay", "1m")
+    record = run("claim", "show", gold, "--json").json["claims"]["gold"]
+
+    said = f"{gold}: gold is complete to 2013-01-01T10:02:00Z, from version 0 on"
+    assert (first.out, again.out) == (f"{said}\n", f"{said} already\n")
+    assert (ended.status, "gold: ended by WRITE (Overwrite) in version 2" in ended.err) == (1, True)
+    assert later.out == f"{gold}: gold is complete to 2013-01-01T10:01:00Z, from version 2 on\n"
+    (parent,) = record["inherits"]
+    assert parent == {
+        "table": orders.url,
+        "id": orders.table,
+        "version": 1,
+        "names": ["orders"],
+        "complete_to": TEN + 120_000,
+        "records": ["r1"],
+        "vouched": [{"count": 2, "expected": 2, "expected_vouching": 2}],
+    }
+    assert (record["missing"], record["batch"][0], record["after"]) == ([], "inherit", 2)
+
+
+def test_a_time_that_is_lower_than_before_is_said(
+    run: Commands, orders: Orders, tmp_path: Path
+) -> None:
+    """And claimed, because the job has written other rows."""
+    gold = f"delta:{tmp_path / 'gold'}"
+    (pinned,) = run("claim", "pin", orders.url).out.split()
+    write_deltalake(tmp_path / "gold", ROWS)
+    run(*inherit(gold, pinned))
+    done = run(*inherit(gold, pinned), "--delay", "1h")
+
+    assert (done.status, f"{gold} was complete to 2013-01-01T10:02:00Z" in done.err) == (0, True)
+    assert run("complete-to", "--table", gold).out == "2013-01-01T09:02:00Z\n"
+
+
+def test_a_source_without_a_claim_is_refused_by_name_unless_it_is_static(
+    run: Commands, orders: Orders, tmp_path: Path
+) -> None:
+    """So is one that was changed while the job ran; nothing is written."""
+    gold, shops = f"delta:{tmp_path / 'gold'}", f"delta:{tmp_path / 'shops'}"
+    for name in ("gold", "shops"):
+        write_deltalake(tmp_path / name, ROWS)
+    pins = run("claim", "pin", orders.url, shops).out.split()
+    words = inherit(gold, *pins)
+    unclaimed, static = run(*words), run(*words, "--static", shops)
+    orders.overwrite()
+    changed = run(*words, "--static", shops)
+
+    assert (unclaimed.status, static.status, changed.status) == (1, 0, 1)
+    assert f"{shops} has no claim at version 0: no commit has a claim" in unclaimed.err
+    assert f"{orders.url} was changed after version 1" in changed.err
+    assert len(DeltaTable(tmp_path / "gold").history()) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "delta:orders"), "does not name the version that the job read"),
+        (("--from", "{url}@7"), "version 7 is not in the history of {url}"),
+        (("--from", "{url}@1-0011223344556677"), "version 1 of {url} is not the pinned one"),
+        (("--from", "{url}@1", "--time-of", "day"), "time_of='day' is not a column"),
+        (("--from", "{url}@1", "--time-of", "window.start"), "is the start of a window"),
+        (("--from", "{url}@1", "--name", "orders"), "'orders' is the name of a query's claim"),
+        (("--from", "{url}@1", "--at", "9"), "version 9 does not lead to the present state"),
+        (("--from", "{url}@1", "--static", "{url}"), "name a source with a claim"),
+    ],
+)
+def test_nothing_is_inherited_by_mistake(
+    run: Commands, orders: Orders, words: tuple[str, ...], said: str
+) -> None:
+    """The answer names the mistake."""
+    given = [each.format(url=orders.url) for each in words]
+    done = run("claim", "inherit", orders.url, "--name", "gold", "--time-of", "id", *given)
+
+    assert (done.status, done.out) == (1, "")
+    assert said.format(url=orders.url) in done.err
 
 
 GONE = "rows before 2013-01-01T10:00:00Z may be missing: they were deleted before its query began"
