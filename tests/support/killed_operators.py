@@ -234,6 +234,7 @@ class Trial:
 
     def run(self) -> None:
         """Write the steps, with a driver after each, and have further drivers read to the end."""
+        self._note(START_MS)
         for step in range(STEPS):
             for topic, steps in self._steps.items():
                 self._write(topic, steps[step])
