@@ -1,7 +1,7 @@
 """Find a seed for each fix that is taken back, or count what many schedules check.
 
 usage: python -m tests.simulation find [SCHEDULES]
-       python -m tests.simulation count [SCHEDULES]
+       python -m tests.simulation count [SCHEDULES [FIRST SEED]]
 """
 
 from __future__ import annotations
@@ -19,30 +19,38 @@ from tests.simulation.schedule import Schedule
 
 say = partial(print, flush=True)
 
+REPORT_EVERY = 1000
 
-def find(schedules: int) -> None:
+
+def find(seeds: range) -> None:
     """Print a seed for each fix of the list, or that none finds it."""
     for name, fix in FIXES.items():
-        tried = ((seed, broken(fix, seed)) for seed in range(schedules))
+        tried = ((seed, broken(fix, seed)) for seed in seeds)
         seed, sentences = next((each for each in tried if each[1]), ("none", [""]))
         say(seed, name, sentences[0])
 
 
-def count(schedules: int) -> None:
+def count(seeds: range) -> None:
     """Print how many schedules an hour are played, and how often each law is checked."""
     checked, begun = Counter[str](), time.process_time()
-    for seed in range(schedules):
+    for played, seed in enumerate(seeds, start=1):
         schedule = Schedule(seed)
-        if found := schedule.run():
+        try:
+            found = schedule.run()
+        except Exception as error:  # noqa: BLE001 - an answer that no client would understand
+            found = [repr(error)]
+        if found:
             say(seed, found)
         checked += schedule.checked
-    per_hour = schedules / (time.process_time() - begun) * 3600
-    say(f"{per_hour:,.0f} schedules an hour")
+        if played == len(seeds) or played % REPORT_EVERY == 0:
+            per_hour = played / (time.process_time() - begun) * 3600
+            say(f"{played:,} schedules, {per_hour:,.0f} an hour, {checked.total():,} checks")
     for name, times in sorted(checked.items()):
         say(f"{times:>12,} {name}")
 
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    command, schedules = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300
-    {"find": find, "count": count}[command](schedules)
+    command, numbers = sys.argv[1], [*map(int, sys.argv[2:])]
+    schedules, first = [*numbers, *(300, 0)[len(numbers) :]]
+    {"find": find, "count": count}[command](range(first, first + schedules))

@@ -23,6 +23,7 @@ from tests.simulation.doors import Door
 from tests.support.following import Answer
 from writer_client import AsyncWriterClient
 from writer_client.at_exit import open_clients
+from writer_client.sending.exchange import RequestNumbers
 from writer_client.sending.posting import Posting
 from writer_client.sending.vouched import Process
 
@@ -78,12 +79,13 @@ def _note_from_wire(note: Json) -> Note:
         position_from_wire(note.get("position", {})),
         state=note.get("state", "live"),
         sequence=note["sequence"],
+        session=note.get("session"),
     )
 
 
 @contextmanager
-def seeded(now: Callable[[], float], chance: Random) -> Iterator[None]:
-    """Have clients and long polls use the schedule's clock and its random numbers.
+def seeded(now: Callable[[], float], wall_ms: Callable[[], int], chance: Random) -> Iterator[None]:
+    """Have clients and long polls use the schedule's clocks and its random numbers.
 
     Long reads are not sliced, because slices end by the clock of the machine.
     """
@@ -94,6 +96,7 @@ def seeded(now: Callable[[], float], chance: Random) -> Iterator[None]:
         patch.object(long_reads, "SLICE_S", inf),
         patch.object(reader, "draw_chance", chance.random),
         patch.dict(Posting.__init__.__kwdefaults__, chance=chance.random),
+        patch.object(RequestNumbers.__init__, "__defaults__", (lambda: wall_ms() * 1000,)),
         patch.object(Process, "own", lambda: Process(str(next(sessions)), "simulated")),
     ):
         yield

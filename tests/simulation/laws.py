@@ -126,7 +126,8 @@ class Laws:
             )
             self.law("goes on", goes_on, name, before, after)
         if stream.record.seal is None and after.sequence:
-            said = [n.state for n in self._sent[name, writer] if n.sequence == after.sequence]
+            number = after.sequence, after.session.id  # after a step back a new process repeats one
+            said = [n.state for n in self._sent[name, writer] if (n.sequence, n.session) == number]
             self.law("state", said == [after.state], name, said, after)
         if after.excluded == "timed_out" and (before is None or before.excluded is None):
             self._timed_out(stream, after)

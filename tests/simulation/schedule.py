@@ -51,6 +51,11 @@ HTTP_EVERY = 8
 SCALES = 2
 """How often a stream scales before the end, and again in the end."""
 
+FAULTS = ("kill", "kill", "session", "hang", "cut", "pause", "stop", "freeze", "step")
+
+STEPS_MS = (1000, 60_000, 3_600_000, 86_400_000)
+"""By how much a wall clock may step, forwards or back."""
+
 TURN = ("heartbeat", "acquire", "release", "load", "clocks")
 """The calls of a turn, during which no writer can be heard."""
 
@@ -104,6 +109,9 @@ class Schedule:
         self._stores: dict[str, LeasedStore] = {}
         self._until: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._skipped_ms: Counter[str] = Counter()
+        self._stepped_ms: Counter[str] = Counter()
+        self._freezes_at_commit: set[str] = set()
+        self._thawing: list[asyncio.Task[None]] = []
         self._disturbed_at: defaultdict[str, float] = defaultdict(float)
         self._turns: dict[int, tuple[str, float, float, int]] = {}
         self._doubled: list[asyncio.Task[object]] = []
@@ -116,7 +124,10 @@ class Schedule:
     def run(self) -> list[str]:
         """Play it to its end; returns the violations."""
         try:
-            with patch.object(maintenance, "TICK_S", TICK_S), seeded(self.loop.time, self.chance):
+            with (
+                patch.object(maintenance, "TICK_S", TICK_S),
+                seeded(self.loop.time, partial(self._wall_ms, clients.WRITER), self.chance),
+            ):
                 self.loop.run_until_complete(asyncio.wait_for(self._play(), LONGEST_S))
         finally:
             for name in [*self.replicas, ""]:
@@ -247,25 +258,34 @@ class Schedule:
         while True:
             await asyncio.sleep(self.chance.uniform(0.1, 1.0))
             for stream in STREAMS:
-                marks = [mark for each in self.answers[stream][-1:] for mark in each.marks]
-                self._read(stream, marks[-1]["seq"] if marks else 0)
+                self._read(stream, self._find_last_seq(stream))
+
+    def _find_last_seq(self, stream: str) -> int:
+        marks = [mark for each in self.answers[stream][-1:] for mark in each.marks]
+        return marks[-1]["seq"] if marks else 0
 
     def _read(self, stream: str, after: int) -> None:
         for name in self.chance.sample(self.replicas, len(self.replicas)):
-            if name in self.controllers:
-                try:
-                    history = self.controllers[name].stream(stream).history(None)
-                except (NotOwner, StoreUnavailable, NotedTimeError):
-                    continue
-                lower = -inf if history.last_lower is None else history.last_lower
-                ended_s = self.loop.time() - self._ended_at[name]
-                if not self._is_lossy and ended_s > LEASE_MS / 1000:  # by which it has heard of it
-                    self.laws.law("register", lower >= self._told[stream], stream, lower)
-                self._told[stream] = max(self._told[stream], lower)
-                marks = [mark_to_wire(mark) for mark in history.after(after, 1000)]
-                if marks:
-                    self.answers[stream].append(Answer(after, marks, history.first_seq))
+            if self._read_at(name, stream, after):
                 return
+
+    def _read_at(self, name: str, stream: str, after: int) -> bool:
+        """Return whether the controller answered."""
+        if name not in self.controllers or name in self.loop.frozen:
+            return False
+        try:
+            history = self.controllers[name].stream(stream).history(None)
+        except (NotOwner, StoreUnavailable, NotedTimeError):
+            return False
+        lower = -inf if history.last_lower is None else history.last_lower
+        ended_s = self.loop.time() - self._ended_at[name]
+        if not self._is_lossy and ended_s > LEASE_MS / 1000:  # by which it has heard of it
+            self.laws.law("register", lower >= self._told[stream], stream, lower)
+        self._told[stream] = max(self._told[stream], lower)
+        marks = [mark_to_wire(mark) for mark in history.after(after, 1000)]
+        if marks:
+            self.answers[stream].append(Answer(after, marks, history.first_seq))
+        return True
 
     # What they ask for, over a network that loses, delays and doubles
 
@@ -310,6 +330,7 @@ class Schedule:
     async def _door(self, name: str) -> Door | None:
         """Return the way in to a controller for another one, unless what is sent gets lost."""
         await asyncio.sleep(self.chance.uniform(0, 0.05))
+        await self._wait_until_thawed(name)
         is_away = name not in self.controllers or self._until["cut", name] > self.loop.time()
         return None if is_away or self._loses() else self._doors[name]
 
@@ -330,7 +351,9 @@ class Schedule:
                 continue
             try:
                 async with asyncio.timeout(5.0):
-                    answer = await call(self.controllers[name])
+                    controller = self.controllers[name]
+                    await self._wait_until_thawed(name)
+                    answer = await call(controller)
             except (NotOwner, StoreUnavailable, TimeoutError) as error:
                 self.laws.law("no bug", "given up" not in str(error), name, error)
                 continue
@@ -343,7 +366,7 @@ class Schedule:
         token = process.set(name)
         skew = self.chance.randrange(-200, 200)
         clocks = Clocks(
-            wall_ms=lambda: START_MS + skew + int(self.loop.time() * 1000),
+            wall_ms=lambda: self._wall_ms(name) + skew,
             steady_ms=lambda: int(self.loop.time() * 1000) + self._skipped_ms[name],
             chance=Random(self.chance.random()),
         )
@@ -376,25 +399,61 @@ class Schedule:
             self.database.end(session)
 
     async def _break_things(self) -> None:
-        """Kill, stop and pause controllers, cut them off, and end or delay their sessions."""
+        """Disturb the controllers, their clocks, network and sessions."""
         while True:
             await asyncio.sleep(self.chance.uniform(0.1, 2.5))
-            name = self.chance.choice(self.replicas)
-            fault = self.chance.choice(("kill", "kill", "session", "hang", "cut", "pause", "stop"))
-            if name not in self.controllers:
+            name, fault = self.chance.choice(self.replicas), self.chance.choice(FAULTS)
+            if fault == "step":
+                self._step_clock(self.chance.choice((name, clients.WRITER)))
+            elif name not in self.controllers:
                 await self._start(name)
-            elif fault == "kill":
-                self._kill(name)
-            elif fault in {"hang", "cut"}:
-                self._until[fault, name] = self.loop.time() + self.chance.uniform(0.5, 5.0)
-            elif fault == "pause":  # its clocks show an hour later, and the service clock a second
-                self._skipped_ms[name] += 3_600_000
-                self._skipped_ms[""] += 1000
-                self._disturbed_at[name] = self.loop.time()
-            elif fault == "stop":
-                await self._stop(name)
-            else:
-                self._end_session(name)
+            elif name not in self.loop.frozen:
+                await self._break(name, fault)
+
+    async def _break(self, name: str, fault: str) -> None:
+        if fault == "kill":
+            self._kill(name)
+        elif fault in {"hang", "cut"}:
+            self._until[fault, name] = self.loop.time() + self.chance.uniform(0.5, 5.0)
+        elif fault == "pause":  # its clocks show an hour later, and the service clock a second
+            self._skipped_ms[name] += 3_600_000
+            self._skipped_ms[""] += 1000
+            self._disturbed_at[name] = self.loop.time()
+        elif fault == "stop":
+            await self._stop(name)
+        elif fault == "session":
+            self._end_session(name)
+        elif self.chance.random() < 0.3:
+            self._freeze(name)
+        else:
+            self._freezes_at_commit.add(name)
+
+    def _step_clock(self, of: str) -> None:
+        """Step the wall clock of a controller, which may start later, or of the clients."""
+        self._stepped_ms[of] += self.chance.choice((-1, 1)) * self.chance.choice(STEPS_MS)
+
+    def _freeze(self, name: str) -> None:
+        """Let a process stand still for longer than its leases last, and then go on."""
+        seconds = self.chance.uniform(1.1, 3) * LEASE_MS / 1000
+        self._until["freeze", name] = self.loop.time() + seconds
+        self.loop.freeze(name)
+        self._thawing.append(asyncio.create_task(self._thaw(name, seconds)))
+
+    async def _thaw(self, name: str, seconds: float) -> None:
+        """Let a process go on; it first answers the readers that waited meanwhile."""
+        await asyncio.sleep(seconds)
+        self.loop.thaw(name)
+        for _ in range(5):
+            await asyncio.sleep(self.chance.uniform(0, 0.005))
+            for stream in STREAMS:
+                self._read_at(name, stream, self._find_last_seq(stream))
+
+    async def _wait_until_thawed(self, name: str) -> None:
+        if name in self.loop.frozen:
+            await asyncio.sleep(self._until["freeze", name] - self.loop.time() + 0.001)
+
+    def _wall_ms(self, name: str) -> int:
+        return START_MS + self._stepped_ms[name] + int(self.loop.time() * 1000)
 
     def _lose_commits(self, begun: int) -> dict[str, dict[str, Mark | None]]:
         """Lose the last commits; returns the last marks of the streams that each controller had."""
@@ -431,12 +490,16 @@ class Schedule:
             holds = was != by or self._disturbed_at[by] >= at or ms - was_ms <= most
             self.laws.law("served", holds, by, bucket, ms - was_ms, most)
             self._turns[bucket] = by, asked_at, spent, ms
+        if by in self._freezes_at_commit:
+            self._freezes_at_commit.discard(by)
+            self._freeze(by)
 
     # The end
 
     async def _calm_down(self, begun: int) -> None:
         """End the faults, and have one writer note, then all; time follows them."""
         self.is_calm = True
+        self._freezes_at_commit.clear()
         await asyncio.sleep(max(0.0, *self._until.values(), self.loop.time()) - self.loop.time())
         for each in self._doubled:
             each.cancel()

@@ -6,7 +6,7 @@ import asyncio
 import selectors
 from collections import defaultdict
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any
 
 process = ContextVar[str]("process", default="")
@@ -31,12 +31,32 @@ class _Jumping(selectors.SelectSelector):
         return []
 
 
+class _Call:
+    """A callback that waits while its process stands still."""
+
+    __slots__ = ("args", "callback", "handle", "loop")
+    handle: asyncio.Handle
+
+    def __init__(self, loop: VirtualLoop, callback: Callable[..., object], args: Any) -> None:  # noqa: ANN401 - as asyncio's
+        self.loop, self.callback, self.args = loop, callback, args
+
+    def __call__(self) -> None:
+        if self.handle.cancelled():
+            return
+        waiting = self.loop.frozen.get(process.get())
+        if waiting is None:
+            self.callback(*self.args)
+        else:
+            waiting.append((self, copy_context()))
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Calls in an executor take effect, and are answered, after delays that `delay` chooses.
 
-    It is given the process that calls. A call whose caller is killed meanwhile is made if
-    `reaches()` says so, as that of a process whose last words reach its database. `asked_at` is
-    when the call under way was asked for, and `spent` how long a process waited for calls by name.
+    It is given the process that calls. If that process is killed or stands still meanwhile,
+    `reaches()` decides whether the call was sent before. `asked_at` is when the call under way was
+    asked for, and `spent` how long a process waited for calls by name. `frozen` has the processes
+    that stand still, each with the callbacks that became due.
     """
 
     def __init__(self, delay: Callable[[str], float], reaches: Callable[[], bool]) -> None:
@@ -45,6 +65,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._delay, self._reaches = delay, reaches
         self.asked_at = 0.0
         self.spent: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self.frozen: dict[str, list[tuple[_Call, Context]]] = {}
         self._tasks: dict[str, dict[asyncio.Task[Any], None]] = {}
         self.set_task_factory(self._task)
 
@@ -52,8 +73,39 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """The virtual time in seconds."""
         return self._jumping.now
 
+    def freeze(self, name: str) -> None:
+        """Let a process stand still, though its clocks go on, until `thaw`."""
+        self.frozen.setdefault(name, [])
+
+    def thaw(self, name: str) -> None:
+        """Run what became due in a process while it stood still, in that order."""
+        for call, context in self.frozen.pop(name, ()):
+            super().call_soon(call, context=context)
+
+    def call_soon(
+        self,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401 - as asyncio's
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        call = _Call(self, callback, args)
+        call.handle = super().call_soon(call, context=context)
+        return call.handle
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401 - as asyncio's
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        call = _Call(self, callback, args)
+        call.handle = handle = super().call_at(when, call, context=context)
+        return handle
+
     def kill(self, name: str) -> None:
         """End all tasks of a process at once."""
+        self.thaw(name)
         for task in [*self._tasks.pop(name, ())]:  # in the order in which they began
             task.cancel()
 
@@ -66,6 +118,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Make a call after a delay, and answer it after another one."""
         answer, by, asked_at = self.create_future(), process.get(), self.time()
         name = getattr(func, "__name__", "")
+        own, elsewhere = copy_context(), copy_context()
+        elsewhere.run(process.set, "")
 
         def give(resolve: Callable[[Any], None], outcome: object) -> None:
             if not answer.done():
@@ -75,14 +129,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         def call() -> None:
             if answer.cancelled() and not self._reaches():
                 return
+            if by in self.frozen and not self._reaches():
+                self.call_soon(call, context=own)
+                return
             self.asked_at = asked_at
             try:
                 outcome, resolve = func(*args), answer.set_result
             except Exception as error:  # noqa: BLE001 - whatever the call raises
                 outcome, resolve = error, answer.set_exception
-            self.call_later(self._delay(by), give, resolve, outcome)
+            self.call_later(self._delay(by), give, resolve, outcome, context=own)
 
-        self.call_later(self._delay(by), call)
+        self.call_later(self._delay(by), call, context=elsewhere)
         return answer
 
     def _task(
