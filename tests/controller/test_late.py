@@ -97,6 +97,23 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     assert rows(more[0]) == [("pos", 5, False)]
 
 
+async def test_a_number_that_two_processes_chose_is_no_repetition(
+    memory: WatchedMemory, time: GivenTime
+) -> None:
+    """The clock of the second one is behind, and a lost request of the first one arrives late."""
+    late = LateRows(3, 12, 12)
+    async with serving(memory, time) as controller:
+        await deliver(controller, Note("pos", HOUR_MS, sequence=7, session="a"))
+        for _ in range(2):
+            note = Note(
+                "pos", HOUR_MS, sequence=7, session="b", takes_over=True, took_over=(), late=late
+            )
+            await deliver(controller, note)
+        record = controller.stream("s").aggregator.record("pos")
+
+    assert record.late == {"default": late}
+
+
 async def test_late_rows_are_of_the_domain_of_their_note(
     memory: WatchedMemory, time: GivenTime
 ) -> None:
