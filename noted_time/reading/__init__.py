@@ -16,13 +16,6 @@ from noted_time.reading.coverage import (
     find_required_seq,
 )
 from noted_time.reading.history import MarkHistory
-from noted_time.reading.inheriting import (
-    JOB,
-    Pin,
-    build_inheritance,
-    find_written_version,
-    judge_source,
-)
 from noted_time.reading.late import MOST_REPORTS, LateReports, sum_by_writer
 from noted_time.reading.missing import MissingWriters
 from noted_time.reading.reader_place import ReaderPlace, locate_reader

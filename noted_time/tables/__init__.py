@@ -10,9 +10,10 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
-from noted_time.reading import Commit, NoClaim, Pin, TableClaim, TableHistory, build_acceptance
+from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, build_acceptance
 from noted_time.tables.history_rows import history_of
 from noted_time.tables.inheriting import Inheritance, inherit, pin
+from noted_time.tables.pins import Pin
 from noted_time.tables.table_urls import append_nothing, open_history
 from noted_time.values import Claim, Rejected
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 
-from noted_time.reading import Pin, build_inheritance, format_properties
+from noted_time.reading import format_properties
+from noted_time.tables.pins import Pin, build_inheritance
 from noted_time.tables.table_urls import append_nothing, check_column, open_history, split_url
 from noted_time.values import RESERVED_NAMES, Claim, Rejected, check_least, validate_name
 
@@ -58,11 +59,9 @@ def inherit(  # noqa: PLR0913 - the options of the command
     - `static`: the URLs of sources whose changes do not affect completeness.
     - `at`: the version that the job wrote, by default the current one.
 
-    Raises as `standing`, and `Rejected` if
-
-    - a source has no claim at its pin, or its rows may have changed since,
-    - the table was changed after `at`, or has no column `time_of`,
-    - the name is reserved or a query's.
+    Raises as `standing`, and `Rejected` if a source has no claim at its pin, or may have changed
+    since. So it does if the table was changed after `at` or has no column `time_of`, and for a name
+    that is reserved or a query's.
     """
     validate_name("table claim", name)
     if name in RESERVED_NAMES:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from noted_time.reading import Pin, Standing, TableHistory, claims, inheriting
+from noted_time.reading import Standing, TableHistory, claims
+from noted_time.tables import Pin, pins
 from tests.support.pipeline_model import INCREMENTAL_JOB, JOBS, Pipeline, Table, build_model
 
 PIPELINES = int(os.environ.get("NOTED_TIME_PIPELINES", "200"))
@@ -65,8 +66,8 @@ def find_time(table: Table) -> int | None:
     return table.history().standings().get(table.name, Standing()).complete_to
 
 
-_judge, _find_change = inheriting.judge_source, inheriting._find_change
-_mark = inheriting._compute_mark
+_judge, _find_change = pins.judge_source, pins._find_change
+_mark = pins._compute_mark
 
 
 def mark_without(history: TableHistory) -> str:
@@ -77,25 +78,25 @@ def mark_without(history: TableHistory) -> str:
 
 BROKEN: dict[str, tuple[object, str, Any, int]] = {
     "a source that changes while a job may read it": (
-        inheriting,
+        pins,
         "_find_change",
         lambda history, version, merging=(): "" if merging else _find_change(history, version),
         37,
     ),
     "another commit of the number that was pinned": (
-        inheriting,
+        pins,
         "_compute_mark",
         lambda _: "0" * 16,
         170,
     ),
     "a change that is rolled back while a job may read it": (
-        inheriting,
+        pins,
         "_compute_mark",
         mark_without,
         1581,
     ),
     "the version that is current when the job ends": (
-        inheriting,
+        pins,
         "judge_source",
         lambda pin, history: _judge(Pin.of(pin.table, history), history),
         2,

@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import cached_property
 from random import Random
 
-from noted_time.reading import Change, Pin, Standing, TableHistory, build_acceptance
-from noted_time.reading import inheriting as rules
+from noted_time.reading import Change, Standing, TableHistory, build_acceptance
+from noted_time.tables import Pin
+from noted_time.tables import pins as rules
 from noted_time.values import Claim, Rejected
 from tests.support.table_model import Query, Row, World
 
