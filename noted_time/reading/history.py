@@ -225,7 +225,7 @@ class MarkHistory:
 
         known = range(bounds.rfind(1, 0, max(0, end)) + 1)
         place = bounds.rfind(1, 0, bisect_left(known, time, key=upper))
-        return self._mark(place) if place >= 0 and uppers[place] < time else None
+        return self._mark(place) if place >= 0 else None
 
     def first_reaching(self, position: Mapping[int, int]) -> Mark | None:
         """Return the first mark whose cut reaches a position, or `None`."""
@@ -274,7 +274,7 @@ class MarkHistory:
         for index in range(self._count):
             if self._written[index] >= wall_ms:
                 return self._first_seq + index - 1 if index else 0
-        return self.last_seq if self._count else 0
+        return self.last_seq
 
     def forget_through(self, seq: int) -> None:
         """Drop the marks up to `seq`, except the last, while no other thread searches."""

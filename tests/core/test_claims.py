@@ -208,6 +208,7 @@ def test_a_query_starts_over_once() -> None:
     table = history(FIRST, commit(1, taken), commit(2, change="other"))
     again = record(1, 30, query="new")
 
+    assert prepare_commit(history(FIRST), taken, (), start_over=True).starts
     found = prepare_commit(table, again, remembered(taken), start_over=True)
     assert (found.complete_to, found.starts) == (None, False)
     with pytest.raises(Rejected, match="which works once"):
@@ -362,5 +363,5 @@ def test_a_table_claims_what_all_its_names_claim() -> None:
     unchecked = history(FIRST, SECOND, commit(2, other)).claim(["flights", "landings"])
     assert isinstance(unchecked, TableClaim)
     assert unchecked.missing is None
-    assert table.claim(["x"]) == NoClaim("x: no commit has a claim")
+    assert table.claim(["x", "y"]) == NoClaim("x: no commit has a claim; y: no commit has a claim")
     assert history(commit(1)).claim() == NoClaim("its claims are in history that has expired")

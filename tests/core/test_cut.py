@@ -181,6 +181,15 @@ def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], t
         assert raised.value.lower == (marks[-1].lower if marks else None)
 
 
+@given(marks=chains, time=st.integers(0, 40), seq=st.integers(0, 13))
+def test_the_last_bound_below_a_time_is_what_a_scan_finds(
+    marks: list[Mark], time: int, seq: int
+) -> None:
+    below = [m for m in marks if m.seq <= seq and m.upper_is_bound and m.upper < time]
+
+    assert MarkHistory(marks).bounded_below(time, seq) == (below[-1] if below else None)
+
+
 @given(marks=chains, seq=st.integers(0, 14), limit=st.integers(0, 14))
 def test_after_gives_the_next_marks_as_they_were(marks: list[Mark], seq: int, limit: int) -> None:
     assert MarkHistory(marks).after(seq, limit) == [m for m in marks if m.seq > seq][:limit]

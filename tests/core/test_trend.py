@@ -145,3 +145,12 @@ def test_the_latest_marks_have_the_trend_of_their_own(
 
     period = AT - 999, AT + 9999, 7
     assert latest.trend().points(*period) == again.trend().points(*period)
+
+
+def test_a_point_names_at_most_ten_excluded_writers() -> None:
+    """Those that were excluded first."""
+    names = tuple(f"w{n:02}" for n in range(12))
+    marks = [Mark(n, n, n, StreamCut({}), n, names[6 * n - 6 : 6 * n]) for n in (1, 2)]
+    (found,) = MarkHistory(marks).trend().points(0, 9, 1)
+
+    assert (found.excluded, found.excluded_marks) == (names[:10], 2)

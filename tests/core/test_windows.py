@@ -19,17 +19,22 @@ from noted_time.reading import (
     find_changed_windows,
     find_complete_windows,
 )
+from noted_time.reading.windows import check_windows
 from noted_time.values import (
     HOUR_MS,
     MAX_INT64,
     Absence,
+    ImplausibleTime,
     Late,
     LateReport,
     LateRows,
     NotVouching,
     VouchedBy,
 )
+<<<<<<< HEAD
 from noted_time.values.membership import MissingReason
+=======
+>>>>>>> 9c04e8cf (Pin merged reports, bounds and refused times, and drop two conditions that nothing needs)
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_cut import chains
 from tests.core.world import World
@@ -423,6 +428,50 @@ def test_many_writers_with_one_report_each_push_out_the_oldest() -> None:
         ["w3", "w4", "w5", "w6", "w7", "w8"],
         3,
     )
+
+
+def test_adjacent_reports_of_the_writer_with_most_are_merged_first() -> None:
+    """All places that changed are returned."""
+    late = LateReports()
+    for at in range(4):
+        late.add(LateReport("many", 1, at * HOUR_MS, at * HOUR_MS, at, at), most=5)
+    late.add(LateReport("few", 1, 0, 0, 9, 9), most=5)
+    changed = late.add(LateReport("one", 1, 0, 0, 9, 9), most=5)
+
+    assert sorted((each.writer, each.rows, each.least, each.most) for each in late) == [
+        ("few", 1, 0, 0),
+        ("many", 2, 0, HOUR_MS),
+        ("many", 2, 2 * HOUR_MS, 3 * HOUR_MS),
+        ("one", 1, 0, 0),
+    ]
+    kept = {each.place: each for each in changed.values() if each is not None}
+    assert kept == {each.place: each for each in late if each.writer != "few"}
+
+
+def test_what_was_merged_is_returned_also_if_reports_are_deleted_then() -> None:
+    late = LateReports([LateReport(f"w{n}", 1, 0, 0, n, n) for n in range(7)])
+    late.add(LateReport("w9", 1, 0, 0, 9, 9), most=8)
+    before = {each.place for each in late}
+    new = LateReport("w9", 1, HOUR_MS, HOUR_MS, 9, 9)
+    changed = late.add(new, most=8)
+
+    assert {place for place, each in changed.items() if each is None} >= before - {
+        each.place for each in late
+    }
+    assert [each for each in changed.values() if each is not None] == [
+        each for each in late if each.writer == "w9"
+    ]
+
+
+def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
+    """A time near the first kept mark may be the end of the window before."""
+    lower = 1_357_034_220_000
+    history = MarkHistory([Mark(1, lower, lower, StreamCut({0: 5}))])
+
+    with pytest.raises(ImplausibleTime):
+        check_windows(lower // 1000, Tiling(10), history)
+    check_windows(lower - 10, Tiling(10), history)
+    check_windows(None, Tiling(10), history)
 
 
 def test_the_number_of_rows_does_not_pass_an_int64() -> None:
