@@ -104,3 +104,12 @@ def test_normal_cuts_keep_their_order(one: dict[int, int], other: dict[int, int]
     assert StreamCut(succession.normalise(above.offsets)).reaches(
         StreamCut(succession.normalise(one))
     )
+
+
+def test_a_segment_is_not_sealed_below_what_a_writer_noted() -> None:
+    """The refusal says who noted more."""
+    stream = stream_of()
+    deliver(stream, Note("a", 5, {0: 501}))
+
+    with pytest.raises(InvalidScale, match="sealed at 500, but writer 'a' noted 501"):
+        stream.scale(SPLIT)

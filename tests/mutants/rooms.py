@@ -22,7 +22,10 @@ ROOMS = {
         ("noted_time/rules/*",),
         (
             "noted_time/rules",
-            *_core("agreement bounds cut golden laws notes scaling scenarios seal soundness"),
+            *_core(
+                "agreement bounds cut golden laws notes scaling scenarios seal soundness vouching"
+            ),
+            "tests/controller/test_operator.py",
         ),
     ),
     "reading": Room(
