@@ -9,7 +9,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import DataType, TimestampType
 
 from noted_time import Rejected
 
@@ -96,6 +96,16 @@ def pin_filter(condition: Column) -> Column:
     it so at no cost.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
+
+
+def build_null(data_type: DataType) -> Column:
+    """Return a null that Spark does not take for a constant.
+
+    A batch may have marks of one side of a join, but no rows. By a constant, Spark would replace
+    the join's condition with false, and lose this batch's pairs with rows of former batches.
+    """
+    null = F.lit(None).cast(data_type)
+    return F.when(F.spark_partition_id() < 0, null).otherwise(null)
 
 
 def is_watermark(time_ms: int) -> bool:

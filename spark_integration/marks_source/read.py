@@ -21,6 +21,7 @@ from spark_integration.checkpoint.source_positions import KafkaTopic, PositionOf
 from spark_integration.marks.arguments import SAFE_POLICY, Noted, WatermarkPolicy, check_promised
 from spark_integration.marks.watermark import (
     IS_MARK,
+    build_null,
     check_no_watermark,
     check_time,
     select_union_events,
@@ -113,7 +114,7 @@ def unite_with_marks(
 def _select_for_mark(field: StructField, event_time: str) -> Column:
     if field.name == event_time:
         return F.col(f"`{event_time}`")
-    return F.lit(None).cast(field.dataType).alias(field.name)
+    return build_null(field.dataType).alias(field.name)
 
 
 def check_events(events: DataFrame, event_time: str) -> None:

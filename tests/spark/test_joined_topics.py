@@ -1,0 +1,83 @@
+"""Joins of two topics."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from demo.trials.kafka import Broker
+from demo.trials.starting import connected
+from spark_integration import KafkaRecords, Noted, read_noted_kafka
+from tests.support.query_output import QueryOutput
+from tests.support.served import Served
+
+pytestmark = [pytest.mark.spark, pytest.mark.shows("read_noted_kafka")]
+
+BEGIN_MS = 1_357_002_000_000
+NEAR = "name = who AND landed BETWEEN time - INTERVAL 10 SECONDS AND time + INTERVAL 10 SECONDS"
+
+
+class Topic:
+    """A topic of one partition, and the notes of its only writer. Times are seconds."""
+
+    def __init__(self, name: str, broker: Broker, controller: Served) -> None:
+        self.name, self._broker = name, broker
+        self._stream = controller.stream(name)
+        self._end = 0
+        broker.create(name, 1)
+
+    def write(self, second: int, *names: str) -> None:
+        rows = [(0, name, BEGIN_MS + second * 1000) for name in names]
+        self._broker.send(self.name, rows)
+        self._end += len(rows)
+
+    def note(self, second: int) -> None:
+        self._stream.note("w", BEGIN_MS + second * 1000, {0: self._end})
+
+
+def parse(records: DataFrame) -> DataFrame:
+    """Return (time, name)."""
+    return records.select(F.col("timestamp").alias("time"), F.expr("string(value)").alias("name"))
+
+
+@pytest.mark.parametrize("how", ["inner", "left_outer"])
+def test_a_batch_with_only_marks_of_one_side_has_its_pairs_with_earlier_rows(
+    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput, how: str
+) -> None:
+    """Spark would take the columns of marks for constant nulls, and the condition for false."""
+    departed, landed = (
+        Topic(f"{how}-{side}", broker, controller) for side in ("departed", "landed")
+    )
+
+    def read(topic: Topic) -> DataFrame:
+        return read_noted_kafka(
+            spark,
+            KafkaRecords(topic.name, broker.address, parse=parse),
+            Noted(controller.url),
+            event_time="time",
+            checkpoint_location=str(output.checkpoint),
+            marks="committed",
+        )
+
+    def pairs() -> DataFrame:
+        right = read(landed).select(F.col("time").alias("landed"), F.col("name").alias("who"))
+        return read(departed).select("time", "name").join(right, F.expr(NEAR), how)
+
+    departed.write(1, "both", "left first")
+    landed.write(3, "both", "right first")
+    departed.note(5)
+    landed.note(5)
+    query = output.start(connected(pairs))
+    query.processAllAvailable()
+    departed.write(6, "right first")
+    for topic in (departed, landed):
+        topic.note(7)
+    query.processAllAvailable()
+    landed.write(8, "left first")
+    for topic in (departed, landed):
+        topic.note(9)
+    query.processAllAvailable()
+    query.stop()
+
+    assert [row[1] for row in output.rows if row[3]] == ["both", "left first", "right first"]
