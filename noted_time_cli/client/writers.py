@@ -134,7 +134,12 @@ def remove(
     path = writer_path(stream, writer)
     for turn in count(1):
         row = call.ask("GET", path)
-        noted_at = row["noted_at"]
+        noted_at, excluded = row["noted_at"], row["excluded"]
+        if excluded and excluded["reason"] == "removed":
+            since = format_time(excluded["since"])
+            if not call.print_json(row):
+                say(f"Nothing has changed: {writer} was removed from {stream} at {since}.")
+            return
         for line in _dry_run(call, stream, writer):
             say(line)
         last = "never noted" if row["is_expected"] else f"noted last at {format_time(noted_at)}"

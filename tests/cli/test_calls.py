@@ -526,6 +526,16 @@ def test_remove_names_no_position_of_a_writer_that_notes_only_times(
     assert removed.err.splitlines()[-1] == f"Removed UA from {stream}."
 
 
+def test_a_second_removal_changes_nothing(run: Commands, stream: str) -> None:
+    """It states since when the writer is removed, and does not ask."""
+    run("note", stream, "UA", "2013-01-01T10:00Z", "--join")
+    run("remove", stream, "UA", "--yes")
+    again = run("remove", stream, "UA")
+
+    says = f"Nothing has changed: UA was removed from {stream} at "
+    assert (again.status, again.err.startswith(says), again.err.count("\n")) == (0, True, 1)
+
+
 def test_remove_shows_again_what_would_follow_if_the_writer_noted(
     run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
