@@ -324,7 +324,9 @@ class Schedule:
         """Note to a controller, in some schedules to any by HTTP, which forwards to the owner."""
         if not self._is_http:
             return await controller.note(stream, [note])
-        name = next(name for name, each in self.controllers.items() if each is controller)
+        name = next((n for n, each in self.controllers.items() if each is controller), None)
+        if name is None:
+            raise StoreUnavailable("the controller has ended since")
         return await self._doors[name].note(stream, note)
 
     async def _door(self, name: str) -> Door | None:

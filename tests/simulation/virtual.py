@@ -82,7 +82,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         for call, context in self.frozen.pop(name, ()):
             super().call_soon(call, context=context)
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self,
         callback: Callable[..., object],
         *args: Any,  # noqa: ANN401 - as asyncio's
@@ -92,7 +92,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         call.handle = super().call_soon(call, context=context)
         return call.handle
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self,
         when: float,
         callback: Callable[..., object],
