@@ -13,14 +13,15 @@ class Suite(NamedTuple):
 
     `--NAME` has the tests of `tests/NAME`. A suite that `installs` has an environment of its own,
     with what `locks/NAME.lock` names, or programs of Debian, and a build skips it where that cannot
-    be installed; it calls it for some `tests` at most. The others need no more than the machine for
-    themselves.
+    be installed; it calls it for some `tests` at most, or not at all. The others need no more than
+    the machine for themselves.
     """
 
     option: str
     what: str
     installs: bool = True
     tests: str = ""
+    is_built: bool = True
 
     @property
     def name(self) -> str:
@@ -41,7 +42,12 @@ SUITES = (
     ),
     Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
     Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
-    Suite("--operators", "operators with state, whose driver is killed", installs=False),
+    Suite(
+        "--operators",
+        "operators with state, whose driver is killed: ten minutes",
+        installs=False,
+        is_built=False,
+    ),
     Suite("--pages", "the examples of all pages, as printed", installs=False),
     Suite("--chaos", "short trials of ./run chaos", installs=False),
     Suite("--demo", "the stories of ./run demo", installs=False),
@@ -70,7 +76,8 @@ def table() -> str:
     """Return the table of CONTRIBUTING."""
     rows = ["| `./run test …` | what it tests | in a build |", "|---|---|---|"]
     for suite in SUITES:
-        condition = "where it can be installed" if suite.installs else "always"
+        built = "where it can be installed" if suite.installs else "always"
+        condition = built if suite.is_built else "no"
         tests = f": `{suite.tests}`" if suite.tests else ""
         rows.append(f"| `{suite.option}` | {suite.what} | {condition}{tests} |")
     return "\n".join(rows) + "\n"
@@ -78,7 +85,8 @@ def table() -> str:
 
 def calls() -> list[str]:
     """Return the arguments with which a build calls `./run`, one suite a call."""
-    return [f"test {suite.option} -n 0 {suite.tests}".strip() for suite in SUITES]
+    built = [suite for suite in SUITES if suite.is_built]
+    return [f"test {suite.option} -n 0 {suite.tests}".strip() for suite in built]
 
 
 if __name__ == "__main__":

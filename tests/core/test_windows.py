@@ -31,10 +31,7 @@ from noted_time.values import (
     NotVouching,
     VouchedBy,
 )
-<<<<<<< HEAD
 from noted_time.values.membership import MissingReason
-=======
->>>>>>> 9c04e8cf (Pin merged reports, bounds and refused times, and drop two conditions that nothing needs)
 from tests.core.acts import WRITERS, Act, Kind, histories, lived, perform, streams
 from tests.core.test_cut import chains
 from tests.core.world import World
