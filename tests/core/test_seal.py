@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, Note, Sealed, StreamCut, StreamSettings
-from noted_time.rules.decisions import Would
-from noted_time.values import LARGEST_TIME, reaches
+from noted_time.values import LARGEST_TIME, Would, reaches
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
 from tests.core.twins import Step, Twins, starts, steps
 from tests.core.world import World
