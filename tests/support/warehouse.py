@@ -45,9 +45,9 @@ class Warehouse:
             (self.directory / name).write_text(self._of_this(text))
 
     def _of_this(self, text: str) -> str:
-        text = text.replace("'orders'", f"'{self.stream}'").replace(
-            "orders --", f"{self.stream} --"
-        )
+        text = text.replace("'orders'", f"'{self.stream}'")
+        for after in ("--", '"$since"'):
+            text = text.replace(f"orders {after}", f"{self.stream} {after}")
         return text.replace("2013-01-01T00:00:00", BEGIN).replace("2013-01-01", BEGIN)
 
     def query(self, sql: str) -> str:
