@@ -93,7 +93,7 @@ def prepare_commit(
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())
-    names = list_other_names(history, claim.name)
+    names = list_other_names(standings, claim.name)
     holder = before.claim.query if before.claim is not None else ""
     starts = holder not in {"", claim.query}
     if starts and not (start_over and _is_new(history, claim, memory)):
@@ -118,9 +118,8 @@ def prepare_commit(
     )
 
 
-def list_other_names(history: TableHistory, name: str) -> dict[str, int | None]:
+def list_other_names(standings: Mapping[str, Standing], name: str) -> dict[str, int | None]:
     """Return the times of a table's other claims, or raise `Rejected` for too many names."""
-    standings = history.standings()
     names = {each: found.complete_to for each, found in standings.items() if each != name}
     if len(names) >= NAMES_KEPT:
         raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))

@@ -134,7 +134,8 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     Raises `Rejected` if a source has nothing to inherit, the table was changed after `at`, or the
     name is a query's.
     """
-    before = history.standings().get(name, Standing())
+    standings = history.standings()
+    before = standings.get(name, Standing())
     if before.claim is not None and before.claim.query != JOB:
         raise Rejected(OF_A_QUERY.format(name, table))
     at = find_written_version(history) if at is None else at
@@ -157,7 +158,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
         table=history.table,
         after=at,
         after_id=find_last_record(written),
-        names=list_other_names(history, name),
+        names=list_other_names(standings, name),
         seen=history.version,
         inherits=tuple(_describe(pin, sources[pin].table, each) for pin, each in claims.items()),
         **_combine_writers([*claims.values()]),
