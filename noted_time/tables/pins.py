@@ -43,18 +43,18 @@ class Pin:
     """A version of a table, as it was before a job.
 
     A rollback makes an old snapshot of Iceberg current again, and a restore from a backup numbers
-    versions of Delta again. So `mark` is a hash of the table's id, of the last record up to the
-    version, and of when the snapshot became current.
+    versions of Delta again. So `fingerprint` is a hash of the table's id, of the last record up to
+    the version, and of when the snapshot became current.
 
     >>> Pin.parse("delta:/data/orders@5-00112233aabbccdd")
-    Pin(table='delta:/data/orders', version=5, mark='00112233aabbccdd')
+    Pin(table='delta:/data/orders', version=5, fingerprint='00112233aabbccdd')
     >>> str(Pin("iceberg:lake.db.orders", 7))
     'iceberg:lake.db.orders@7'
     """
 
     table: str
     version: int
-    mark: str = ""
+    fingerprint: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Pin:
@@ -70,13 +70,13 @@ class Pin:
         """Return the pin of the last commit in `history`. Raises `Rejected` if it is empty."""
         if history.version is None:
             raise Rejected(f"{table} has no commits yet, so there is nothing to pin")
-        return cls(table, history.version, _compute_mark(history))
+        return cls(table, history.version, _compute_fingerprint(history))
 
     def __str__(self) -> str:
-        return f"{self.table}@{self.version}{'-' * bool(self.mark)}{self.mark}"
+        return f"{self.table}@{self.version}{'-' * bool(self.fingerprint)}{self.fingerprint}"
 
 
-def _compute_mark(history: TableHistory) -> str:
+def _compute_fingerprint(history: TableHistory) -> str:
     since = history.commits[-1].current_since
     text = json.dumps([history.table, find_last_record(history), since])
     return sha256(text.encode()).hexdigest()[:16]
@@ -91,7 +91,7 @@ def judge_source(pin: Pin, history: TableHistory) -> TableClaim:
     pinned = history.cut_at(pin.version)
     if pinned is None:
         raise Rejected(PIN_AGAIN.format(NO_VERSION.format(pin.version, pin.table)))
-    if pin.mark not in {"", _compute_mark(pinned)}:
+    if pin.fingerprint not in {"", _compute_fingerprint(pinned)}:
         raise Rejected(PIN_AGAIN.format(OTHER_COMMIT.format(pin.version, pin.table)))
     claim = pinned.claim()
     if isinstance(claim, NoClaim):

@@ -36,7 +36,7 @@ def too_high(seed: int, *, is_numbered: bool, jobs: Sequence[str] = JOBS) -> lis
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("is_numbered", [True, False])
 def test_no_inherited_claim_is_too_high(part: int, *, is_numbered: bool) -> None:
-    """Sources and tables are put back, made again, rebuilt, accepted and expire while jobs run."""
+    """While jobs run, tables are restored, recreated, rebuilt and accepted, and expire."""
     seeds = range(part, PIPELINES, PARTS)
     found = [each for seed in seeds for each in too_high(seed, is_numbered=is_numbered)]
 
@@ -67,13 +67,13 @@ def find_time(table: Table) -> int | None:
 
 
 _judge, _find_change = pins.judge_source, pins._find_change
-_mark = pins._compute_mark
+_fingerprint = pins._compute_fingerprint
 
 
 def mark_without(history: TableHistory) -> str:
     """Return the mark of a pin without the moment when its snapshot became current."""
     commits = [replace(each, current_since=0) for each in history.commits]
-    return _mark(replace(history, commits=commits))
+    return _fingerprint(replace(history, commits=commits))
 
 
 BROKEN: dict[str, tuple[object, str, Any, int]] = {
@@ -85,13 +85,13 @@ BROKEN: dict[str, tuple[object, str, Any, int]] = {
     ),
     "another commit of the number that was pinned": (
         pins,
-        "_compute_mark",
+        "_compute_fingerprint",
         lambda _: "0" * 16,
         170,
     ),
     "a change that is rolled back while a job may read it": (
         pins,
-        "_compute_mark",
+        "_compute_fingerprint",
         mark_without,
         1581,
     ),

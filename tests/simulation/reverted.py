@@ -157,10 +157,10 @@ FIXES: Mapping[str, Reverted] = {
     "a late answer extends no lease beyond its request": Reverted(
         Ownership, "extend_leases", _extend_from_answer, 5
     ),
-    "marks go on after a step back of the wall clock": Reverted(
+    "marks continue after the wall clock steps back": Reverted(
         StreamState, "_find_due_time", _wait_by_wall_clock, 1
     ),
-    "a client goes on after a step back of the wall clock": Reverted(
+    "a client continues after the wall clock steps back": Reverted(
         RequestNumbers, "skip_to", _nothing, 35
     ),
     "a client sends again what may be lost": Reverted(Outbox, "put_back", _drop, 11),

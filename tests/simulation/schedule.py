@@ -435,14 +435,14 @@ class Schedule:
         self._stepped_ms[of] += self.chance.choice((-1, 1)) * self.chance.choice(STEPS_MS)
 
     def _freeze(self, name: str) -> None:
-        """Let a process stand still for longer than its leases last, and then go on."""
+        """Pause a process for longer than its leases last."""
         seconds = self.chance.uniform(1.1, 3) * LEASE_MS / 1000
         self._until["freeze", name] = self.loop.time() + seconds
         self.loop.freeze(name)
         self._thawing.append(asyncio.create_task(self._thaw(name, seconds)))
 
     async def _thaw(self, name: str, seconds: float) -> None:
-        """Let a process go on; it first answers the readers that waited meanwhile."""
+        """Resume a process. It first answers the readers that waited meanwhile."""
         await asyncio.sleep(seconds)
         self.loop.thaw(name)
         for _ in range(5):

@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.now
 
     def freeze(self, name: str) -> None:
-        """Let a process stand still, though its clocks go on, until `thaw`."""
+        """Pause a process until `thaw`, while its clocks advance."""
         self.frozen.setdefault(name, [])
 
     def thaw(self, name: str) -> None:

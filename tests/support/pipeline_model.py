@@ -31,7 +31,7 @@ class Table(World):
     """A table that knows the rows of each of its commits.
 
     A change that is undone by a backup, while a job runs, cannot be seen: then, the table is not
-    put back or made again after a change.
+    restored or recreated after a change.
     """
 
     in_job = False
