@@ -45,6 +45,7 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
 
     - 0: stopped by Ctrl-C or `--for`, or the final mark of a sealed stream is written.
     - 1: the controller or the broker refused.
+    - 69: with `--for`, no broker or controller answered.
 
     Try it:  noted-time relay kafka 127.0.0.1:9092 flights
     """
