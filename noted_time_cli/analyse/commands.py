@@ -26,6 +26,10 @@ from noted_time_cli.terminal.output import echo, say
 if TYPE_CHECKING:
     from noted_time_cli.analyse.rows import Rows
 
+NOTE_FILES = 'writers that note time after each file, see "Is yesterday complete?"'
+NOTE_LOG = 'writers that note time, see "Writers in Python"'
+NOTE_TOPIC = 'producers that note time, see "Kafka: note time for a topic"'
+
 app = typer.Typer(
     name="analyse",
     no_args_is_help=True,
@@ -67,9 +71,11 @@ class Judging:
     ] = None
     as_json: AsJson = False
 
-    def print_judged(self, rows: Rows, observe: str, by: StreamToJudge | None = None) -> None:
-        """Judge rows and print the costs. `observe` is an observer's command without `--delay`."""
-        from noted_time_cli.analyse.costs import compute_costs, print_costs
+    def print_judged(
+        self, rows: Rows, note: str, observe: str | None = None, by: StreamToJudge | None = None
+    ) -> None:
+        """Judge rows and print the costs, with the advice `note` and `observe`."""
+        from noted_time_cli.analyse.costs import Advice, compute_costs, print_costs
 
         costs, found = compute_costs(
             rows, self.window, self.delay or [], ahead_ms=self.ahead, as_replay=self.as_replay
@@ -86,7 +92,7 @@ class Judging:
         if self.as_json:
             echo(json.dumps(asdict(costs)))
         else:
-            print_costs(costs, observe)
+            print_costs(costs, Advice(note, observe))
         if costs.noted is not None and by is not None:
             from noted_time_cli.analyse.noted_costs import check_words, print_lost
 
@@ -121,7 +127,7 @@ def files(  # noqa: PLR0913 - one parameter for each flag
     with require_extra("noted-time analyse files", "analyse"):
         from noted_time_cli.analyse.file_rows import read_files
     rows = read_files(pattern, columns, written.form, partition, how.records, order)
-    how.print_judged(rows, f"{name_program()} observe kafka …")
+    how.print_judged(rows, NOTE_FILES)
 
 
 @group_command(app)
@@ -142,7 +148,7 @@ def log(  # noqa: PLR0913 - one parameter for each kind of flag
         from noted_time_cli.analyse.file_rows import read_log
     rows = read_log(root, stream, columns, written.form, how.records)
     observe = f"{name_program()} observe log event-time {root} {stream} --field {columns.time}"
-    how.print_judged(rows, observe, by)
+    how.print_judged(rows, NOTE_LOG, observe, by)
 
 
 @group_command(app)
@@ -188,4 +194,4 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     )
     how_seen = "read-timestamp" if field is None else f"field --field {field}"
     observe = f"{name_program()} observe kafka {how_seen} {bootstrap} {topic}"
-    how.print_judged(rows, observe, by)
+    how.print_judged(rows, NOTE_TOPIC, observe, by)

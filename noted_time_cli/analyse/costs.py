@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from noted_time.analysis import Analysis, RowsBehind, analyse, find_rows_ahead, summarize_by_name
+from noted_time.analysis import (
+    MAX_OPEN,
+    Analysis,
+    RowsBehind,
+    analyse,
+    find_rows_ahead,
+    summarize_by_name,
+)
 from noted_time.values import UNITS_MS, format_duration, format_time, pluralize
 from noted_time_cli.analyse.rows import ASSUMED_ARRIVALS, REPLAY_NOTICE, Rows
 from noted_time_cli.terminal.output import Columns, print_table, say
@@ -53,6 +60,17 @@ class NotedCosts:
     figures: Figures
     not_judged: int
     lost: list[LostRows]
+
+
+class Advice(NamedTuple):
+    """What to do instead of a guess, for a kind of log.
+
+    `note` says how its writers note time. `observe` is an observer's command without `--delay`,
+    `None` if no observer reads such a log.
+    """
+
+    note: str
+    observe: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +179,7 @@ def _find_owed_delay(
     return least, least, []
 
 
-def print_costs(costs: Costs, observe: str) -> None:
+def print_costs(costs: Costs, advice: Advice) -> None:
     for sentence in filter(None, (costs.assumed, *costs.said)):
         say(sentence)
     say(
@@ -172,6 +190,8 @@ def print_costs(costs: Costs, observe: str) -> None:
     if costs.without_time:
         say(f"{pluralize(costs.without_time, 'row')} without {costs.event_time} skipped.")
     print_table(_build_columns(costs), _list_figures(costs))
+    for sentence in _explain_waits(costs):
+        say(sentence)
     by_partition = costs.behind_by_partition if costs.partitions > 1 else []
     ahead = [] if costs.assumed else costs.owed_to
     late, by = "behind the largest time so far", costs.who or "partition"
@@ -183,7 +203,7 @@ def print_costs(costs: Costs, observe: str) -> None:
         if found:
             say(f"Rows {which}, by {title}:")
             print_table(_build_name_columns(title), (each._asdict() for each in found))
-    for sentence in _suggest_next(costs, observe):
+    for sentence in _suggest_next(costs, advice):
         say(sentence)
 
 
@@ -233,6 +253,18 @@ def _build_row(name: str, each: Figures) -> dict[str, object]:
     }
 
 
+def _explain_waits(costs: Costs) -> Iterator[str]:
+    noted = [] if costs.noted is None else [costs.noted.figures]
+    shown = [*costs.delays, *filter(None, [costs.perfect]), *noted]
+    if any(each.still_open for each in shown):
+        yield "Still open: windows without a result at the last row. The waits do not include them."
+    if any(each.still_open and each.wait_p99_ms is None for each in shown):
+        yield (
+            f'p99 is "-" if more than {100 * MAX_OPEN:g} % of the windows are still open. '
+            "Judge more rows to see it."
+        )
+
+
 def _build_columns(costs: Costs) -> Columns:
     lost: Columns = {"delay": "delay", "rows lost": "lost", "of all": "percent"}
     by_flink: Columns = {"lost by Flink": "by_flink"} if costs.partitions > 1 else {}
@@ -273,7 +305,7 @@ def _describe_least(costs: Costs) -> str:
     )
 
 
-def _suggest_next(costs: Costs, observe: str) -> Iterator[str]:
+def _suggest_next(costs: Costs, advice: Advice) -> Iterator[str]:
     least = costs.least_delay_without_loss_ms
     if costs.assumed == REPLAY_NOTICE:
         return
@@ -288,7 +320,8 @@ def _suggest_next(costs: Costs, observe: str) -> Iterator[str]:
         f"  Flink SQL       WATERMARK FOR {name} AS {name} - INTERVAL '{days} {clock}' "
         "DAY TO SECOND"
     )
-    yield f"  Observers       {observe} --delay {seconds}s"
+    if advice.observe is not None:
+        yield f"  Observers       {advice.observe} --delay {seconds}s"
     if costs.owed_to and not costs.assumed:
         yield "  Rows ahead      skip them in the query, too, as observers do (--ahead)"
-    yield '  Neither guess nor loss: producers that note time, see "Kafka: note time for a topic"'
+    yield f"  Neither guess nor loss: {advice.note}"
