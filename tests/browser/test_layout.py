@@ -56,6 +56,16 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     expect(visit.region("Ledger")).to_be_focused()
 
 
+def test_the_watermark_comes_before_the_writers_on_a_phone(visiting: Visiting) -> None:
+    """Its sentences are in sight, and the buttons on top are in the same order."""
+    visit = visiting(viewport=viewport(PHONE))
+    why = visit.open_stream("orders")
+    jumps = visit.page.get_by_role("navigation", name="Sections").get_by_role("button")
+
+    expect(jumps).to_contain_text(["Why", "Writers"])
+    assert visit.in_sight(why.locator(".big"), why.locator(".said > p").first)
+
+
 COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]
     .filter(cell => cell.offsetWidth).map(cell => cell.getBoundingClientRect().left))]"""
 ALIGNED = "element => getComputedStyle(element).textAlign"

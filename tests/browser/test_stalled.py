@@ -217,6 +217,19 @@ def test_complete_hours_name_the_writers_that_are_missing(visit: Visit, seed: Ca
     expect(visit.region("Ledger")).to_contain_text("no longer missing: depot")
 
 
+def test_days_are_shown_if_the_marks_are_days_apart(visit: Visit, seed: Calls) -> None:
+    """They end where the marks are, which may be midnight in any time zone."""
+    seed.make("daily")
+    for days in range(4):
+        seed.post("daily", {"writer": "shop", "time": TEN + days * 24 * HOUR_MS, "position": {}})
+    visit.open_stream("daily")
+
+    rows = visit.rows("Complete days")
+    expect(rows).to_have_count(3)
+    expect(rows.first).to_contain_text("2013-01-03 10:00")
+    expect(rows.first).to_contain_text("2013-01-04 10:00")
+
+
 def test_a_silent_writer_is_shown_as_silent_though_nothing_waits_for_it(
     visit: Visit, seed: Calls
 ) -> None:

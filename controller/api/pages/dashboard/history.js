@@ -4,7 +4,7 @@ import { $, h, show, svg } from "./elements.js";
 import { cell, chooser, section, table, when } from "./parts.js";
 import { chosen, state } from "./state.js";
 import {
-  greatest, HOUR, isLag, isUnix, lagText, lasting, least, listed, minus, narrowed, share, zonedText, zoneOffset,
+  DAY, greatest, HOUR, isLag, isUnix, lagText, lasting, least, listed, minus, narrowed, share, zonedText, zoneOffset,
 } from "./values.js";
 
 const RANGES = { "15 min": HOUR / 4, "1 h": HOUR, "6 h": 6 * HOUR, "24 h": 24 * HOUR, "7 d": 168 * HOUR, All: null };
@@ -125,7 +125,6 @@ const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168];
 const TIME_STEPS = [...SECONDS.map((each) => each * 1000), ...HOURS.map((each) => each * HOUR)];
 
-const DAY = 24 * HOUR;
 const MONTHS = [1, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
 
 /** Omit the time at the beginning of a day. */

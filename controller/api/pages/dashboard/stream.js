@@ -10,11 +10,13 @@ import { address, chosen, domain, may, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
 import { counted, inWords, isLag, isUnix, lasting, listed, many, shownPosition } from "./values.js";
 
+const ONE_COLUMN = "(max-width: 900px)"; // as in dashboard.css
+
 export function streamView(data) {
   const scale = scaleOf(data);
-  const first = [
-    writersSection(data, scale), whySection(data), historySection(data.history), windowsSection(data.windows),
-  ];
+  const top = [writersSection(data, scale), whySection(data)];
+  if (matchMedia(ONE_COLUMN).matches) top.reverse(); // cards of writers would push the watermark out of sight
+  const first = [...top, historySection(data.history), windowsSection(data.windows)];
   const pair = [readersSection(data, scale), segmentsSection(data)];
   const last = [ledgerSection(data), settingsSection(data.stream)];
   return [
@@ -54,15 +56,16 @@ const vouchedText = ({ count, expected, expected_vouching: vouching }) =>
   expected ? `by ${counted(vouching)} of ${many(expected, "expected writer")}`
     : `by ${many(count, "writer")}, none expected`;
 
-// --- Complete hours
+// --- Complete windows
 
-function windowsSection({ windows }) {
+function windowsSection({ windows, isDaily }) {
   const shown = windows.filter((window) => !window.before_first_mark).slice(-12).reverse();
   const rows = shown.map((window) =>
     tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
       cell("Missing", missingText(window)), cell("Late rows", lateText(window))));
   const extras = [soft("writers that the watermark did not wait for, and rows written below it")];
-  return rows.length > 0 && section("Complete hours", extras, table("Complete hours", rows));
+  const title = isDaily ? "Complete days" : "Complete hours";
+  return rows.length > 0 && section(title, extras, table(title, rows));
 }
 
 const missingText = ({ missing, missing_count: count, missing_is_known: isKnown }) =>

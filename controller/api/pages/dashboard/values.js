@@ -1,6 +1,7 @@
 // Reads and writes integers, times and durations, for the API and for people.
 
 export const HOUR = 3_600_000;
+export const DAY = 24 * HOUR;
 
 /** Return a BigInt as a number if that is exact, or else unchanged. */
 export const narrowed = (big) => (Number.isSafeInteger(Number(big)) ? Number(big) : big);
