@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time as clock
 from contextlib import ExitStack, closing, suppress
 from itertools import count
@@ -31,6 +32,7 @@ STALL_MESSAGES = {
     BACK_S: f"{STALLED_WRITER} has returned, and counts again.",
 }
 BEHIND_MS = 1000
+WRITER_LOG = logging.getLogger("noted_time.writer")
 
 
 def list_noting_writers(second: int) -> list[str]:
@@ -68,6 +70,8 @@ def demo_stream(
         say(f"{name} is running. Look at it:  {transport.controllers.urls[0]}/#/streams/{name}")
         say(f"Or:  {name_program()} watch {name}")
     with ExitStack() as stack:
+        WRITER_LOG.addFilter(_is_unexpected)
+        stack.callback(WRITER_LOG.removeFilter, _is_unexpected)
         fleet = {
             each: stack.enter_context(WriterClient(url, name, each, token=token))
             for each in WRITER_RATES
@@ -78,6 +82,11 @@ def demo_stream(
             client.idle()
     say(f"{name} stays as it is, its writers idle.")
     say(f"To remove it:  {name_program()} stream delete {name}")
+
+
+def _is_unexpected(warning: logging.LogRecord) -> bool:
+    """Return whether a warning reports more than the exclusion of a writer, which is the demo."""
+    return " is excluded: " not in warning.getMessage()
 
 
 def _create(transport: Transport, name: str) -> None:

@@ -28,8 +28,7 @@ DATA = ROOT / "build" / "kafka"
 FIRST = ("flights", 2)
 """The topic that is created where there is none."""
 
-TRY = """To try it, in another terminal, produce ({python} has what it takes; elsewhere:
-pip install confluent-kafka):
+TRY = """To try it, produce in another terminal:
 
 {python} -c '
 from confluent_kafka import Producer

@@ -64,6 +64,7 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
         second.terminate()
         second.communicate()
 
+    assert said[-1] == "To try it, produce in another terminal:\n"
     assert said[0].startswith(f"Kafka listens at 127.0.0.1:{port} until Ctrl-C")
     assert look.ends == dict.fromkeys(range(4), 0)
     both = "Topics: flights (4 partitions), sales (2 partitions)"
