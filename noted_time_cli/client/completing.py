@@ -136,7 +136,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
             )
         except (OpenStream, NotYet) as error:
             fail(str(error), status=MISSING_STATUS)
-        lacks = find_objections(decode_answer(CutAnswer, mark), required)
+        cut = decode_answer(CutAnswer, mark)
+        lacks = run(find_objections(stream, cut, required), perform)
     sentence = describe_complete(stream, format_in_zone(time, zone), mark)
     sentence = "; ".join([sentence, *read.remarks, *lacks])
     if lacks:

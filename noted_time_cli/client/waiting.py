@@ -142,7 +142,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
         mark, read = _wait_until_found(look, stream, complete_to, timeout / 1000)
     except OpenStream as error:
         fail(str(error), status=MISSING_STATUS)
-    lacks = find_objections(decode_answer(CutAnswer, mark), required)
+    cut = decode_answer(CutAnswer, mark)
+    lacks = run(find_objections(stream, cut, required), make_performer(call))
     if require_all and since is not None:
         lacks += _find_late_objections(mark)
     if not call.print_json(mark):

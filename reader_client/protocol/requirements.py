@@ -9,9 +9,9 @@ from typing import Literal
 from noted_time.answers import CutAnswer
 from noted_time.client import Json, Question
 from noted_time.tables import TableClaim, standing
-from noted_time.values import Claim, OpenStream, format_time
+from noted_time.values import Claim, OpenStream, format_duration, format_time
 from reader_client.protocol.answers import decode_answer
-from reader_client.protocol.questions import ask_cut
+from reader_client.protocol.questions import ask_cut, ask_stream
 
 NOT_SO_FAR = "the ledger does not reach back so far"
 
@@ -48,20 +48,24 @@ BEFORE_FIRST_MARK = (
 
 
 FORGOTTEN = (
-    "a stream forgets a writer that finished or was excluded more than its --writer-retention ago "
-    "(default: 1d): let the writer note again, or expect only the others. With a longer "
+    "{stream} forgets a writer that finished or was excluded more than its --writer-retention ago "
+    "({retention}): let the writer note again, or expect only the others. With a longer "
     "--writer-retention the stream keeps it"
 )
 
 
-def find_objections(cut: CutAnswer, required: Requirement) -> list[str]:
+def find_objections(
+    stream: str, cut: CutAnswer, required: Requirement
+) -> Generator[Question, Json, list[str]]:
+    """Ask for the stream's retention if it does not know a required writer."""
     objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         objections.append(BEFORE_FIRST_MARK)
     elif required.everyone and not cut.missing.is_known:
         objections.append(f"which writers are missing is not known: {NOT_SO_FAR}")
     if any(each.reason == "unknown" for each in cut.unmet):
-        objections.append(FORGOTTEN)
+        retention_ms = (yield ask_stream(stream))["writer_retention_ms"]
+        objections.append(FORGOTTEN.format(stream=stream, retention=format_duration(retention_ms)))
     return objections
 
 
@@ -117,7 +121,8 @@ def find_table_objections(
         cut = decode_answer(
             CutAnswer, (yield ask_cut(stream, time, domain, required=required.query))
         )
-        objections += [f"{stream}: {each}" for each in find_objections(cut, required)]
+        found = yield from find_objections(stream, cut, required)
+        objections += [f"{stream}: {each}" for each in found]
         if cut.lower > claim.complete_to:  # the query has read only the first mark
             first = decode_answer(CutAnswer, (yield ask_cut(stream, time, domain)))
             if first.seq < cut.seq:

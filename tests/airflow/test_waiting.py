@@ -149,6 +149,7 @@ def test_some_writers_may_be_required(
     shop.pass_lima()
     found = shop.look(require=require)
 
+    also = also.format(stream=shop.name, retention="1d")
     assert (found.status, found.sentence) == (status, WITHOUT.format(shop.name) + also)
 
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from noted_time_cli.analyse.commands import NOTE_FILES
 from noted_time_cli.app import app
 from tests.cli.conftest import Said
 from writer_client import SegmentLogWriter
@@ -101,8 +102,7 @@ def test_people_see_a_table_and_what_to_do_next(analyse: Analyse) -> None:
         "The least delay that would have lost no row is 1h 5m 1s. What to do with it:",
         "  Spark           .withWatermark('departure', '3901 seconds')",
         f"  Flink SQL       {flink}",
-        "  Neither guess nor loss: writers that note time after each file, see "
-        '"Is yesterday complete?"',
+        f"  Neither guess nor loss: {NOTE_FILES}",
     ]
 
 

@@ -429,6 +429,7 @@ def test_wait_ends_with_3_if_a_required_writer_does_not_vouch(
     """It is missing, or nobody knows it."""
     waited = run("wait", without_stock, str(TEN), *flags)
 
+    says = says.format(stream=without_stock, retention="1d")
     assert (waited.status, waited.err) == (status, says)
 
 

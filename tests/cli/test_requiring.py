@@ -92,13 +92,17 @@ def test_a_writer_that_joined_later_is_waited_for(
 def test_a_writer_that_nobody_knows_ends_every_question_with_3(
     run: Commands, daily: str, tmp_path: Path, *, asked: bool
 ) -> None:
-    """Also that about a table whose claim asked the controller: it does not name who vouched."""
+    """Also that about a table whose claim asked the controller: it does not name who vouched.
+
+    The stream may have forgotten it, after its own retention.
+    """
+    run("stream", "create", daily, "--writer-retention", "90d")
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, asked=asked, stream=daily)
     done = [run(*words, "--require", "nobody") for words in asking(daily, orders.url)]
 
-    says = "nobody (unknown) does not vouch"
-    assert [(each.status, says in each.err, FORGOTTEN in each.err) for each in done] == [
+    says, also = "nobody (unknown) does not vouch", FORGOTTEN.format(stream=daily, retention="90d")
+    assert [(each.status, says in each.err, also in each.err) for each in done] == [
         (3, True, True)
     ] * 4
 

@@ -113,7 +113,7 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
         is_warning=bool(cut.late) or (bool(cut.missing) and wanted.missing != "accept"),
         found={"complete_to": wanted.complete_to, "seq": cut.seq, "cut": answer["cut"]},
     )
-    objections = find_objections(cut, required)
+    objections = yield from find_objections(stream, cut, required)
     may_pass = bool(cut.unmet) and not cut.before_first_mark
     may_pass &= wanted.missing == "wait" or all(each.may_come for each in cut.unmet)
     return _judge(verdict, wanted, objections, may_pass=may_pass)
