@@ -8,7 +8,7 @@ import typer
 
 from controller.aggregation.views.sentences import REASON_WORDS
 from noted_time import Accepted, Note, Rejected, UnknownStream, UnknownWriter
-from noted_time.client import note_to_wire, stream_path
+from noted_time.client import Json, note_to_wire, stream_path
 from noted_time.installation import name_program
 from noted_time.reading import describe_doubt, look_like_seconds
 from noted_time.values import (
@@ -117,22 +117,31 @@ def note(  # noqa: PLR0913 - one parameter for each flag
     try:
         if not join:
             call.ask("GET", path)
-        body = {"notes": [note_to_wire(sent)]}
-        answer = call.ask("POST", stream_path(stream, "notes"), body=body)
+        answer, result = _post(call, stream, sent)
+        is_unknown = isinstance(result, Refused) and result.status == "unknown_writer"
+        if join and is_unknown:  # only a member may leave
+            answer, result = _post(call, stream, Note(writer), sent)
     except UnknownWriter as unknown:
         stop = "" if f"{unknown}".endswith("?") else "."
         raise Rejected(f"{unknown}{stop} A new writer needs --join") from None
     except UnknownStream as unknown:
         raise Rejected(f"{unknown}; `{name_program()} stream create {stream}` creates it") from None
-    except NotesRefused as refused:
-        answer = dict(refused.answer)
-    (result,) = read_answer(answer, 1).results
     if not isinstance(result, Accepted):
         raise _build_error(sent, result)
-    if not call.print_json(answer["results"][0]):
+    if not call.print_json(answer):
         say(_describe_result(stream, sent, result))
     if result.exclusion is None and (warning := _describe_late(stream, sent, result.lower)):
         say(warning)
+
+
+def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Refused]:
+    """Return the result of the last note, as JSON and as a value."""
+    body = {"notes": [note_to_wire(each) for each in notes]}
+    try:
+        answer = call.ask("POST", stream_path(stream, "notes"), body=body)
+    except NotesRefused as refused:
+        answer = dict(refused.answer)
+    return answer["results"][-1], read_answer(answer, len(notes)).results[-1]
 
 
 def _build_late_rows(rows: int | None, least: str | None, most: str | None) -> LateRows | None:

@@ -43,6 +43,21 @@ def test_it_leaves_for_a_while_or_for_good(run: Commands, stream: str) -> None:
     assert finished.err == f"shell is finished: {stream} does not wait for it. {at}\n"
 
 
+def test_a_writer_that_the_stream_does_not_know_joins_and_leaves(
+    run: Commands, served: Served, stream: str
+) -> None:
+    """It never came, or the stream has forgotten it. Then it vouches for all times."""
+    run("note", stream, "shell", AT_TEN, "--join")
+    unknown = run("note", stream, "lima", "--state", "finished")
+    joined = run("note", stream, "lima", "--join", "--state", "finished", "--json")
+    run("note", stream, "shell", "2013-01-01T10:00:01Z")
+    waited = run("wait", stream, AT_TEN, "--require", "lima", "--timeout", "10s")
+
+    assert (unknown.status, "A new writer needs --join" in unknown.err) == (1, True)
+    assert (joined.status, joined.json) == (0, {"status": "accepted", "lower": TEN})
+    assert (served.writers(stream)["lima"]["state"], waited.status) == ("finished", 0)
+
+
 def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, stream: str) -> None:
     """A name that is nearly the same is asked for, of the stream and of the writer."""
     run("note", stream, "berlin", AT_TEN, "--join")
