@@ -91,12 +91,19 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         say(f"{dropped} would be dropped, for good.")
         confirm(f"Change the settings of {stream}?", yes=yes)
     before: Json = {}
+    last_change = 0
     with suppress(UnknownStream if add else Rejected):  # it may not be readable
+        changes = _list_changes(call, stream) if add else []
+        last_change = max((each["number"] for each in changes), default=0)
         before = call.ask("GET", path)
+    is_addition = bool(add) and "expected_writers" not in settings
     if add:
         expected: Json = dict.fromkeys((before | settings).get("expected_writers", ()))
         settings["expected_writers"] = list(expected | dict.fromkeys(add))
     status, created = call.answer("PUT", path, query=query, body=settings)
+    while is_addition and (lost := _find_overwritten(call, stream, settings, last_change)):
+        settings["expected_writers"] += lost
+        created = call.ask("PUT", path, query=query, body=settings)
     if not call.print_json(created):
         changed = _describe_changes(before, created, settings)
         is_new = status == HTTPStatus.CREATED
@@ -107,6 +114,25 @@ def create(  # noqa: PLR0913 - one parameter for each flag
         say(f"noted-time: {OPEN_STREAM.format(stream, name_program())}")
     elif left := sorted({*before.get("expected_writers", ())} - {*created["expected_writers"]}):
         say(f"noted-time: {FEWER_WRITERS.format(stream, ', '.join(left))}")
+
+
+def _list_changes(call: Caller, stream: str) -> list[Json]:
+    changes: list[Json] = call.ask("GET", stream_path(stream, "changes"))["changes"]
+    return changes
+
+
+def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: int) -> list[str]:
+    """Return the writers that another command added after this one had read the list.
+
+    They are in the list that the change of this command replaced. So of commands that run at once,
+    the last one finds all writers of the others.
+    """
+    sent = settings["expected_writers"]
+    for change in _list_changes(call, stream):
+        if change["number"] > last_change and (change["is"] or {}).get("expected_writers") == sent:
+            replaced = (change["was"] or {}).get("expected_writers", ())
+            return [each for each in replaced if each not in sent]
+    return []
 
 
 def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:

@@ -1,11 +1,13 @@
 import re
 import socket
 import threading
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from noted_time_cli.client.caller import Caller
 from reader_client.protocol.requirements import BEFORE_FIRST_MARK, FORGOTTEN
 from tests.cli.conftest import Commands
 from tests.support.calls import HOUR_MS
@@ -97,6 +99,24 @@ def test_a_writer_is_expected_in_addition(run: Commands) -> None:
     again = run(*add, "lima", "--json")
 
     assert (again.json["expected_writers"], again.err) == (["lima", "rome"], "")
+
+
+def test_writers_that_are_added_at_once_are_all_expected(
+    run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another command writes the list after this one has read it."""
+    served.call("PUT", f"/{stream}", {"expected_writers": ["lima"]})
+    answer, others = Caller.answer, ["rome", "oslo"]
+
+    def answer_later(self: Caller, method: str, *words: Any, **options: Any) -> Any:  # noqa: ANN401
+        if method == "PUT" and others:
+            served.call("PUT", f"/{stream}", {"expected_writers": ["lima", others.pop()]})
+        return answer(self, method, *words, **options)
+
+    monkeypatch.setattr(Caller, "answer", answer_later)
+    added = run("stream", "create", stream, "--add-expected-writer", "paris", "--json")
+
+    assert set(added.json["expected_writers"]) == {"lima", "rome", "oslo", "paris"}
 
 
 def test_naming_one_more_writer_alone_warns_of_those_it_replaces(run: Commands) -> None:
