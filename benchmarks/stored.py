@@ -41,7 +41,7 @@ def rows_as_of(database: str, stream: str, other: str) -> list[Values]:
         found = _found(reading, other)
     if found is None:
         raise LookupError(other)
-    return member_rows((found.id, record) for record in _members(database, stream))
+    return list(member_rows((found.id, record) for record in _members(database, stream)))
 
 
 def _members(database: str, stream: str) -> list[MemberRecord]:

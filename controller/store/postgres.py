@@ -142,10 +142,11 @@ class PostgresStore(SqlStore):
             yield cursor
 
     def _put_members(
-        self, cursor: DBAPICursor | psycopg.Connection[Any], members: Sequence[Values]
+        self, cursor: DBAPICursor | psycopg.Connection[Any], members: Iterator[Values]
     ) -> None:
-        if members:
-            cursor.execute(_PUT_MEMBERS, [list(column) for column in zip(*members, strict=True)])
+        columns = [list(column) for column in zip(*members, strict=True)]
+        if columns:
+            cursor.execute(_PUT_MEMBERS, columns)
 
     def _query_chains(self, cursor: DBAPICursor, statement: str, chains: Seqs) -> list[Any]:
         if not chains:

@@ -126,13 +126,16 @@ _Others = msgspec.defstruct(
 _others = msgspec.json.Decoder(_Others).decode
 
 
-def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
-    """Return the rows of members, sorted by key.
+def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> Iterator[Values]:
+    """Yield the rows of members, sorted by key.
 
     Sorted rows write pages in order, and overlapping batches cannot deadlock.
     """
-    rows = [
-        (
+    # a combined key would hold the interpreter's lock longer
+    by_writer = sorted(members, key=lambda each: each[1].writer)
+    for stream_id, each in sorted(by_writer, key=itemgetter(0)):
+        others = _others_of(each)
+        yield (
             stream_id,
             each.writer,
             each.state,
@@ -145,12 +148,6 @@ def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> list[Values]:
             each.heard_at,
             None if others == _OTHER_DEFAULTS else encode(_Others(*others)).decode(),
         )
-        for stream_id, each in members
-        for others in (_others_of(each),)
-    ]
-    rows.sort(key=itemgetter(1))  # a combined key would hold the interpreter's lock longer
-    rows.sort(key=itemgetter(0))
-    return rows
 
 
 def member_of(row: Sequence[Any]) -> MemberRecord:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -93,8 +93,7 @@ class SqlStore(SqlReading):
             )
             self._many(cursor, _APPEND_SCALE, self._seal_rows(map(rows.scale_row, batch.scales)))
             self._many(cursor, _FORGET_MEMBER, batch.forgotten_members)
-            members = self._seal_rows(rows.member_rows(batch.members), rows.POSITION_COLUMN)
-            self._put_members(cursor, members)
+            self._put_members(cursor, rows.member_rows(batch.members))
             last = self._last_seqs(cursor, {(each.stream_id, each.domain) for each in batch.marks})
             check_marks(last, batch.marks)
             tails = self._take_tails(last)
@@ -141,10 +140,12 @@ class SqlStore(SqlReading):
     ) -> list[rows.Values]:
         return rows.add_seals(values, at) if self.seals else list(values)
 
-    def _put_members(self, cursor: DBAPICursor, members: Sequence[rows.Values]) -> None:
-        """Write many rows by each statement, as each waits for the interpreter's lock."""
-        for begin in range(0, len(members), ROWS_AT_ONCE):
-            some = members[begin : begin + ROWS_AT_ONCE]
+    def _put_members(self, cursor: DBAPICursor, members: Iterator[rows.Values]) -> None:
+        """Write many rows by each statement, as each waits for the interpreter's lock.
+
+        Each row is encoded just before, so that it is still in the processor's caches.
+        """
+        while some := self._seal_rows(islice(members, ROWS_AT_ONCE), rows.POSITION_COLUMN):
             cursor.execute(_put_members(len(some)), list(chain.from_iterable(some)))
 
     def _last_seqs(
