@@ -17,6 +17,7 @@ from noted_time_cli.client import (
     streams,
     tables,
     waiting,
+    why,
     writers,
 )
 from noted_time_cli.doctor.command import doctor
@@ -46,6 +47,7 @@ for panel, commands in {
         doctor,
         explaining.explain,
         explaining.watch,
+        why.why,
         status.status,
         writers.writers,
         writers.remove,

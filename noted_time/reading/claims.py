@@ -35,6 +35,7 @@ class Commit:
     """One commit of a table: a version in Delta, a snapshot in Iceberg.
 
     `current_since` is when a snapshot last became the table's current one, as a rollback may do.
+    `written_at` is the time of the commit in Unix ms, if the history has it.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Commit:
     claims: Mapping[str, Claim] = field(default_factory=dict)
     renamed: tuple[str, ...] = ()
     current_since: int = 0
+    written_at: int | None = None
 
     @property
     def description(self) -> str:

@@ -71,9 +71,12 @@ def ask_time_window(stream: str, position: Mapping[int, int], domain: str | None
     return Question("POST", stream_path(stream, "time-window"), body=body)
 
 
-def ask_explanation(stream: str, position: Mapping[int, int], domain: str | None) -> Question:
-    query = {"position": json.dumps(position_to_wire(position))} | _build_query(domain)
-    return Question("GET", stream_path(stream, "explain"), query)
+def ask_explanation(
+    stream: str, position: Mapping[int, int] | None, domain: str | None
+) -> Question:
+    """Ask why the watermark does not advance, and with a position, why a reader there does not."""
+    query = {} if position is None else {"position": json.dumps(position_to_wire(position))}
+    return Question("GET", stream_path(stream, "explain"), query | _build_query(domain))
 
 
 def ask_segments(stream: str, start: int, domain: str | None) -> Question:

@@ -7,11 +7,31 @@ from typing import Any
 
 from noted_time import Rejected
 from noted_time.client.waiting import NothingKnown
+from noted_time.kafka.noted_topic import name_noted_topic
 from noted_time.progress import ReadOffsets
 from noted_time.values import format_time
 from spark_integration.checkpoint.files import open_checkpoint
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
+
+
+def read_streams(checkpoint: str) -> dict[str, ReadOffsets]:
+    """Return the offsets that a query's last committed batch has read, by stream.
+
+    A topic is the stream of the same name, unless the query reads only one topic, with the marks of
+    another stream. Raises the same as `read_committed_offsets`.
+    """
+    progress, last = _find_last_batch(checkpoint)
+    offsets = [each for each in progress.read_batch(last).offsets if isinstance(each, dict)]
+    topics = {str(each["noted_log"]) for each in offsets if "noted_log" in each}
+    marks = {str(each["noted_marks"]) for each in offsets if "noted_marks" in each}
+    for offset in offsets:
+        if not {"noted_log", "noted_marks"} & offset.keys():
+            topics.update(offset)
+    topics -= {name_noted_topic(each) for each in topics}
+    if len(topics) == len(marks) == 1:
+        return {min(marks): read_committed_offsets(checkpoint, min(topics))}
+    return {each: read_committed_offsets(checkpoint, each) for each in sorted(topics)}
 
 
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
@@ -23,11 +43,7 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     Raises `NothingKnown` without a committed batch, and `Rejected` if the query does not read the
     topic.
     """
-    files = open_checkpoint(checkpoint)
-    batches = [int(name) for name in files.list_names("commits") if name.isdigit()]
-    if not batches:
-        raise NothingKnown(f"{checkpoint} has no committed micro-batch of a query")
-    progress, last = QueryProgress(checkpoint), max(batches)
+    progress, last = _find_last_batch(checkpoint)
     try:
         planned = progress.read_batch(last)
         positions = list(_find_positions(planned.offsets, topic))
@@ -49,6 +65,14 @@ def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
         "count, and rows that the watermark dropped are not in its sink"
     )
     return ReadOffsets(position, by, at_most=planned.watermark_ms, remarks=(remark,))
+
+
+def _find_last_batch(checkpoint: str) -> tuple[QueryProgress, int]:
+    names = open_checkpoint(checkpoint).list_names("commits")
+    batches = [int(name) for name in names if name.isdigit()]
+    if not batches:
+        raise NothingKnown(f"{checkpoint} has no committed micro-batch of a query")
+    return QueryProgress(checkpoint), max(batches)
 
 
 def _find_positions(offsets: tuple[Any, ...], topic: str) -> Iterator[Mapping[int, int]]:

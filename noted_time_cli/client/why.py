@@ -1,0 +1,87 @@
+"""`noted-time why`: follow a dataset to the hop that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from noted_time.progress import ReadOffsets
+from noted_time.reading.lineage import Dataset, walk
+from noted_time.reading.lineage_sentences import Why
+from noted_time.values import parse_time
+from noted_time_cli.client.caller import Caller, client_command
+from noted_time_cli.client.offsets import make_performer
+from noted_time_cli.client.waiting import MISSING_STATUS
+from noted_time_cli.terminal.brokers import Config, build_kafka_config
+from noted_time_cli.terminal.options import DomainOption
+from noted_time_cli.terminal.output import echo
+from reader_client.protocol.hops import HopReader
+
+
+@client_command
+def why(  # noqa: PLR0913 - one parameter for each flag
+    call: Caller,
+    dataset: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET",
+            help="A stream, delta:LOCATION, iceberg:CATALOG.TABLE, group:NAME@BROKERS/TOPIC, or "
+            "the path of a checkpoint, such as ./checkpoint.",
+        ),
+    ],
+    time: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TIME",
+            show_default=False,
+            help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
+        ),
+    ] = None,
+    *,
+    domain: DomainOption = None,
+    config: Config = None,
+    as_dot: Annotated[
+        bool, typer.Option("--dot", help="Print the hops as a graph for Graphviz.")
+    ] = False,
+) -> None:
+    """Explain why a dataset is not complete to TIME, or without TIME to a later time.
+
+    The command follows the dataset to its writers: from a table to the sources of its job or the
+    stream of its query, and from a stream to the writers that it waits for. The first line is the
+    answer. It names the first hop that does not have what its sources have. Then follow a line for
+    each hop, and what to do.
+
+    If a hop cannot be read, its line has the reason, and the other hops are still read.
+
+    Exit statuses:
+
+    - 0: the dataset is complete to TIME. Without TIME, it is known to which time.
+    - 1: the dataset cannot be read.
+    - 3: the dataset is not complete to TIME. Without TIME, nothing is known.
+    - 69: the dataset cannot be read, because no controller, broker or store answered.
+
+    Try it:  noted-time why delta:/data/orders 2013-01-01T10:00Z
+    """
+    asked = None if time is None else parse_time(time)
+    kafka = build_kafka_config("", config) if config else {}
+    root = Dataset(dataset, domain or "")
+    read = HopReader(make_performer(call), kafka, _read_checkpoint)
+    found = Why.of(walk(root, read), root, asked)
+    if as_dot:
+        typer.echo(found.to_dot())
+    elif not call.print_json(found.to_json()):
+        echo(found.sentence)
+        for line in found.lines:
+            echo(f"  {line}")
+        if found.remedy:
+            echo(f"To do: {found.remedy}")
+    if not found.is_complete:
+        raise typer.Exit(MISSING_STATUS)
+
+
+def _read_checkpoint(place: str) -> Mapping[str, ReadOffsets]:
+    from spark_integration.checkpoint.committed import read_streams
+
+    return read_streams(place)
