@@ -1,7 +1,7 @@
 """The core of noted-time: cuts, notes, marks, and the rules that turn notes into marks.
 
-Only `client` uses a library or a socket; no module uses a clock. The rules are imported on first
-use.
+Only `client` uses a library or a socket; no module uses a clock. The rules and `why` are
+imported on first use.
 """
 
 from __future__ import annotations
@@ -76,13 +76,17 @@ if TYPE_CHECKING:
     from noted_time.rules import MemberRecord as MemberRecord
     from noted_time.rules import Seal as Seal
     from noted_time.rules import SealRequest as SealRequest
+    from reader_client.protocol.hops import why as why
 
-RULE_MODULES = dict.fromkeys(
-    ("Aggregator", "MemberRecord", "Seal", "SealRequest"), ("noted_time.rules", "")
-)
+LAZY_IMPORTS = {
+    **dict.fromkeys(
+        ("Aggregator", "MemberRecord", "Seal", "SealRequest"), ("noted_time.rules", "")
+    ),
+    "why": ("reader_client.protocol.hops", ""),
+}
 
-__all__ = [
-    name for name in sorted({*globals(), *RULE_MODULES}) if name[0].isupper() and not name.isupper()
+__all__ = ["why"] + [
+    name for name in sorted({*globals(), *LAZY_IMPORTS}) if name[0].isupper() and not name.isupper()
 ]
 
 for _each in [*globals().values()]:
@@ -91,4 +95,4 @@ for _each in [*globals().values()]:
 
 
 def __getattr__(name: str) -> object:
-    return import_lazily(__name__, RULE_MODULES, name)
+    return import_lazily(__name__, LAZY_IMPORTS, name)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from reader_client.protocol.changes import ChangedWindows as ChangedWindows
     from reader_client.protocol.completeness import CompleteTo as CompleteTo
     from reader_client.protocol.completeness import complete_to as complete_to
-    from reader_client.protocol.hops import why as why
 
 LAZY_IMPORTS = {
     "AsyncReaderClient": ("reader_client.async_client", ""),
@@ -33,7 +32,6 @@ LAZY_IMPORTS = {
     "committed_position": ("noted_time.kafka.groups", "kafka"),
     "complete_to": ("reader_client.protocol.completeness", ""),
     "merged": ("reader_client.marks.merging", ""),
-    "why": ("reader_client.protocol.hops", ""),
 }
 
 __all__ = list(LAZY_IMPORTS)

@@ -34,8 +34,8 @@ SEVERAL_NAMES = (
 class Commit:
     """One commit of a table: a version in Delta, a snapshot in Iceberg.
 
-    `current_since` is when a snapshot last became the table's current one, as a rollback may do.
-    `written_at` is the time of the commit in Unix ms, if the history has it.
+    `current_since` is when it last became the table's current one, in Unix ms, or 0 if this is not
+    known. After a rollback of Iceberg, it is later than the commit.
     """
 
     id: int
@@ -45,7 +45,6 @@ class Commit:
     claims: Mapping[str, Claim] = field(default_factory=dict)
     renamed: tuple[str, ...] = ()
     current_since: int = 0
-    written_at: int | None = None
 
     @property
     def description(self) -> str:
@@ -112,6 +111,21 @@ class TableClaim:
         if self.since is None:
             return START_UNKNOWN
         return "" if self.since == MIN_INT64 else ROWS_DELETED.format(format_time(self.since))
+
+    @property
+    def lack(self) -> str:
+        """The writers and rows that the table lacks, as the end of a sentence.
+
+        >>> TableClaim(5, 1, {}, missing=("pos", "web")).lack
+        ', without pos, web'
+        >>> TableClaim(5, 1, {}, missing=()).lack, TableClaim(5, 1, {}).lack
+        ('', '; missing writers were not asked for')
+        """
+        lack = "; missing writers were not asked for"
+        if self.missing is not None:
+            without = f", without {', '.join(self.missing)}" if self.missing else ""
+            lack = self.vouched_by + without
+        return f"{lack}; {self.gone}" if self.gone else lack
 
     def check_since(self, time: int) -> None:
         """Raise `Rejected` if `time` (Unix ms) is so early that no rows below it are claimed."""

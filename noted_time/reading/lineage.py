@@ -1,27 +1,36 @@
 """Finds the hop that holds a dataset, on the way from it to the writers.
 
-A hop is a dataset with its facts: how far it is complete, and the datasets that it is made from.
+A hop is a dataset with the time to which it is complete, and its sources: the datasets that it is
+made from. All times are in Unix ms.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from noted_time.reading.claims import NoClaim, TableHistory
-from noted_time.values import MIN_INT64, NAME_PATTERN, Claim, NotedTimeError, Rejected, Waiting
+from noted_time.installation import name_program
+from noted_time.reading.claims import NOT_CLAIMED, NoClaim, TableHistory
+from noted_time.values import (
+    MIN_INT64,
+    NAME_PATTERN,
+    Claim,
+    NotedTimeError,
+    Rejected,
+    format_gap,
+    format_time,
+)
 
-Kind = Literal["stream", "table", "group", "checkpoint"]
+TABLES = ("delta", "iceberg")
 
-KINDS: Mapping[str, Kind] = {"delta": "table", "iceberg": "table", "group": "group"}
-"""The kinds of datasets by the part of their name before the first colon."""
+MOST_DEPTH, MOST_HOPS = 20, 100
+NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
 
-MOST_DEPTH = 20
-MOST_HOPS = 100
-
-NOT_FOLLOWED = "it is more than {} hops away, or one of more than {}"
+RUN_JOB = "run the job, then `{} claim inherit {}`"
+RUN_QUERY = "check that its query runs and keeps up: `{} doctor {} --checkpoint DIR`"
+LET_CLAIM = "let its query claim (NotedTable), or its job (`{} claim inherit {}`)"
+ACCEPT = "`{} claim accept {}` lists the commits since the claim"
 
 
 class Dataset(NamedTuple):
@@ -38,221 +47,203 @@ class Dataset(NamedTuple):
         return f"{self.name} ({self.domain})" if self.domain else self.name
 
     @property
-    def kind(self) -> Kind:
-        other: Kind = "stream" if NAME_PATTERN.fullmatch(self.name) else "checkpoint"
-        return KINDS.get(self.name.partition(":")[0], other) if ":" in self.name else other
+    def kind(self) -> str:
+        if NAME_PATTERN.fullmatch(self.name):
+            return "stream"
+        scheme = self.name.partition(":")[0]
+        return "table" if scheme in TABLES else "group" if scheme == "group" else "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A dataset that a hop is made from. Times are in Unix ms.
+    """A dataset that a hop is made from.
 
-    - `taken_to`: up to when its rows are in the hop, `None` if this is not known.
-    - `complete_to`: up to when it was complete as a job read it, if the hop remembers that.
-    - `taken_at`: when the hop was written from it.
+    - `taken_to`: the hop has its rows below this time, `None` if this is not known.
     - `delay_ms`: how far the hop remains behind it by design.
+    - `why`: why the hop lacks its later rows, if a job writes the hop.
+    - `remembered`: the time to which it was complete when the job read it.
+    - `origins`: the streams at the start of its own sources, as the hop remembers them.
     """
 
     dataset: Dataset
     taken_to: int | None = None
-    complete_to: int | None = None
-    taken_at: int | None = None
     delay_ms: int = 0
-    by_job: bool = False
+    why: str = ""
+    remembered: int | None = None
+    origins: tuple[Dataset, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A dataset, how far it is complete (Unix ms), and the datasets that it is made from.
+    """A dataset, and the time to which it is complete, `None` if this is not known.
 
-    - `complete_to`: `None` if this is not known, and `why` has the reason.
-    - `is_read`: if false, `why` has the reason, and `complete_to` is the time that the dataset made
-      from it remembers.
-    - `ahead_to`: how far a stream would be complete without the writers that it waits for.
-    - `missing`: the writers that are missing, `None` if they were not asked for.
-    - `origins`: the streams at the start of its sources, if it remembers them.
+    - `why`: why it is not complete to a later time, except for its sources. `remedy` is what to do.
+    - `lack`: which writers and rows it lacks, as the end of a sentence.
+    - `doubt`: why the requested time is not known, although it is below `complete_to`.
+    - `ahead_to`: the time of a stream without the writers that it waits for.
     """
 
     dataset: Dataset
     complete_to: int | None
     sources: tuple[Source, ...] = ()
     why: str = ""
-    is_read: bool = True
-    waiting_for: tuple[Waiting, ...] = ()
-    holders: int = 0
+    remedy: str = ""
+    lack: str = ""
+    doubt: str = ""
     ahead_to: int | None = None
-    missing: tuple[str, ...] | None = ()
-    remarks: tuple[str, ...] = ()
-    origins: tuple[Dataset, ...] = ()
 
-    def has(self, time: int) -> bool:
-        return self.complete_to is not None and self.complete_to >= time
-
-    def list_sources(self, time: int) -> list[Source]:
-        """Return the sources whose rows below `time` are not all in the dataset."""
-        return [each for each in self.sources if each.taken_to is None or each.taken_to < time]
+    def describe_lag(self, source: Source, limit: int) -> str:
+        """Return how far it is behind a source, as the end of a sentence."""
+        return f"{format_gap(self.complete_to or 0, limit)} behind {source.dataset}"
 
 
 Hops = Mapping[Dataset, Hop]
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The hop that holds a dataset: it lacks `time` (Unix ms), although its `sources` have it.
+def describe_table(
+    dataset: Dataset, history: TableHistory, time: int | None, names: tuple[str, ...] = ()
+) -> Hop:
+    """Return a table with its sources, also the sources of claims that have ended.
 
-    `path` leads to it from the dataset.
+    `time` is the requested time. `names` are the claims that count, by default the expected ones.
     """
-
-    hop: Hop
-    time: int
-    sources: tuple[Source, ...]
-    path: tuple[Dataset, ...]
-
-    @property
-    def is_circle(self) -> bool:
-        """Whether the hop is made only from datasets on the path, so that they wait for it."""
-        return bool(self.sources) and {each.dataset for each in self.sources} <= {*self.path}
-
-
-def describe_table(dataset: Dataset, history: TableHistory) -> Hop:
-    """Return a table with its sources, also those of claims that have ended."""
-    found, standings = history.claim(), history.standings()
-    moments = {commit.id: commit.written_at for commit in history.commits}
+    found, standings = history.claim(names or None), history.standings()
+    moments = {commit.id: commit.current_since for commit in history.commits}
     sources: list[Source] = []
-    origins: dict[Dataset, None] = {}
-    for name in history.expects or standings:
-        standing = standings.get(name)
-        if standing is None or standing.claim is None:
-            continue
-        claim, at = standing.claim, moments.get(standing.at or 0)
-        streams = [Dataset(each, claim.domain) for each in claim.stream.split(",") if each]
-        if claim.inherits:
-            sources += _list_parents(claim, standing.complete_to, at)
-            origins |= dict.fromkeys(streams)
-        else:
-            sources += [Source(each, standing.complete_to, taken_at=at) for each in streams]
+    for name in names or history.expects or standings:
+        if (standing := standings.get(name)) and (claim := standing.claim):
+            streams = tuple(Dataset(each, claim.domain) for each in claim.stream.split(",") if each)
+            sources += [
+                Source(each, standing.complete_to) for each in streams if not claim.inherits
+            ]
+            job = f"the job that writes {dataset} has not run "
+            job += (
+                f"since {format_time(at // 1000 * 1000)}"
+                if (at := moments.get(standing.at or 0))
+                else "again"
+            )
+            sources += _list_parents(claim, standing.complete_to, job, streams)
+    is_by_job = any(each.why for each in sources)
     if isinstance(found, NoClaim):
-        return Hop(dataset, None, tuple(sources), found.why, origins=tuple(origins))
-    remarks = (found.gone,) if found.gone else ()
+        remedy = LET_CLAIM if NOT_CLAIMED in found.why else RUN_JOB if is_by_job else ACCEPT
+        why = f"nothing is claimed of {dataset}: {found.why}"
+        return Hop(dataset, None, tuple(sources), why, remedy.format(name_program(), dataset))
+    stream = sources[0].dataset.name if sources else "STREAM"
+    is_before = time is not None and found.since is not None and time <= found.since
     return Hop(
         dataset,
         found.complete_to,
         tuple(sources),
-        missing=found.missing,
-        remarks=remarks,
-        origins=tuple(origins),
+        why="" if sources else f"the claim of {dataset} names no stream",
+        remedy=(RUN_JOB if is_by_job else RUN_QUERY).format(
+            name_program(), dataset if is_by_job else stream
+        ),
+        lack=found.lack,
+        doubt=found.gone if is_before else "",
     )
 
 
-def _list_parents(claim: Claim, taken_to: int | None, at: int | None) -> Iterator[Source]:
+def _list_parents(
+    claim: Claim, taken_to: int | None, why: str, origins: tuple[Dataset, ...]
+) -> Iterator[Source]:
     """Yield the sources of a batch job. The claim is their least time, less the job's delay."""
-    least_time = min(each.complete_to for each in claim.inherits)
-    delay_ms = least_time - (least_time if claim.complete_to is None else claim.complete_to)
+    least_time = min((each.complete_to for each in claim.inherits), default=0)
+    delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to
     for each in claim.inherits:
-        yield Source(Dataset(each.table), taken_to, each.complete_to, at, delay_ms, by_job=True)
+        yield Source(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, origins)
 
 
-def walk(root: Dataset, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
-    """Read a dataset and all datasets that it is made from, each once, the nearest first.
+def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
+    """Read all datasets that the root is made from, each once, the nearest first.
 
     A dataset that cannot be read is a hop with the reason. Its sources are the streams that the
-    dataset made from it remembers. Raises the errors of `read` for the root.
+    dataset made from it remembers.
     """
-    hops = {root: read(root)}
-    edges = deque((root, each, 1) for each in hops[root].sources)
-    while edges:
-        child, source, depth = edges.popleft()
-        if source.dataset in hops:
-            continue
-        is_near = depth < MOST_DEPTH and len(hops) < MOST_HOPS
-        hop = _read_source(hops[child], source, read if is_near else _refuse)
-        hops[source.dataset] = hop
-        edges.extend((source.dataset, each, depth + 1) for each in hop.sources)
+    hops = {root.dataset: root}
+    edges = [(root, each, 1) for each in root.sources]
+    for child, source, depth in edges:  # grows
+        if source.dataset not in hops:
+            try:
+                if depth >= MOST_DEPTH or len(hops) >= MOST_HOPS:
+                    raise Rejected(NOT_FOLLOWED)
+                hop = read(source.dataset)
+            except (NotedTimeError, ImportError) as error:
+                hop = _describe_unread(child, source, error)
+            hops[source.dataset] = hop
+            edges += [(hop, each, depth + 1) for each in hop.sources]
     return hops
 
 
-def _refuse(_: Dataset) -> Hop:
-    raise Rejected(NOT_FOLLOWED.format(MOST_DEPTH, MOST_HOPS))
+def _describe_unread(child: Hop, source: Source, error: Exception) -> Hop:
+    dataset, lack = source.dataset, f", as {child.dataset} remembers; it cannot be read: {error}"
+    remedy = f"restore {dataset}, or the access to it"
+    sources, why = tuple(map(Source, source.origins)), f"{dataset} cannot be read: {error}"
+    return Hop(dataset, source.remembered, sources, why, remedy, lack)
 
 
-def _read_source(child: Hop, source: Source, read: Callable[[Dataset], Hop]) -> Hop:
-    try:
-        return read(source.dataset)
-    except (NotedTimeError, ImportError) as error:
-        streams = tuple(Source(each) for each in child.origins if each != source.dataset)
-        return Hop(source.dataset, source.complete_to, streams, str(error), is_read=False)
+class Step(NamedTuple):
+    """A hop on the way to the writers, and the source that limits it.
+
+    `limit` is the time that the hop can have by this source, or a stream without the writers that
+    it waits for. `circle` are the datasets that are made from each other, if the way ends there.
+    """
+
+    hop: Hop
+    source: Source | None
+    limit: int | None
+    circle: tuple[Dataset, ...] = ()
+
+    @property
+    def lag_ms(self) -> int:
+        if self.hop.complete_to is None or self.circle:
+            return -MIN_INT64
+        return 0 if self.limit is None else self.limit - self.hop.complete_to
 
 
-def find_holder(hops: Hops, root: Dataset, time: int) -> Holder | None:
-    """Return the first hop from the root on that lacks `time` although its sources have it.
+def find_step(hops: Hops, hop: Hop) -> Step:
+    """Return the hop with the source whose rows it has least of.
 
-    If several sources of a hop lack the time, the one that is least complete is followed. Sources
-    that lead back to the path are passed over. A hop of unknown time lacks any time.
+    Among several, it is the least complete one.
+    """
+    limits: dict[Source, int | None] = {}
+    for each in hop.sources:
+        complete_to = hops[each.dataset].complete_to
+        limits[each] = None if complete_to is None else complete_to - each.delay_ms
+
+    def rank(each: Source) -> list[int]:
+        return [MIN_INT64 if time is None else time for time in (each.taken_to, limits[each])]
+
+    source = min(limits, key=rank, default=None)
+    return Step(hop, source, hop.ahead_to if source is None else limits[source])
+
+
+def find_holder(hops: Hops, root: Dataset, time: int | None) -> Step | None:
+    """Return the first step that lacks `time` although its source has it.
+
+    Without `time`, return the step that is furthest behind its source. A hop of unknown time holds
+    all datasets that are made from it.
 
     >>> silver, orders = Dataset("delta:silver"), Dataset("orders")
     >>> hops = {silver: Hop(silver, 5, (Source(orders, 5),)), orders: Hop(orders, 9)}
-    >>> [find_holder(hops, silver, time).hop.dataset.name for time in (8, 10)]
-    ['delta:silver', 'orders']
+    >>> [find_holder(hops, silver, time).hop.dataset.name for time in (8, 10, None)]
+    ['delta:silver', 'orders', 'delta:silver']
     """
-    if hops[root].has(time):
-        return None
-    path = [root]
+    steps: dict[Dataset, Step] = {}
+    needed, dataset = time, root
     while True:
-        hop = hops[path[-1]]
-        sources = hop.list_sources(time)
-        needed = MIN_INT64 if hop.complete_to is None else time
-        behind = [
-            each
-            for each in sources
-            if each.dataset not in path and not hops[each.dataset].has(needed + each.delay_ms)
-        ]
-        if not behind:
-            return Holder(hop, time, tuple(sources), tuple(path))
-        followed = min(behind, key=lambda each: compute_limit(hops, each))
-        path.append(followed.dataset)
-        time = needed + followed.delay_ms
-
-
-def compute_limit(hops: Hops, source: Source) -> int:
-    """Return up to when a hop can be complete by this source (Unix ms)."""
-    complete_to = hops[source.dataset].complete_to
-    return MIN_INT64 if complete_to is None else complete_to - source.delay_ms
-
-
-def find_open_time(hops: Hops, root: Dataset) -> int | None:
-    """Return the time (Unix ms) that the root lacks because of the hop that is furthest behind.
-
-    A hop is behind the least complete of its sources, and a stream behind its `ahead_to`. `None` if
-    no hop is behind.
-    """
-    first = hops[root].complete_to
-    time, largest, delay_ms, path = None, 0, 0, [root]
-    while (complete_to := hops[path[-1]].complete_to) is not None and first is not None:
-        sources = hops[path[-1]].list_sources(complete_to + 1)
-        sources = [each for each in sources if each.dataset not in path]
-        nearest = min(sources, key=lambda each: compute_limit(hops, each), default=None)
-        limit = hops[path[-1]].ahead_to if nearest is None else compute_limit(hops, nearest)
-        if limit is not None and limit - complete_to > largest:
-            largest, time = limit - complete_to, max(limit - delay_ms, first + 1)
-        if nearest is None:
-            return time
-        delay_ms += nearest.delay_ms
-        path.append(nearest.dataset)
-    return MIN_INT64 if first is None else first + 1
-
-
-def find_circles(hops: Hops, root: Dataset) -> list[tuple[Dataset, ...]]:
-    """Return the circles among the hops, each from the dataset at which it was found."""
-    circles: list[tuple[Dataset, ...]] = []
-    seen: set[Dataset] = set()
-
-    def follow(path: tuple[Dataset, ...]) -> None:
-        seen.add(path[-1])
-        for each in dict.fromkeys(source.dataset for source in hops[path[-1]].sources):
-            if each in path:
-                circles.append(path[path.index(each) :])
-            elif each not in seen:
-                follow((*path, each))
-
-    follow((root,))
-    return circles
+        step = steps[dataset] = find_step(hops, hops[dataset])
+        if step.source is None:
+            break
+        if step.source.dataset in steps:
+            way = [*steps]
+            steps[dataset] = step._replace(circle=(*way[way.index(step.source.dataset) :],))
+            break
+        if needed is not None:
+            if step.hop.complete_to is None or (step.limit is not None and step.limit >= needed):
+                return step
+            needed += step.source.delay_ms
+        dataset = step.source.dataset
+    if time is not None:
+        return steps[dataset]
+    widest = max(steps.values(), key=lambda each: each.lag_ms)
+    return widest if widest.lag_ms > 1 else None

@@ -103,8 +103,9 @@ def parse_delta_commit(row: Row) -> Commit:
     elif mode:
         operation = f"{operation} ({mode})"
     claims = parse_claims(_parse_metadata(row.get(USER_METADATA)))
-    parent = version - 1 if version else None
-    return Commit(version, parent, change, operation, claims, renamed, _parse_ms(row, "timestamp"))
+    parent, since = version - 1 if version else None, row.get("timestamp")
+    since = since if isinstance(since, int) else 0  # engines list it as a local time
+    return Commit(version, parent, change, operation, claims, renamed, since)
 
 
 def parse_iceberg_commit(row: Row) -> Commit:
@@ -115,14 +116,7 @@ def parse_iceberg_commit(row: Row) -> Commit:
     rows = {str(summary.get(key, 0)) for key in ("added-records", "total-records")}
     if parent is None and (change == "none" or len(rows) > 1):
         parent = EXPIRED_PARENT
-    claims, written_at = parse_claims(summary), _parse_ms(row, "timestamp_ms")
-    return Commit(int(row["snapshot_id"]), parent, change, operation, claims, (), written_at)
-
-
-def _parse_ms(row: Row, column: str) -> int | None:
-    """Return a time in Unix ms. Other engines list it as a local time, which is not used."""
-    value = row.get(column)
-    return value if type(value) is int else None
+    return Commit(int(row["snapshot_id"]), parent, change, operation, parse_claims(summary))
 
 
 def _parse_metadata(text: object) -> Row:

@@ -77,7 +77,7 @@ class Pin:
 
 
 def _compute_fingerprint(history: TableHistory) -> str:
-    since = history.commits[-1].current_since
+    since = 0 if history.is_numbered else history.commits[-1].current_since
     text = json.dumps([history.table, find_last_record(history), since])
     return sha256(text.encode()).hexdigest()[:16]
 

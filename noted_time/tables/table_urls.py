@@ -62,7 +62,6 @@ def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistor
             "parent_id": each.parent_snapshot_id,
             "operation": each.summary.operation.value if each.summary else "unknown",
             "summary": each.summary.additional_properties if each.summary else {},
-            "timestamp_ms": each.timestamp_ms,
             "ref": MAIN_BRANCH if each.snapshot_id == current else refs.get(each.snapshot_id),
         }
         for each in table.snapshots()

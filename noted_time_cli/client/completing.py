@@ -23,13 +23,7 @@ from noted_time.values import (
 )
 from noted_time_cli.client.caller import MOST_ROWS, Caller, client_command
 from noted_time_cli.client.offsets import ReadBy, make_performer
-from noted_time_cli.client.tables import (
-    Names,
-    TableOption,
-    ask_objections,
-    describe_lack,
-    read_claim,
-)
+from noted_time_cli.client.tables import Names, TableOption, ask_objections, read_claim
 from noted_time_cli.client.waiting import (
     MISSING_STATUS,
     Require,
@@ -262,7 +256,7 @@ def _print_table_time(  # noqa: PLR0913, PLR0917 - one for each flag
     time = floor_time(found.complete_to, floor, zone)
     first, shown = find_first_complete(table, found, time, names), format_in_zone(time, zone)
     first.check_since(time)
-    sentence = f"complete to {shown}{describe_lack(first)}"
+    sentence = f"complete to {shown}{first.lack}"
     if lacks := ask_objections(call, first, time, required):
         fail("; ".join([f"the table is {sentence}", *lacks]), status=MISSING_STATUS)
     say(f"noted-time: {sentence}")

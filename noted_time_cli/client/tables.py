@@ -39,21 +39,6 @@ def read_claim(table: str, names: list[str]) -> TableClaim:
     return claim
 
 
-def describe_lack(claim: TableClaim) -> str:
-    """Return which writers and rows a table lacks, as the end of a sentence.
-
-    >>> describe_lack(TableClaim(5, 1, {}, missing=("pos", "web")))
-    ', without pos, web'
-    >>> describe_lack(TableClaim(5, 1, {}, missing=())), describe_lack(TableClaim(5, 1, {}))
-    ('', '; missing writers were not asked for')
-    """
-    if claim.missing is None:
-        lack = "; missing writers were not asked for"
-    else:
-        lack = claim.vouched_by + (f", without {', '.join(claim.missing)}" if claim.missing else "")
-    return f"{lack}; {claim.gone}" if claim.gone else lack
-
-
 def ask_objections(call: Caller, claim: TableClaim, time: int, required: Requirement) -> list[str]:
     """Return what a table lacks of a requirement, by its claims and by the controller.
 
@@ -90,7 +75,7 @@ def show(
         echo(json.dumps({**of_all, "is_foreign": table_claim.is_foreign, "claims": records}))
         return
     foreign = "; rows of others are in it, too" if table_claim.is_foreign else ""
-    shown = f"{format_time(table_claim.complete_to)}{describe_lack(table_claim)}"
+    shown = f"{format_time(table_claim.complete_to)}{table_claim.lack}"
     echo(f"{table} is complete to {shown}: version {table_claim.version}{foreign}")
     for each, claim in sorted(table_claim.claims.items()):
         below = format_time(claim.complete_to)

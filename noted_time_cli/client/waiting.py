@@ -23,7 +23,6 @@ from noted_time_cli.client.tables import (
     NothingClaimed,
     TableOption,
     ask_objections,
-    describe_lack,
     read_claim,
 )
 from noted_time_cli.terminal.options import NO_VALUES, DomainOption, StreamOrNone, duration, option
@@ -191,7 +190,7 @@ def _wait_for_table(  # noqa: PLR0913, PLR0917 - one for each flag
     found, first, lacks = _wait_until_found(look, table, complete_to, timeout_s)
     version = found.version_at(complete_to)
     if not call.print_json({"complete_to": found.complete_to, "version": version}):
-        without = describe_lack(first)
+        without = first.lack
         echo(f"{table} is complete to {format_time(complete_to)}{without}: version {version}")
     if lacks:
         fail("; ".join(lacks), status=MISSING_STATUS)

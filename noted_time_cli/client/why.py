@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from noted_time.progress import ReadOffsets
-from noted_time.reading.lineage import Dataset, walk
-from noted_time.reading.lineage_sentences import Why
+from noted_time.reading.lineage import Dataset
 from noted_time.values import parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import make_performer
+from noted_time_cli.client.tables import Names
 from noted_time_cli.client.waiting import MISSING_STATUS
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
-from noted_time_cli.terminal.options import DomainOption
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption
 from noted_time_cli.terminal.output import echo
 from reader_client.protocol.hops import HopReader
 
@@ -40,6 +38,7 @@ def why(  # noqa: PLR0913 - one parameter for each flag
         ),
     ] = None,
     *,
+    name: Names = NO_VALUES,
     domain: DomainOption = None,
     config: Config = None,
     as_dot: Annotated[
@@ -64,11 +63,14 @@ def why(  # noqa: PLR0913 - one parameter for each flag
 
     Try it:  noted-time why delta:/data/orders 2013-01-01T10:00Z
     """
+    root = Dataset(dataset, domain or "")
+    if root.kind == "table" and domain is not None:
+        raise typer.BadParameter("--domain is for streams, groups and checkpoints: leave it out")
+    if root.kind != "table" and name:
+        raise typer.BadParameter("--name is for tables: leave it out")
     asked = None if time is None else parse_time(time)
     kafka = build_kafka_config("", config) if config else {}
-    root = Dataset(dataset, domain or "")
-    read = HopReader(make_performer(call), kafka, _read_checkpoint)
-    found = Why.of(walk(root, read), root, asked)
+    found = HopReader(make_performer(call), asked, kafka).find_why(root, tuple(name))
     if as_dot:
         typer.echo(found.to_dot())
     elif not call.print_json(found.to_json()):
@@ -79,9 +81,3 @@ def why(  # noqa: PLR0913 - one parameter for each flag
             echo(f"To do: {found.remedy}")
     if not found.is_complete:
         raise typer.Exit(MISSING_STATUS)
-
-
-def _read_checkpoint(place: str) -> Mapping[str, ReadOffsets]:
-    from spark_integration.checkpoint.committed import read_streams
-
-    return read_streams(place)

@@ -3,125 +3,149 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
-from noted_time.answers import CutAnswer
-from noted_time.client import Json, Question, run
+from noted_time import UnknownStream
+from noted_time.client import Json, Question, read_value, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.extras import require_extra
+from noted_time.installation import name_program
 from noted_time.progress import ReadOffsets
 from noted_time.reading.lineage import Dataset, Hop, Source, describe_table, walk
-from noted_time.reading.lineage_sentences import Why
+from noted_time.reading.why import Why
 from noted_time.tables.table_urls import open_history
-from noted_time.values import UNIX_MS, YEAR_MS, Rejected, Waiting
-from reader_client.protocol.answers import decode_answer
+from noted_time.values import (
+    MIN_INT64,
+    UNIX_MS,
+    YEAR_MS,
+    Rejected,
+    VouchedBy,
+    format_time,
+    pluralize,
+)
 from reader_client.protocol.completeness import find_last_reached, make_performer
 from reader_client.protocol.questions import ask_cut, ask_explanation
 
 Offsets = Callable[[Mapping[int, int]], ReadOffsets]
 """The read offsets, exact below the given cut."""
 
+CHECKPOINTS = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
-CHECKPOINT_READER = "pass read_checkpoint= to read a checkpoint, or correct the name of the stream"
+NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
 
 _GROUP = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 
 
 @dataclass(frozen=True)
-class Explained:
-    """The part of an `Explanation` that a hop needs."""
-
-    now: int
-    condition: str
-    lower: int | None
-    waiting_for: tuple[Waiting, ...]
-    holders: int
-    lower_without: Mapping[str, int | None]
-    sentences: tuple[str, ...]
-
-    @property
-    def ahead_to(self) -> int | None:
-        """The time (Unix ms) that the stream would have without its holders, or now."""
-        if self.lower is None or self.condition == "sealed":
-            return self.lower
-        is_near = self.lower in UNIX_MS and self.now - self.lower < YEAR_MS
-        known = [each for each in self.lower_without.values() if each is not None]
-        return self.now if is_near else max(known, default=self.lower)
-
-
-@dataclass(frozen=True)
 class HopReader:
-    """Reads one hop. `ask` asks the controller, and `kafka` has settings of librdkafka."""
+    """Reads one hop. `ask` asks the controller, and `kafka` has settings of librdkafka.
+
+    `time` is the requested time (Unix ms).
+    """
 
     ask: Callable[[Question], Json]
+    time: int | None = None
     kafka: Mapping[str, Any] = field(default_factory=dict)
-    read_checkpoint: Callable[[str], Mapping[str, ReadOffsets]] | None = None
 
-    def __call__(self, dataset: Dataset) -> Hop:
-        """Return the hop, or raise `NotedTimeError`, or `ImportError` without a package."""
+    def find_why(self, root: Dataset, names: tuple[str, ...] = ()) -> Why:
+        """Return why a dataset is not complete to `time`.
+
+        `names` are the claims that count in the dataset, if it is a table. Raises the same as `why`
+        """
+        return Why(root, self.time, walk(self.read(root, names), self.read))
+
+    def read(self, dataset: Dataset, names: tuple[str, ...] = ()) -> Hop:
         match dataset.kind:
             case "table":
-                return describe_table(dataset, open_history(dataset.name))
+                return describe_table(dataset, open_history(dataset.name), self.time, names)
             case "stream":
                 return self._read_stream(dataset)
             case "group":
-                return self._read_group(dataset)
-            case "checkpoint":
-                if self.read_checkpoint is None:
-                    raise Rejected(f"{dataset.name!r} is not a stream: {CHECKPOINT_READER}")
-                read = self.read_checkpoint(dataset.name)
-                offsets = {name: lambda _, each=each: each for name, each in read.items()}
-                return self._read_reader(dataset, offsets)
+                return self._read_reader(dataset, self._open_group(dataset.name))
+            case _:
+                with require_extra(f"reading {dataset.name}", "spark"):
+                    checkpoints = import_module(CHECKPOINTS)  # the package is above this one
+                return self._read_reader(dataset, checkpoints.open_streams(dataset.name))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
-        name, domain = dataset.name, dataset.domain or None
-        explained = decode_answer(Explained, self.ask(ask_explanation(name, None, domain)))
-        why, lower = explained.sentences[0].rstrip("."), explained.lower
-        missing: tuple[str, ...] = ()
-        if lower is not None:
-            cut = decode_answer(CutAnswer, self.ask(ask_cut(name, lower, domain)))
-            missing = tuple(each.writer for each in cut.missing.writers)
+        found = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))
+        lower, known = found["lower"], [*filter(None, found["lower_without"].values())]
+        ahead_to = lower
+        if lower is not None and found["condition"] != "sealed":
+            is_near = lower in UNIX_MS and found["now"] - lower < YEAR_MS
+            ahead_to = found["now"] if is_near else max(known, default=lower)
+        options = f" --domain {dataset.domain}" if dataset.domain else ""
         return Hop(
             dataset,
             lower,
-            why=why,
-            waiting_for=explained.waiting_for,
-            holders=explained.holders,
-            ahead_to=explained.ahead_to,
-            missing=missing,
+            why=_describe_holders(found),
+            remedy=f"`{name_program()} explain {dataset.name}{options}` explains each writer",
+            lack=f", {read_value(VouchedBy, each).sentence}" if (each := found["vouched"]) else "",
+            doubt=self._find_doubt(dataset, lower),
+            ahead_to=ahead_to,
         )
 
-    def _read_group(self, dataset: Dataset) -> Hop:
-        found = _GROUP.fullmatch(dataset.name)
-        if found is None:
-            raise Rejected(f"{dataset.name!r} does not name a group and its topic: {GROUP_FORM}")
-        group, brokers, topic = found.groups()
-        with require_extra(f"reading {dataset.name}", "kafka"):
-            from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - needs the extra
-        config = {**self.kafka, "bootstrap.servers": brokers}
-        return self._read_reader(dataset, {topic: GroupOffsets(config, group, topic)})
+    def _find_doubt(self, stream: Dataset, complete_to: int | None) -> str:
+        if self.time is None or complete_to is None or complete_to < self.time:
+            return ""
+        mark = self.ask(ask_cut(stream.name, self.time, stream.domain or None))
+        return NOBODY_VOUCHES.format(stream) if mark["before_first_mark"] else ""
 
-    def _read_reader(self, dataset: Dataset, offsets: Mapping[str, Offsets]) -> Hop:
+    def _open_group(self, name: str) -> dict[str, Offsets]:
+        found = _GROUP.fullmatch(name)
+        if found is None:
+            raise Rejected(f"{name!r} does not name a group and its topic: {GROUP_FORM}")
+        group, brokers, topic = found.groups()
+        with require_extra(f"reading {name}", "kafka"):
+            from noted_time.kafka.groups import GroupOffsets  # noqa: PLC0415 - needs the extra
+        return {topic: GroupOffsets({**self.kafka, "bootstrap.servers": brokers}, group, topic)}
+
+    def _read_reader(self, dataset: Dataset, streams: Mapping[str, Offsets]) -> Hop:
         """Return a reader of streams. It is complete to the least of their times."""
-        times: dict[str, int | None] = {}
-        whys: list[str] = []
-        remarks: dict[str, None] = {}
-        for stream, read in offsets.items():
+        reader, sources = Dataset(dataset.name), list[Source]()
+        reasons, remarks, doubts = list[str](), list[str](), list[str]()
+        for name, offsets in streams.items():
+            stream, time = Dataset(name, dataset.domain), None
             try:
-                asked = find_last_reached(stream, None)
-                times[stream], _, found = run(asked, make_performer(self.ask, read))
-                remarks |= dict.fromkeys(found.remarks)
-            except NothingKnown as error:
-                times[stream] = None
-                whys.append(str(error))
-        known = [each for each in times.values() if each is not None]
-        least_time = min(known) if len(known) == len(times) > 0 else None
-        sources = tuple(Source(Dataset(stream), time) for stream, time in times.items())
-        return Hop(dataset, least_time, sources, "; ".join(whys), remarks=tuple(remarks))
+                asked = find_last_reached(name, dataset.domain or None)
+                time, _, read = run(asked, make_performer(self.ask, offsets))
+                remarks += read.remarks
+                doubts.append(self._find_doubt(stream, time))
+            except (NothingKnown, UnknownStream) as error:
+                reasons.append(f"nothing is known of {reader}: {error}")
+            sources.append(Source(stream, time))
+        times = [each.taken_to for each in sources]
+        remedy = "check that its consumers run and keep up, and commit after writing"
+        if dataset.kind == "checkpoint":
+            doctor = f"`{name_program()} doctor {sources[0].dataset.name} --checkpoint {reader}`"
+            remedy = f"check that the query runs and keeps up: {doctor}"
+        return Hop(
+            dataset,
+            None if None in times else min(filter(None, times)),
+            tuple(sources),
+            "; ".join(reasons),
+            remedy,
+            "".join(f"; {each}" for each in dict.fromkeys(remarks)),
+            next(filter(None, doubts), ""),
+        )
+
+
+def _describe_holders(explained: Json) -> str:
+    """Return which writers a stream waits for, or why it waits for none."""
+    if not explained["waiting_for"]:
+        return str(explained["sentences"][0]).rstrip(".")
+    first = min(explained["waiting_for"], key=lambda each: each["time"] or MIN_INT64)
+    noted = (
+        "no time yet" if first["time"] is None else f"no time after {format_time(first['time'])}"
+    )
+    more = explained["holders"] - 1
+    others = f", and {pluralize(more, 'writer')} more" if more else ""
+    return f"{first['writer']} has noted {noted}{others}"
 
 
 def why(  # noqa: PLR0913 - three of them are positional
@@ -129,23 +153,21 @@ def why(  # noqa: PLR0913 - three of them are positional
     dataset: str,
     time: int | None = None,
     *,
+    names: Iterable[str] = (),
     domain: str | None = None,
     token: str | None = None,
     timeout_s: float = 10.0,
     kafka: Mapping[str, Any] | None = None,
-    read_checkpoint: Callable[[str], Mapping[str, ReadOffsets]] | None = None,
 ) -> Why:
-    """Return up to when a dataset is complete, and why not to `time` (Unix ms) or a later time.
+    """Return why a dataset is not complete to `time` (Unix ms), or without it to a later time.
 
     `url` is the controller's. `dataset` is a stream, ``delta:LOCATION``, ``iceberg:CATALOG.TABLE``,
-    ``group:NAME@BROKERS/TOPIC``, or a checkpoint, which
-    `spark_integration.checkpoint.committed.read_streams` reads, as `read_checkpoint`. `kafka` has
-    settings of librdkafka.
+    ``group:NAME@BROKERS/TOPIC``, or the path of a checkpoint. `names` are the claims that count in
+    a table, and `kafka` has settings of librdkafka.
 
     Raises `Rejected`, `Conflict`, `Unreachable` and `ImportError` if the dataset itself cannot be
     read. If a later hop cannot be read, the hop has the reason.
     """
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
-        root = Dataset(dataset, domain or "")
-        hops = walk(root, HopReader(transport.ask, kafka or {}, read_checkpoint))
-    return Why.of(hops, root, time)
+        reader = HopReader(transport.ask, time, kafka or {})
+        return reader.find_why(Dataset(dataset, domain or ""), tuple(names))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from noted_time import Rejected
 from noted_time.client.waiting import NothingKnown
@@ -13,25 +13,41 @@ from noted_time.values import format_time
 from spark_integration.checkpoint.files import open_checkpoint
 from spark_integration.checkpoint.query_progress import QueryProgress
 from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
+from spark_integration.marks.released import is_of_log, is_of_marks
 
 
-def read_streams(checkpoint: str) -> dict[str, ReadOffsets]:
-    """Return the offsets that a query's last committed batch has read, by stream.
+class CommittedOffsets(NamedTuple):
+    """Returns the offsets that a query's last committed batch has read of a topic or file log."""
+
+    checkpoint: str
+    topic: str
+
+    def __call__(self, _: Mapping[int, int]) -> ReadOffsets:
+        return read_committed_offsets(self.checkpoint, self.topic)
+
+
+def open_streams(checkpoint: str) -> dict[str, CommittedOffsets]:
+    """Return a reader of the committed offsets for each stream of a query.
 
     A topic is the stream of the same name, unless the query reads only one topic, with the marks of
-    another stream. Raises the same as `read_committed_offsets`.
+    another stream. Raises `NothingKnown` without a committed batch, and `Rejected` if no source of
+    the query is a topic or a file log.
     """
     progress, last = _find_last_batch(checkpoint)
     offsets = [each for each in progress.read_batch(last).offsets if isinstance(each, dict)]
-    topics = {str(each["noted_log"]) for each in offsets if "noted_log" in each}
-    marks = {str(each["noted_marks"]) for each in offsets if "noted_marks" in each}
+    topics = {str(each["noted_log"]) for each in offsets if is_of_log(each)}
+    marks = {str(each["noted_marks"]) for each in offsets if is_of_marks(each)}
     for offset in offsets:
-        if not {"noted_log", "noted_marks"} & offset.keys():
-            topics.update(offset)
+        topics |= {topic for topic, ends in offset.items() if _is_topic(ends)}
     topics -= {name_noted_topic(each) for each in topics}
-    if len(topics) == len(marks) == 1:
-        return {min(marks): read_committed_offsets(checkpoint, min(topics))}
-    return {each: read_committed_offsets(checkpoint, each) for each in sorted(topics)}
+    if not topics:
+        raise Rejected(f"no source of the query of {checkpoint} is a topic or a file log")
+    stream = min(marks) if len(topics) == len(marks) == 1 else ""
+    return {stream or topic: CommittedOffsets(checkpoint, topic) for topic in sorted(topics)}
+
+
+def _is_topic(ends: object) -> bool:
+    return isinstance(ends, dict) and bool(ends) and all(each.isdecimal() for each in ends)
 
 
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:

@@ -3,8 +3,8 @@
 import random
 
 from noted_time import Rejected
-from noted_time.reading.lineage import MOST_DEPTH, Dataset, Hop, Source, find_circles, walk
-from noted_time.reading.lineage_sentences import Why
+from noted_time.reading.lineage import MOST_DEPTH, Dataset, Hop, Hops, Source, walk
+from noted_time.reading.why import Why
 
 
 def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:
@@ -19,36 +19,55 @@ def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:
     return hops
 
 
+def walk_through(hops: Hops, root: Dataset) -> tuple[Hops, list[Dataset]]:
+    """Walk, and return the datasets in the order in which they were read, too."""
+    read: list[Dataset] = []
+
+    def read_one(dataset: Dataset) -> Hop:
+        read.append(dataset)
+        return hops[dataset]
+
+    return walk(hops[root], read_one), read
+
+
 def test_the_culprit_is_the_first_hop_whose_sources_have_what_it_lacks() -> None:
     """Each hop is read once."""
     for seed in range(1000):
         hops, time = draw_chain(random.Random(seed)), random.Random(-seed).randint(0, 10)
-        read: list[Dataset] = []
-        root = next(iter(hops))
-        found = walk(root, lambda each, h=hops, r=read: (r.append(each), h[each])[1])
-        why = Why.of(found, root, time)
+        root = next(iter(hops.values()))
+        found, read = walk_through(hops, root.dataset)
+        why = Why(root.dataset, time, found)
 
-        first = next(
-            (
-                hop
-                for hop in hops.values()
-                if not hop.has(time) and all(hops[s.dataset].has(time) for s in hop.sources)
-            ),
-            None,
+        lagging = [each for each in hops.values() if (each.complete_to or 0) < time]
+        lags = (
+            each for each in lagging if all(hops[s.dataset] not in lagging for s in each.sources)
         )
-        assert read == [*hops]
-        assert (why.holder.hop if why.holder else None) is (
-            first if not hops[root].has(time) else None
-        )
+        assert [root.dataset, *read] == [*hops]
+        assert why.culprit is (next(lags) if root in lagging else None)
+
+
+def test_the_least_complete_source_is_followed() -> None:
+    """Less its delay, and each source is read once, also if two hops are made from it."""
+    gold, a, b, orders = (Dataset(each) for each in ("delta:gold", "delta:a", "delta:b", "orders"))
+    hops = {
+        gold: Hop(gold, 3, (Source(a, 3), Source(b, 3, delay_ms=4))),
+        a: Hop(a, 5, (Source(orders, 5),)),
+        b: Hop(b, 7, (Source(orders, 7),)),
+        orders: Hop(orders, 9, why="lima has noted no time after 9"),
+    }
+    found, read = walk_through(hops, gold)
+    culprits = [Why(gold, time, found).culprit for time in (3, 4, 5, 6, None)]
+
+    assert culprits == [None, hops[b], hops[b], hops[orders], hops[b]]
+    assert read == [a, b, orders]
 
 
 def test_circles_are_named_and_the_walk_ends() -> None:
     """Also where all sources of the culprit are in the circle."""
     a, b = Dataset("delta:a"), Dataset("delta:b")
     hops = {a: Hop(a, 1, (Source(b, 1),)), b: Hop(b, 1, (Source(a, 1),))}
-    why = Why.of(walk(a, hops.__getitem__), a, 5)
+    why = Why(a, 5, walk(hops[a], hops.__getitem__))
 
-    assert find_circles(why.hops, a) == [(a, b)]
     assert why.sentence.endswith("made from each other: delta:a from delta:b from delta:a")
 
 
@@ -56,8 +75,8 @@ def test_an_unreadable_hop_is_named_and_the_walk_goes_on() -> None:
     """To the streams that the table made from it remembers."""
     gold, silver, orders = Dataset("delta:gold"), Dataset("delta:silver"), Dataset("orders")
     known = {
-        gold: Hop(gold, 3, (Source(silver, 3, 4, 0, 1, by_job=True),), origins=(orders,)),
-        orders: Hop(orders, 9),
+        gold: Hop(gold, 3, (Source(silver, 3, 1, "", 4, (orders,)),)),
+        orders: Hop(orders, 9, ahead_to=9),
     }
 
     def read(each: Dataset) -> Hop:
@@ -65,13 +84,12 @@ def test_an_unreadable_hop_is_named_and_the_walk_goes_on() -> None:
             raise Rejected("it is gone")
         return known[each]
 
-    why = Why.of(walk(gold, read), gold, 5)
+    why = Why(gold, 5, walk(known[gold], read))
 
     assert [*why.hops] == [gold, silver, orders]
-    assert why.sentence == (
-        "delta:gold is complete to 3 and not to 5, because delta:silver cannot be read: "
-        "it is gone; the dataset made from it remembers 4"
-    )
+    because = "because delta:silver cannot be read: it is gone"
+    assert why.sentence == f"delta:gold is complete to 3 and not to 5, {because}"
+    assert [*why.lines][1].startswith("delta:silver is complete to 4, as delta:gold remembers; ")
 
 
 def test_a_walk_ends_after_twenty_hops() -> None:
@@ -81,6 +99,6 @@ def test_a_walk_ends_after_twenty_hops() -> None:
         name: Hop(name, 1, tuple(Source(each, 1) for each in names[n + 1 : n + 2]))
         for n, name in enumerate(names)
     }
-    found = walk(names[0], hops.__getitem__)
+    found = walk(hops[names[0]], hops.__getitem__)
 
-    assert [hop.is_read for hop in found.values()] == [True] * MOST_DEPTH + [False]
+    assert [not hop.why for hop in found.values()] == [True] * MOST_DEPTH + [False]

@@ -1,0 +1,123 @@
+"""Describes why a dataset is not complete to a later time: the answer, its hops, and the remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from noted_time.reading.lineage import Dataset, Hop, Hops, Step, find_holder, find_step
+from noted_time.values import MIN_INT64, format_time
+
+
+@dataclass(frozen=True)
+class Why:
+    """The time to which a dataset is complete, and the hop that holds it.
+
+    - `time`: the requested time (Unix ms), or `None`.
+    - `hops`: the dataset and all that it is made from, the nearest first.
+    """
+
+    dataset: Dataset
+    time: int | None
+    hops: Hops
+
+    @property
+    def root(self) -> Hop:
+        return self.hops[self.dataset]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the dataset has the requested time, or without one, any known time."""
+        time = MIN_INT64 if self.time is None else self.time
+        complete_to = self.root.complete_to
+        return complete_to is not None and complete_to >= time and not self.root.doubt
+
+    @cached_property
+    def holder(self) -> Step | None:
+        """The step to look at, or `None` if the dataset has the time, or no hop is behind."""
+        has_time = self.time is not None and self.is_complete
+        return None if has_time else find_holder(self.hops, self.dataset, self.time)
+
+    @property
+    def culprit(self) -> Hop | None:
+        return None if self.holder is None or self.root.doubt else self.holder.hop
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        root, asked = self.root, "any time" if self.time is None else format_time(self.time)
+        known = f"{self.dataset} is complete to {format_time(root.complete_to)}"
+        unknown = f"{self.dataset} is not known to be complete to {asked}"
+        if root.doubt:
+            return f"{unknown}: {root.doubt}"
+        if self.holder is None:
+            end = ", as far as its writers have noted" if self.time is None else ""
+            return f"{known}{end}{root.lack}"
+        to = "a later time" if self.time is None else asked
+        answer = unknown if root.complete_to is None else f"{known} and not to {to}"
+        return f"{answer}, because {self._describe_cause(self.holder)}"
+
+    def _describe_cause(self, step: Step) -> str:
+        hop, source, limit, circle = step
+        if circle:
+            names = " from ".join(str(each) for each in (*circle, circle[0]))
+            return f"these are made from each other: {names}"
+        if hop.why or source is None or limit is None:
+            return hop.why
+        if source.why:
+            to = format_time(self.hops[source.dataset].complete_to)
+            return f"{source.why}: its sources are complete to {to}"
+        who = hop.dataset if hop.dataset.kind == "group" else f"the query of {hop.dataset}"
+        return f"{who} is {hop.describe_lag(source, limit)}"
+
+    @property
+    def remedy(self) -> str:
+        """The next step, or "" if no hop holds the dataset."""
+        if self.holder is not None and self.holder.circle:
+            return "inherit from a table that is not made from this one"
+        return "" if self.culprit is None else self.culprit.remedy
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each hop."""
+        for hop in self.hops.values():
+            yield self._describe_hop(hop) + ("  <-- holds it" if hop is self.culprit else "")
+
+    def _describe_hop(self, hop: Hop) -> str:
+        if hop.complete_to is None:
+            return hop.why
+        _, source, limit, _ = find_step(self.hops, hop)
+        is_behind = not hop.why and limit is not None and limit > hop.complete_to
+        lag = f", {hop.describe_lag(source, limit)}" if source and is_behind and limit else ""
+        why = f": {hop.why}" if hop.dataset.kind == "stream" else ""
+        return f"{hop.dataset} is complete to {format_time(hop.complete_to)}{lag}{hop.lack}{why}"
+
+    def to_json(self) -> dict[str, Any]:
+        fields = ("time", "is_complete", "sentence", "remedy")
+        hops = [self._convert_hop(hop) for hop in self.hops.values()]
+        return {each: getattr(self, each) for each in fields} | {"hops": hops}
+
+    def _convert_hop(self, hop: Hop) -> dict[str, Any]:
+        return {
+            "dataset": hop.dataset.name,
+            "domain": hop.dataset.domain or None,
+            "kind": hop.dataset.kind,
+            "complete_to": hop.complete_to,
+            "sentence": self._describe_hop(hop),
+            "sources": [str(each.dataset) for each in hop.sources],
+            "culprit": hop is self.culprit,
+        }
+
+    def to_dot(self) -> str:
+        """Return the hops as a graph for Graphviz, with an arrow from each source."""
+        lines = ["digraph why {", "  rankdir=LR; node [shape=box];"]
+        for hop in self.hops.values():
+            name, mark = json.dumps(str(hop.dataset)), ", color=red" * (hop is self.culprit)
+            label = json.dumps(f"{hop.dataset}\n{format_time(hop.complete_to)}")
+            lines.append(f"  {name} [label={label}{mark}];")
+            sources = (json.dumps(str(each.dataset)) for each in hop.sources)
+            lines += [f"  {each} -> {name};" for each in dict.fromkeys(sources)]
+        return "\n".join([*lines, "}"])

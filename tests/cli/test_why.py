@@ -1,0 +1,183 @@
+"""`noted-time why`: the hop that holds a dataset, on real tables and a real controller."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
+
+from noted_time import why
+from noted_time.reading.claims import ROWS_DELETED
+from noted_time.tables import inherit, pin
+from tests.cli.conftest import Commands, Said
+from tests.support.claimed import ROWS, TEN, Orders
+from tests.support.served import Served
+
+MINUTE = 60_000
+LATER, HOUR = "2013-01-01T10:46:00Z", "2013-01-01T11:00:00Z"
+ASKED = str(TEN + 60 * MINUTE)
+
+
+class Lake:
+    """A stream of two writers, a table that a query writes from it, and one of a job."""
+
+    def __init__(self, directory: Path, served: Served, stream: str) -> None:
+        self.directory, self.served, self.stream = directory, served, stream
+        served.create(stream, expected_writers=["lima", "oslo"])
+        self.note(lima=0, oslo=0)
+        self.orders = Orders(directory)
+        self.orders.claim(TEN, 0, stream=stream)
+
+    def note(self, **minutes: int) -> None:
+        for writer, minute in minutes.items():
+            self.served.post(self.stream, {"writer": writer, "time": TEN + minute * MINUTE})
+
+    def run_job(self, name: str, *sources: str, delay_ms: int = 0) -> str:
+        """Write a table, and inherit the claims of its sources."""
+        url, pins = f"delta:{self.directory / name}", pin(*sources)
+        rows = pa.table({"hour_end": [1]})
+        write_deltalake(str(self.directory / name), rows, mode="overwrite")
+        inherit(url, pins, name=name, time_of="hour_end", delay_ms=delay_ms)
+        return url
+
+    def said(self, done: Said) -> tuple[int, str]:
+        """Return the status and the first line, with short names."""
+        first = done.out.partition("\n")[0].replace(f"delta:{self.directory}/", "")
+        return done.status, first.replace(self.stream, "flights")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, served: Served) -> Lake:
+    return Lake(tmp_path, served, tmp_path.name)
+
+
+def test_the_first_hop_that_lags_is_the_answer(run: Commands, lake: Lake) -> None:
+    """A writer, then the query, then the job; and at last all have it."""
+    gold = lake.run_job("gold", lake.orders.url)
+    said = []
+    lake.note(oslo=60, lima=46)
+    said.append(lake.said(run("why", gold, ASKED)))
+    lake.note(lima=60)
+    lake.orders.claim(TEN + 46 * MINUTE, 1, stream=lake.stream)
+    said.append(lake.said(run("why", gold, ASKED)))
+    lake.orders.claim(TEN + 60 * MINUTE, 2, stream=lake.stream)
+    stale = lake.said(run("why", gold, ASKED))
+    lake.run_job("gold", lake.orders.url)
+    said.append(lake.said(run("why", gold, ASKED)))
+
+    start = f"gold is complete to 2013-01-01T10:00:00Z and not to {HOUR}, because"
+    assert said == [
+        (3, f"{start} lima has noted no time after {LATER}"),
+        (3, f"{start} the query of orders is 14m behind flights"),
+        (0, f"gold is complete to {HOUR}, by 2 of 2 expected writers"),
+    ]
+    assert stale[1].startswith(f"{start} the job that writes gold has not run since 20")
+    assert stale[1].endswith(f"Z: its sources are complete to {HOUR}")
+
+
+def test_without_a_time_the_hop_that_is_furthest_behind_is_the_answer(
+    run: Commands, lake: Lake
+) -> None:
+    """A delay that was declared is no lag. The library returns the same hops."""
+    lake.note(oslo=20, lima=10)
+    lake.orders.claim(TEN + 9 * MINUTE, 1, stream=lake.stream)
+    late = lake.run_job("late", lake.orders.url, delay_ms=60 * MINUTE)
+    done = run("why", late)
+    hops = run("why", late, "--json").json["hops"]
+    drawn = run("why", late, "--dot").out
+    found = why(lake.served.url, late)
+
+    because = "because lima has noted no time after 2013-01-01T10:10:00Z"
+    late_to = "late is complete to 2013-01-01T09:09:00Z and not to a later time"
+    assert lake.said(done) == (0, f"{late_to}, {because}")
+    assert done.out.splitlines()[-1].startswith("To do: `noted-time explain")
+    assert [(each["kind"], each["culprit"]) for each in hops] == [
+        ("table", False),
+        ("table", False),
+        ("stream", True),
+    ]
+    assert f'"{late}"' in drawn
+    assert [each.complete_to for each in found.hops.values()] == [x["complete_to"] for x in hops]
+
+
+def test_hops_that_cannot_be_read_are_named(run: Commands, lake: Lake) -> None:
+    """The table is gone, has no claim any more, or no controller answers."""
+    gold = lake.run_job("gold", lake.orders.url)
+    lake.orders.overwrite()
+    ended = lake.said(run("why", gold, ASKED))
+    Path(lake.orders.path).rename(lake.directory / "away")
+    lake.note(oslo=60, lima=60)
+    gone = lake.said(run("why", gold, ASKED))
+    nobody = Commands("http://127.0.0.1:9")
+    away = nobody("why", gold, ASKED), nobody("why", lake.stream)
+
+    start = f"gold is complete to 2013-01-01T10:00:00Z and not to {HOUR}, because"
+    assert ended == (
+        3,
+        f"{start} nothing is claimed of orders: orders: ended by WRITE (Overwrite) in version 1",
+    )
+    assert gone[0] == 3
+    assert gone[1].startswith(f"{start} orders cannot be read: there is no Delta table at")
+    assert [each.status for each in away] == [3, 69]
+    assert f"{lake.stream} cannot be read: no answer from http://127.0.0.1:9" in away[0].out
+
+
+def test_times_for_which_nobody_vouches_are_not_complete(run: Commands, lake: Lake) -> None:
+    """Before the first mark of a stream, and where rows were deleted before a query began."""
+    lake.orders.claim(TEN + MINUTE, 1, stream=lake.stream, since=TEN - MINUTE)
+    done = [run("why", each, str(TEN - MINUTE)) for each in (lake.stream, lake.orders.url)]
+
+    start = "is not known to be complete to 2013-01-01T09:59:00Z:"
+    assert [lake.said(each) for each in done] == [
+        (3, f"flights {start} nobody vouches for times before the first mark of flights"),
+        (3, f"orders {start} {ROWS_DELETED.format('2013-01-01T09:59:00Z')}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("delta:/nowhere",), 1, "there is no Delta table at '/nowhere'"),
+        (("group:billing",), 1, "does not name a group and its topic: group:NAME@"),
+        (("{stream}s",), 1, "did you mean"),
+        (("{table}", "--name", "web"), 3, "web: no commit has a claim"),
+        (("{table}", "--domain", "x"), 2, "--domain is for streams"),
+        (("{stream}", "--name", "web"), 2, "--name is for tables"),
+    ],
+)
+def test_a_mistaken_question_is_refused(
+    run: Commands, lake: Lake, words: tuple[str, ...], status: int, said: str
+) -> None:
+    known = {"stream": lake.stream, "table": lake.orders.url}
+    done = run("why", *(each.format(**known) for each in words))
+
+    assert done.status == status
+    assert said in done.out + done.err
+
+
+def test_a_table_of_iceberg_is_followed(
+    run: Commands, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a table of Delta; also if the pinned snapshot has expired since."""
+    place = f"sqlite:///{lake.directory}/lake.db"
+    catalog = SqlCatalog("lake", uri=place, warehouse=f"file://{lake.directory}")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.days", ROWS.schema)
+    table.append(ROWS)
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda _: catalog)
+    days = "iceberg:lake.db.days"
+    inherit(days, pin(lake.orders.url), name="days", time_of="id")
+    gold = lake.run_job("gold", days)
+    lake.orders.claim(TEN + 60 * MINUTE, 1, stream=lake.stream)
+    stale = lake.said(run("why", gold, ASKED))
+    pinned = [each.snapshot_id for each in table.refresh().snapshots()]
+    for _ in range(2):
+        table.append(ROWS)
+        inherit(days, pin(lake.orders.url), name="days", time_of="id")
+    table.refresh().maintenance.expire_snapshots().by_ids(pinned).commit()
+    again = lake.said(run("why", gold, ASKED))
+
+    assert (stale[0], again[0]) == (3, 3)
+    assert f"the job that writes {days} has not run since 20" in stale[1]
+    assert "the job that writes gold has not run since 20" in again[1]
