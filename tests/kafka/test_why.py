@@ -1,0 +1,62 @@
+"""`noted-time why` for readers of a topic: a consumer group, and a checkpoint of Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from demo.trials.kafka import Broker
+from tests.cli.conftest import Commands
+from tests.support.served import Served
+
+pytestmark = pytest.mark.acceptance
+TEN = 1_357_034_400_000
+MINUTE = 60_000
+
+
+@pytest.fixture
+def noted(broker: Broker, served: Served, topic: str) -> str:
+    """Return a topic with a record in each of two minutes, which its producer noted."""
+    for minute in (1, 2):
+        end = TEN + minute * MINUTE
+        broker.send(topic, [(0, "a", end - 1)])
+        served.post(topic, {"writer": "shop", "time": end, "position": {"0": minute, "1": 0}})
+    return topic
+
+
+def test_a_group_that_lags_is_the_culprit(broker: Broker, served: Served, noted: str) -> None:
+    """Until it has committed what the stream has; and a group that never committed."""
+    run, group = Commands(served.url), f"group:{noted}@{broker.address}/{noted}"
+    new = run("why", group)
+    broker.commit(noted, noted, {0: 1, 1: 0})
+    behind = run("why", group, str(TEN + 2 * MINUTE))
+    broker.commit(noted, noted, {0: 2, 1: 0})
+    read = run("why", group, str(TEN + 2 * MINUTE))
+
+    assert [each.status for each in (new, behind, read)] == [3, 3, 0]
+    assert f"because nothing is known of {group}: " in new.out
+    assert f"because {group} is 1m behind {noted}\n" in behind.out
+    assert read.out.startswith(f"{group} is complete to 2013-01-01T10:02:00Z")
+
+
+def test_a_topic_without_a_stream_is_a_hop_that_says_so(
+    served: Served, noted: str, tmp_path: Path
+) -> None:
+    """The query's other topic is followed."""
+    offsets = [{noted: {"0": 1, "1": 0}}, {"untracked": {"0": 5}}, {"sourceVersion": 1}]
+    batch = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+    for name, text in {
+        "metadata": '{"id": "q"}',
+        "offsets/0": "\n".join(["v1", *map(json.dumps, [batch, *offsets])]),
+        "commits/0": "v1\n{}",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = Commands(served.url)("why", str(tmp_path), "--json")
+
+    hops = {each["dataset"]: each for each in done.json["hops"]}
+    assert done.status == 3
+    assert [*hops] == [str(tmp_path), noted, "untracked"]
+    assert hops[noted]["complete_to"] == TEN + 2 * MINUTE
+    assert hops["untracked"]["sentence"].startswith("untracked cannot be read: there is no stream")
+    assert "there is no stream 'untracked'" in done.json["sentence"]
