@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import window
 
 from demo.trials.kafka import Broker
+from noted_time import why
 from reader_client import complete_to
 from spark_integration.checkpoint.committed import read_committed_offsets
 from tests.support.served import Served
@@ -59,7 +60,9 @@ def test_a_query_is_complete_to_what_it_committed(
         read = read_committed_offsets(place, topic)
         found.append(complete_to(controller.url, topic, read).time)
 
+    hop = why(controller.url, place).root
     written = spark.read.parquet(str(tmp_path / "sink")).count()
     last = [TEN + 2 * MINUTE - 2 * MINUTE, TEN + 5 * MINUTE - 2 * MINUTE]
     whole = [TEN + 3 * MINUTE, TEN + 6 * MINUTE]
+    assert hop.complete_to == found[-1]
     assert (found, written) == ((last, 3) if has_state else (whole, 6))
