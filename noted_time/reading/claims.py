@@ -198,9 +198,16 @@ class TableHistory:
     def standings(self) -> dict[str, Standing]:
         return _Fold(self).standings
 
-    def claim(self, names: Iterable[str] | None = None) -> TableClaim | NoClaim:
-        """Return the claim for `names`, by default for all expected names."""
-        standings = self.standings()
+    def claim(
+        self,
+        names: Iterable[str] | None = None,
+        standings: Mapping[str, Standing] | None = None,
+    ) -> TableClaim | NoClaim:
+        """Return the claim for `names`, by default for all expected names.
+
+        `standings` are the history's, if they are known.
+        """
+        standings = self.standings() if standings is None else standings
         wanted = tuple(names or self.expects or standings)
         if not wanted:
             return NoClaim(NOT_CLAIMED if self.is_whole else HISTORY_EXPIRED)

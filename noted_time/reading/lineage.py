@@ -107,7 +107,8 @@ def describe_table(
 
     `time` is the requested time. `names` are the claims that count, by default the expected ones.
     """
-    found, standings = history.claim(names or None), history.standings()
+    standings = history.standings()
+    found = history.claim(names or None, standings)
     moments = {commit.id: commit.current_since for commit in history.commits}
     sources: list[Source] = []
     for name in names or history.expects or standings:
