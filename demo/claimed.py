@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import Any
 
 from rich.table import Table
 
 from demo import stage
 from demo.data import HOUR_MS
+from demo.hours import Hours
 from demo.judge import Verdict
 from demo.others import Others
 
@@ -38,9 +40,9 @@ def late_of(verdict: Verdict) -> list[int]:
 
 
 def meaning(
-    verdicts: Sequence[Verdict], others: Others, warnings: Sequence[str]
+    verdicts: Sequence[Verdict], others: Others, warnings: Sequence[str], hours: Hours
 ) -> tuple[str, ...]:
-    """Return sentences on what the table shows, and on what others did."""
+    """Return sentences on what the table shows, on what others did, and on the hours."""
     claim, newest = verdicts
     late = late_of(claim)
     return (
@@ -63,6 +65,10 @@ def meaning(
         (
             "The claim rises again with the next commit of the query: it was late for "
             f"{len(late):,} hours, by {max(late, default=0) / HOUR_MS:.0f} h at most."
+        ),
+        (
+            f"On {_moment(hours.clock)} one carrier held the watermark, and a reader of the hours "
+            f"by carrier asked why:\n  {hours.asked}\n{indent(hours.answer, '  ')}"
         ),
     )
 

@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from demo import findings, observers, report, tables
+from demo import findings, hours, observers, report, tables
 from demo.data import read_flights
 from demo.stage import Result, staged
 from demo.surroundings import controller
@@ -122,7 +122,8 @@ def _clear(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for file in out.glob(f"{DATABASE}*"):
         file.unlink()
-    shutil.rmtree(out / tables.TABLE, ignore_errors=True)
+    for table in (tables.TABLE, hours.TABLE):
+        shutil.rmtree(out / table, ignore_errors=True)
 
 
 def _show(console: Console, result: Result, out: Path) -> None:

@@ -56,7 +56,7 @@ class Others:
 
     def act(self) -> None:
         """Do what is due after this stop."""
-        number, overwritten = len(self.looks), self._overwritten_at()
+        number, overwritten = len(self.looks), self.overwritten_at
         if (number + 1) % COMPACTED_EVERY == 0:
             DeltaTable(self.location).optimize.compact()
             self.compactions += 1
@@ -64,7 +64,8 @@ class Others:
         if number in due:
             due[number](self.stops[number].clock)
 
-    def _overwritten_at(self) -> int:
+    @property
+    def overwritten_at(self) -> int:
         """Return the number of the stop where six tenths of the flights have landed."""
         landed = list(accumulate(sum(map(len, stop.landed.values())) for stop in self.stops))
         return bisect_left(landed, OVERWRITTEN * landed[-1])

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from demo import claimed
 from demo.data import HOUR_MS, Flights, hour_after
+from demo.hours import NOT_YET_STATUS, Hours
 from demo.judge import Look, Verdict, judged, rows_of, seen
 from demo.others import Others
 from demo.query import POLLING_DELAY, wait_for_watermark
@@ -61,6 +62,10 @@ def opening(flights: Flights) -> list[str]:
             "Others write to the table, too: it is compacted, and overwritten with an old copy. A "
             "judge compares the claim, max(event_time) and the truth, by the files of each version."
         ),
+        (
+            "A batch job counts hours by carrier from the table, and its table inherits the claim. "
+            "While a carrier holds the watermark, a reader asks why the hours are not complete."
+        ),
     ]
 
 
@@ -68,6 +73,7 @@ def play(at: Stage) -> Result:
     """Fill the table while others write to it, and judge the claims about it."""
     stops, looks = stops_of(at.flights), list[Look]()
     others = Others(str(at.out / TABLE), stops, looks)
+    hours = Hours(at.out / TABLE, at.url, stops[: others.overwritten_at])
     logging.getLogger("noted_time.spark").addHandler(kept := BufferingHandler(10 * len(stops)))
     with (
         at_work(at.flights.carriers, at.log, at.url) as carriers,
@@ -80,6 +86,7 @@ def play(at: Stage) -> Result:
             wait_for_watermark(query, min(stop.notes.values()))
             others.act()
             looks.append(look_at(others.location, stop.clock))
+            hours.act(stop)
             return ends
 
         done = at.bar("Carriers write, Spark fills the table, others do, too", len(stops))
@@ -91,9 +98,9 @@ def play(at: Stage) -> Result:
     verdicts = claim, judged(claimed.NEWEST, found, ends, lambda look: look.newest)
     return Result(
         table=claimed.table(verdicts),
-        meaning=claimed.meaning(verdicts, others, shown),
-        figures=claimed.figures(verdicts, others),
-        broken=tuple(_broken(claim, at.flights, others.location)),
+        meaning=claimed.meaning(verdicts, others, shown, hours),
+        figures=claimed.figures(verdicts, others) | {"answer": hours.answer},
+        broken=tuple(_broken(claim, at.flights, others.location, hours)),
     )
 
 
@@ -125,9 +132,11 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def _broken(claim: Verdict, flights: Flights, location: str) -> Iterator[str]:
+def _broken(claim: Verdict, flights: Flights, location: str, hours: Hours) -> Iterator[str]:
     if claim.wrong:
         yield f"The claim called {claim.wrong:,} hours complete wrongly."
     rows = list(rows_of(location).elements())
     if sorted(rows) != list(flights.landed):
         yield f"The table has {len(rows):,} flights, and {len(flights.landed):,} landed."
+    if hours.status != NOT_YET_STATUS:
+        yield f"`{hours.asked}` ended with status {hours.status}: {hours.answer}"
