@@ -123,7 +123,9 @@ def _filling(at: Stage, location: str) -> Iterator[StreamingQuery]:
         event_time=EVENT_TIME,
         policy=WatermarkPolicy(strict=False, batch_after_mark=True),
     )
-    save = NotedTable(f"delta:{location}", TableClaims(checkpoint, STREAM, EVENT_TIME))
+    save = NotedTable(
+        f"delta:{location}", TableClaims(checkpoint, STREAM, EVENT_TIME, controller_url=at.url)
+    )
     writer = flights.writeStream.foreachBatch(save).option("checkpointLocation", checkpoint)
     query = started(writer.start)
     try:

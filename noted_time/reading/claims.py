@@ -199,9 +199,7 @@ class TableHistory:
         return _Fold(self).standings
 
     def claim(
-        self,
-        names: Iterable[str] | None = None,
-        standings: Mapping[str, Standing] | None = None,
+        self, names: Iterable[str] | None = None, standings: Mapping[str, Standing] | None = None
     ) -> TableClaim | NoClaim:
         """Return the claim for `names`, by default for all expected names.
 

@@ -23,6 +23,7 @@ from noted_time.values import (
 )
 
 TABLES = ("delta", "iceberg")
+DEFAULT_DOMAIN = "default"
 
 MOST_DEPTH, MOST_HOPS = 20, 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
@@ -44,7 +45,7 @@ class Dataset(NamedTuple):
     domain: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.domain})" if self.domain else self.name
+        return self.name if self.domain in {"", DEFAULT_DOMAIN} else f"{self.name} ({self.domain})"
 
     @property
     def kind(self) -> str:

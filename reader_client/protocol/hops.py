@@ -79,7 +79,7 @@ class HopReader:
         if lower is not None and found["condition"] != "sealed":
             is_near = lower in UNIX_MS and found["now"] - lower < YEAR_MS
             ahead_to = found["now"] if is_near else max(known, default=lower)
-        options = f" --domain {dataset.domain}" if dataset.domain else ""
+        options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
         return Hop(
             dataset,
             lower,
