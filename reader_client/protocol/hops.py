@@ -16,7 +16,7 @@ from noted_time.client.waiting import NothingKnown
 from noted_time.extras import require_extra
 from noted_time.installation import name_program
 from noted_time.progress import ReadOffsets
-from noted_time.reading.lineage import Dataset, Hop, Source, describe_table, walk
+from noted_time.reading.lineage import RUN_QUERY, Dataset, Hop, Source, describe_table, walk
 from noted_time.reading.why import Why
 from noted_time.tables.table_urls import open_history
 from noted_time.values import (
@@ -36,6 +36,7 @@ Offsets = Callable[[Mapping[int, int]], ReadOffsets]
 
 CHECKPOINTS = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
+RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
 NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
 
 _GROUP = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
@@ -55,7 +56,7 @@ class HopReader:
     def find_why(self, root: Dataset, names: tuple[str, ...] = ()) -> Why:
         """Return why a dataset is not complete to `time`.
 
-        `names` are the claims that count in the dataset, if it is a table. Raises the same as `why`
+        `names` are the claims that count in the dataset if it is a table. Raises as `why`.
         """
         return Why(root, self.time, walk(self.read(root, names), self.read))
 
@@ -107,7 +108,7 @@ class HopReader:
 
     def _read_reader(self, dataset: Dataset, streams: Mapping[str, Offsets]) -> Hop:
         """Return a reader of streams. It is complete to the least of their times."""
-        reader, sources = Dataset(dataset.name), list[Source]()
+        sources = list[Source]()
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
         for name, offsets in streams.items():
             stream, time = Dataset(name, dataset.domain), None
@@ -117,19 +118,16 @@ class HopReader:
                 remarks += read.remarks
                 doubts.append(self._find_doubt(stream, time))
             except (NothingKnown, UnknownStream) as error:
-                reasons.append(f"nothing is known of {reader}: {error}")
+                reasons.append(f"nothing is known of {dataset.name}: {error}")
             sources.append(Source(stream, time))
-        times = [each.taken_to for each in sources]
-        remedy = "check that its consumers run and keep up, and commit after writing"
-        if dataset.kind == "checkpoint":
-            doctor = f"`{name_program()} doctor {sources[0].dataset.name} --checkpoint {reader}`"
-            remedy = f"check that the query runs and keeps up: {doctor}"
+        known = [each.taken_to for each in sources if each.taken_to is not None]
+        remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         return Hop(
             dataset,
-            None if None in times else min(filter(None, times)),
+            min(known) if len(known) == len(sources) else None,
             tuple(sources),
             "; ".join(reasons),
-            remedy,
+            remedy.format(name_program(), sources[0].dataset.name),
             "".join(f"; {each}" for each in dict.fromkeys(remarks)),
             next(filter(None, doubts), ""),
         )
@@ -140,12 +138,10 @@ def _describe_holders(explained: Json) -> str:
     if not explained["waiting_for"]:
         return str(explained["sentences"][0]).rstrip(".")
     first = min(explained["waiting_for"], key=lambda each: each["time"] or MIN_INT64)
-    noted = (
-        "no time yet" if first["time"] is None else f"no time after {format_time(first['time'])}"
-    )
+    time = "" if first["time"] is None else f" after {format_time(first['time'])}"
     more = explained["holders"] - 1
     others = f", and {pluralize(more, 'writer')} more" if more else ""
-    return f"{first['writer']} has noted {noted}{others}"
+    return f"{first['writer']} has noted no time{time or ' yet'}{others}"
 
 
 def why(  # noqa: PLR0913 - three of them are positional
