@@ -29,7 +29,7 @@ NOT_YET_STATUS = 3
 class Hours:
     """The job and its reader. `flights` is the directory of the flights' table.
 
-    They act at the one of the `stops` where the last carrier is furthest behind all others.
+    They act once, at the stop where one carrier is furthest behind all others.
     `asked` is the reader's command, and `answer` its lines.
     """
 
@@ -70,7 +70,7 @@ class Hours:
 
 
 def count_hours(flights: pa.Table) -> pa.Table:
-    """Return the number of flights of each carrier by the end of the hour in which they departed.
+    """Count the departures of each carrier by hour, and return them with the end of the hour.
 
     >>> count_hours(pa.table({"departure": [5], "carrier": ["UA"]})).to_pylist()[0]["flights"]
     1

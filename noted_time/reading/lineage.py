@@ -1,7 +1,7 @@
 """Finds the hop that holds a dataset, on the way from it to the writers.
 
-A hop is a dataset with the time to which it is complete, and its sources: the datasets that it is
-made from. All times are in Unix ms.
+A hop is a dataset, how far it is complete, and its sources: the datasets that it is made from. All
+times are in Unix ms.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from noted_time.installation import name_program
-from noted_time.reading.claims import NOT_CLAIMED, NoClaim, TableHistory
+from noted_time.reading.claims import NOT_CLAIMED, NoClaim, Standing, TableHistory
 from noted_time.values import (
     MIN_INT64,
     NAME_PATTERN,
@@ -28,10 +27,11 @@ DEFAULT_DOMAIN = "default"
 MOST_DEPTH, MOST_HOPS = 20, 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
 
-RUN_JOB = "run the job, then `{} claim inherit {}`"
-RUN_QUERY = "check that its query runs and keeps up: `{} doctor {} --checkpoint DIR`"
-LET_CLAIM = "let its query claim (NotedTable), or its job (`{} claim inherit {}`)"
-ACCEPT = "`{} claim accept {}` lists the commits since the claim"
+RUN_JOB = "run the job, then `{program} claim inherit {dataset}`"
+RUN_QUERY = "check that the query runs and keeps up: `{program} doctor --checkpoint DIR`"
+LET_CLAIM = "let its query claim (NotedTable), or its job (`{program} claim inherit {dataset}`)"
+ACCEPT = "`{program} claim accept {dataset}` lists the commits since the claim"
+RESTORE = "restore {dataset}, or the access to it"
 
 
 class Dataset(NamedTuple):
@@ -62,8 +62,8 @@ class Source:
     - `taken_to`: the hop has its rows below this time, `None` if this is not known.
     - `delay_ms`: how far the hop remains behind it by design.
     - `why`: why the hop lacks its later rows, if a job writes the hop.
-    - `remembered`: the time to which it was complete when the job read it.
-    - `origins`: the streams at the start of its own sources, as the hop remembers them.
+    - `remembered`: how far it was complete when the job read it.
+    - `origins`: the streams that it is made from, as the hop remembers them.
     """
 
     dataset: Dataset
@@ -76,9 +76,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A dataset, and the time to which it is complete, `None` if this is not known.
+    """A dataset, and how far it is complete, `None` if this is not known.
 
-    - `why`: why it is not complete to a later time, except for its sources. `remedy` is what to do.
+    - `why`: why it is not complete to a later time, except for its sources.
+    - `remedy`: what to do, with the fields `program` and `dataset`.
     - `lack`: which writers and rows it lacks, as the end of a sentence.
     - `doubt`: why the requested time is not known, although it is below `complete_to`.
     - `ahead_to`: the time of a stream without the writers that it waits for.
@@ -111,48 +112,36 @@ def describe_table(
     standings = history.standings()
     found = history.claim(names or None, standings)
     moments = {commit.id: commit.current_since for commit in history.commits}
-    sources: list[Source] = []
-    for name in names or history.expects or standings:
-        if (standing := standings.get(name)) and (claim := standing.claim):
-            streams = tuple(Dataset(each, claim.domain) for each in claim.stream.split(",") if each)
-            sources += [
-                Source(each, standing.complete_to) for each in streams if not claim.inherits
-            ]
-            job = f"the job that writes {dataset} has not run "
-            job += (
-                f"since {format_time(at // 1000 * 1000)}"
-                if (at := moments.get(standing.at or 0))
-                else "again"
-            )
-            sources += _list_parents(claim, standing.complete_to, job, streams)
+    judged = (standings.get(each) for each in names or history.expects or standings)
+    known = [each for each in judged if each is not None and each.claim is not None]
+    sources = tuple(s for each in known for s in _list_sources(dataset, each, moments))
     is_by_job = any(each.why for each in sources)
     if isinstance(found, NoClaim):
         remedy = LET_CLAIM if NOT_CLAIMED in found.why else RUN_JOB if is_by_job else ACCEPT
-        why = f"nothing is claimed of {dataset}: {found.why}"
-        return Hop(dataset, None, tuple(sources), why, remedy.format(name_program(), dataset))
-    stream = sources[0].dataset.name if sources else "STREAM"
+        return Hop(dataset, None, sources, f"nothing is claimed of {dataset}: {found.why}", remedy)
+    why = "" if sources else f"the claim of {dataset} names no stream"
+    remedy = RUN_JOB if is_by_job else RUN_QUERY
     is_before = time is not None and found.since is not None and time <= found.since
-    return Hop(
-        dataset,
-        found.complete_to,
-        tuple(sources),
-        why="" if sources else f"the claim of {dataset} names no stream",
-        remedy=(RUN_JOB if is_by_job else RUN_QUERY).format(
-            name_program(), dataset if is_by_job else stream
-        ),
-        lack=found.lack,
-        doubt=found.gone if is_before else "",
-    )
+    doubt = found.gone if is_before else ""
+    return Hop(dataset, found.complete_to, sources, why, remedy, found.lack, doubt)
 
 
-def _list_parents(
-    claim: Claim, taken_to: int | None, why: str, origins: tuple[Dataset, ...]
+def _list_sources(
+    dataset: Dataset, standing: Standing, moments: Mapping[int, int]
 ) -> Iterator[Source]:
-    """Yield the sources of a batch job. The claim is their least time, less the job's delay."""
-    least_time = min((each.complete_to for each in claim.inherits), default=0)
+    """Yield the sources of a claim. A job's claim is their least time, less the job's delay."""
+    claim, taken_to = standing.claim or Claim("", None), standing.complete_to
+    streams = tuple(Dataset(each, claim.domain) for each in claim.stream.split(",") if each)
+    if not claim.inherits:
+        yield from (Source(each, taken_to) for each in streams)
+        return
+    least_time = min(each.complete_to for each in claim.inherits)
     delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to
+    second = moments.get(standing.at or 0, 0) // 1000 * 1000
+    since = f"since {format_time(second)}" if second else "again"
+    why = f"the job that writes {dataset} has not run {since}"
     for each in claim.inherits:
-        yield Source(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, origins)
+        yield Source(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, streams)
 
 
 def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
@@ -178,9 +167,8 @@ def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
 
 def _describe_unread(child: Hop, source: Source, error: Exception) -> Hop:
     dataset, lack = source.dataset, f", as {child.dataset} remembers; it cannot be read: {error}"
-    remedy = f"restore {dataset}, or the access to it"
     sources, why = tuple(map(Source, source.origins)), f"{dataset} cannot be read: {error}"
-    return Hop(dataset, source.remembered, sources, why, remedy, lack)
+    return Hop(dataset, source.remembered, sources, why, RESTORE, lack)
 
 
 class Step(NamedTuple):

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from noted_time.installation import name_program
 from noted_time.reading.lineage import Dataset, Hop, Hops, Step, find_holder, find_step
 from noted_time.values import MIN_INT64, format_time
 
 
 @dataclass(frozen=True)
 class Why:
-    """The time to which a dataset is complete, and the hop that holds it.
+    """How far a dataset is complete, and the hop that holds it.
 
     - `time`: the requested time (Unix ms), or `None`.
     - `hops`: the dataset and all that it is made from, the nearest first.
@@ -78,7 +79,10 @@ class Why:
         """The next step, or "" if no hop holds the dataset."""
         if self.holder is not None and self.holder.circle:
             return "inherit from a table that is not made from this one"
-        return "" if self.culprit is None else self.culprit.remedy
+        if self.culprit is None:
+            return ""
+        name = self.culprit.dataset.name
+        return self.culprit.remedy.format(program=name_program(), dataset=name)
 
     @property
     def lines(self) -> Iterator[str]:

@@ -56,9 +56,9 @@ def why(  # noqa: PLR0913 - one parameter for each flag
 
     Exit statuses:
 
-    - 0: the dataset is complete to TIME. Without TIME, it is known to which time.
+    - 0: the dataset is complete to TIME. Without TIME: it is known how far it is.
     - 1: the dataset cannot be read.
-    - 3: the dataset is not complete to TIME. Without TIME, nothing is known.
+    - 3: the dataset is not complete to TIME. Without TIME: it is not known how far it is.
     - 69: the dataset cannot be read, because no controller, broker or store answered.
 
     Try it:  noted-time why delta:/data/orders 2013-01-01T10:00Z

@@ -14,7 +14,6 @@ from noted_time.client import Json, Question, read_value, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.extras import require_extra
-from noted_time.installation import name_program
 from noted_time.progress import ReadOffsets
 from noted_time.reading.lineage import RUN_QUERY, Dataset, Hop, Source, describe_table, walk
 from noted_time.reading.why import Why
@@ -36,6 +35,7 @@ Offsets = Callable[[Mapping[int, int]], ReadOffsets]
 
 CHECKPOINTS = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
+EXPLAIN = "`{{program}} explain {{dataset}}{}` explains each writer"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
 NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
 
@@ -85,7 +85,7 @@ class HopReader:
             dataset,
             lower,
             why=_describe_holders(found),
-            remedy=f"`{name_program()} explain {dataset.name}{options}` explains each writer",
+            remedy=EXPLAIN.format(options),
             lack=f", {read_value(VouchedBy, each).sentence}" if (each := found["vouched"]) else "",
             doubt=self._find_doubt(dataset, lower),
             ahead_to=ahead_to,
@@ -127,7 +127,7 @@ class HopReader:
             min(known) if len(known) == len(sources) else None,
             tuple(sources),
             "; ".join(reasons),
-            remedy.format(name_program(), sources[0].dataset.name),
+            remedy,
             "".join(f"; {each}" for each in dict.fromkeys(remarks)),
             next(filter(None, doubts), ""),
         )

@@ -79,7 +79,7 @@ def test_the_first_hop_that_lags_is_the_answer(run: Commands, lake: Lake) -> Non
 def test_without_a_time_the_hop_that_is_furthest_behind_is_the_answer(
     run: Commands, lake: Lake
 ) -> None:
-    """A delay that was declared is no lag. The library returns the same hops."""
+    """A declared delay is not a lag. The library returns the same hops."""
     lake.note(oslo=20, lima=10)
     lake.orders.claim(TEN + 9 * MINUTE, 1, stream=lake.stream)
     late = lake.run_job("late", lake.orders.url, delay_ms=60 * MINUTE)
@@ -102,7 +102,7 @@ def test_without_a_time_the_hop_that_is_furthest_behind_is_the_answer(
 
 
 def test_hops_that_cannot_be_read_are_named(run: Commands, lake: Lake) -> None:
-    """The table is gone, has no claim any more, or no controller answers."""
+    """Its claim has ended, the table was moved, or no controller answers."""
     gold = lake.run_job("gold", lake.orders.url)
     lake.orders.overwrite()
     ended = lake.said(run("why", gold, ASKED))

@@ -20,7 +20,7 @@ def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:
 
 
 def walk_through(hops: Hops, root: Dataset) -> tuple[Hops, list[Dataset]]:
-    """Walk, and return the datasets in the order in which they were read, too."""
+    """Walk, and return the hops, and the datasets in the order of reading."""
     read: list[Dataset] = []
 
     def read_one(dataset: Dataset) -> Hop:
@@ -81,13 +81,13 @@ def test_an_unreadable_hop_is_named_and_the_walk_goes_on() -> None:
 
     def read(each: Dataset) -> Hop:
         if each not in known:
-            raise Rejected("it is gone")
+            raise Rejected("it was moved")
         return known[each]
 
     why = Why(gold, 5, walk(known[gold], read))
 
     assert [*why.hops] == [gold, silver, orders]
-    because = "because delta:silver cannot be read: it is gone"
+    because = "because delta:silver cannot be read: it was moved"
     assert why.sentence == f"delta:gold is complete to 3 and not to 5, {because}"
     assert [*why.lines][1].startswith("delta:silver is complete to 4, as delta:gold remembers; ")
 

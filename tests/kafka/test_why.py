@@ -25,7 +25,7 @@ def noted(broker: Broker, served: Served, topic: str) -> str:
 
 
 def test_a_group_that_lags_is_the_culprit(broker: Broker, served: Served, noted: str) -> None:
-    """Until it has committed what the stream has; and a group that never committed."""
+    """Until it has committed as far as the stream; and a group that never committed."""
     run, group = Commands(served.url), f"group:{noted}@{broker.address}/{noted}"
     new = run("why", group)
     broker.commit(noted, noted, {0: 1, 1: 0})
