@@ -21,7 +21,7 @@ from noted_time.values import (
     format_time,
 )
 
-TABLES = ("delta", "iceberg")
+TABLE_SCHEMES = ("delta", "iceberg")
 DEFAULT_DOMAIN = "default"
 
 MOST_DEPTH, MOST_HOPS = 20, 100
@@ -30,8 +30,8 @@ NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MO
 RUN_JOB = "run the job, then `{program} claim inherit {dataset}`"
 RUN_QUERY = "check that the query runs and keeps up: `{program} doctor --checkpoint DIR`"
 LET_CLAIM = "let its query claim (NotedTable), or its job (`{program} claim inherit {dataset}`)"
-ACCEPT = "`{program} claim accept {dataset}` lists the commits since the claim"
-RESTORE = "restore {dataset}, or the access to it"
+ACCEPT_AGAIN = "`{program} claim accept {dataset}` lists the commits since the claim"
+RESTORE_SOURCE = "restore {dataset}, or the access to it"
 
 
 class Dataset(NamedTuple):
@@ -52,7 +52,9 @@ class Dataset(NamedTuple):
         if NAME_PATTERN.fullmatch(self.name):
             return "stream"
         scheme = self.name.partition(":")[0]
-        return "table" if scheme in TABLES else "group" if scheme == "group" else "checkpoint"
+        return (
+            "table" if scheme in TABLE_SCHEMES else "group" if scheme == "group" else "checkpoint"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def describe_table(
     sources = tuple(s for each in known for s in _list_sources(dataset, each, moments))
     is_by_job = any(each.why for each in sources)
     if isinstance(found, NoClaim):
-        remedy = LET_CLAIM if NOT_CLAIMED in found.why else RUN_JOB if is_by_job else ACCEPT
+        remedy = LET_CLAIM if NOT_CLAIMED in found.why else RUN_JOB if is_by_job else ACCEPT_AGAIN
         return Hop(dataset, None, sources, f"nothing is claimed of {dataset}: {found.why}", remedy)
     why = "" if sources else f"the claim of {dataset} names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY
@@ -168,7 +170,7 @@ def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
 def _describe_unread(child: Hop, source: Source, error: Exception) -> Hop:
     dataset, lack = source.dataset, f", as {child.dataset} remembers; it cannot be read: {error}"
     sources, why = tuple(map(Source, source.origins)), f"{dataset} cannot be read: {error}"
-    return Hop(dataset, source.remembered, sources, why, RESTORE, lack)
+    return Hop(dataset, source.remembered, sources, why, RESTORE_SOURCE, lack)
 
 
 class Step(NamedTuple):

@@ -33,13 +33,13 @@ from reader_client.protocol.questions import ask_cut, ask_explanation
 Offsets = Callable[[Mapping[int, int]], ReadOffsets]
 """The read offsets, exact below the given cut."""
 
-CHECKPOINTS = "spark_integration.checkpoint.committed"
+CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
-EXPLAIN = "`{{program}} explain {{dataset}}{}` explains each writer"
+EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
 NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
 
-_GROUP = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
+_GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class HopReader:
                 return self._read_reader(dataset, self._open_group(dataset.name))
             case _:
                 with require_extra(f"reading {dataset.name}", "spark"):
-                    checkpoints = import_module(CHECKPOINTS)  # the package is above this one
+                    checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
                 return self._read_reader(dataset, checkpoints.open_streams(dataset.name))
 
     def _read_stream(self, dataset: Dataset) -> Hop:
@@ -85,7 +85,7 @@ class HopReader:
             dataset,
             lower,
             why=_describe_holders(found),
-            remedy=EXPLAIN.format(options),
+            remedy=EXPLAIN_WRITERS.format(options),
             lack=f", {read_value(VouchedBy, each).sentence}" if (each := found["vouched"]) else "",
             doubt=self._find_doubt(dataset, lower),
             ahead_to=ahead_to,
@@ -98,7 +98,7 @@ class HopReader:
         return NOBODY_VOUCHES.format(stream) if mark["before_first_mark"] else ""
 
     def _open_group(self, name: str) -> dict[str, Offsets]:
-        found = _GROUP.fullmatch(name)
+        found = _GROUP_URL.fullmatch(name)
         if found is None:
             raise Rejected(f"{name!r} does not name a group and its topic: {GROUP_FORM}")
         group, brokers, topic = found.groups()
