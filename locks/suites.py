@@ -50,6 +50,11 @@ SUITES = (
     ),
     Suite("--pages", "the examples of all pages, as printed", installs=False),
     Suite("--chaos", "short trials of ./run chaos", installs=False),
+    Suite(
+        "--conformance",
+        "writers in all languages, by ./run conformance, and its vectors",
+        installs=False,
+    ),
     Suite("--demo", "the stories of ./run demo", installs=False),
     Suite("--image", "the image of deploy/, built and run with Debian's buildah and mmdebstrap"),
     Suite("--benchmarks", "what ./run bench measures, briefly", installs=False),

@@ -1,0 +1,179 @@
+"""The laws of writers, judged over the requests and the answers of one program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from noted_time.client import Json
+from tests.conformance.program import Said
+from tests.conformance.proxy import Request
+
+REPEATED = frozenset((408, 425, 429, 500, 502, 503, 504))
+"""The statuses after which a writer sends the request again."""
+
+CORRECTABLE = frozenset((401, 403, 404))
+"""The statuses that a person can end, so a writer may ask again, at the pace of its retries."""
+
+MOST_PER_S = 8
+"""The most requests without an answer in a second; a backoff from 0.1 s makes at most six."""
+
+EARLY_S = 0.05
+STATES = {"idle": ("idle",), "finish": ("finished",), "leave": ("idle", "finished")}
+
+
+def find_violations(said: Sequence[Said], requests: Sequence[Request]) -> list[str]:
+    """Return a sentence for each law that the program broke."""
+    laws = (
+        *_numbers(requests),
+        *_order(requests),
+        *_events(said, requests),
+        *_acknowledged(said, requests),
+        *_refusals(said, requests),
+        *_pace(requests),
+    )
+    return list(dict.fromkeys(laws))
+
+
+def find_lost(said: Sequence[Said], row: Json) -> list[str]:
+    """Return the acknowledged notes that the controller's row of the writer lacks."""
+    noted = [each for each in said if each.time is not None and each.is_acknowledged]
+    known, reached = row["times"].get("default"), row["position"].get("0", 0)
+    return [
+        f"`{each.command}` was acknowledged at offset {each.end}, and the controller has time "
+        f"{known} and offset {reached}"
+        for each in noted
+        if each.time is not None and (known is None or known < each.time or reached < each.end)
+    ]
+
+
+def _numbers(requests: Sequence[Request]) -> Iterator[str]:
+    last: dict[str, int] = {}
+    bodies: dict[tuple[str, int], bytes] = {}
+    for request in requests:
+        for note in request.notes:
+            session, number = note.get("session"), note.get("sequence")
+            if not isinstance(session, str) or not isinstance(number, int):
+                yield f"a note has no `session` or no `sequence`: {note}"
+                continue
+            if number < last.get(session, 0):
+                yield f"sequence {number} follows {last[session]}: a number never goes back"
+            last[session] = max(number, last.get(session, 0))
+            if bodies.setdefault((session, number), request.content) != request.content:
+                yield f"two requests with other notes have the sequence {number}"
+
+
+def _order(requests: Sequence[Request]) -> Iterator[str]:
+    times: dict[tuple[object, object], int] = {}
+    offsets: dict[tuple[object, str], int] = {}
+    for request in requests:
+        for note in request.notes:
+            session, time, domain = note.get("session"), note.get("time"), note.get("domain")
+            if time is not None:
+                if time < times.get((session, domain), time):
+                    yield f"time {time} follows {times[session, domain]}: a time never goes back"
+                times[session, domain] = time
+            for segment, offset in note.get("position", {}).items():
+                if offset < offsets.get((session, segment), 0):
+                    yield f"offset {offset} of segment {segment} follows a larger one"
+                offsets[session, segment] = offset
+
+
+def _events(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    known = 0
+    for request in requests:
+        before = [each for each in said if each.at <= request.at]
+        end = before[-1].end if before else 0
+        for note in request.notes:
+            offset = max(known, note.get("position", {}).get("0", 0))
+            if offset > end:
+                yield f"a note reaches offset {offset}, and only {end} are written: {note}"
+            command = _find_command(before, note)
+            if command is None and note.get("time") is not None:
+                yield f"a note of a time that was not commanded: {note}"
+            if command is not None and offset < command.end:
+                yield (
+                    f"`{command.command}` covers {command.end} events, and its note reaches "
+                    f"offset {offset}: {note}"
+                )
+        if any(_is_accepted(results) for results in request.results):
+            known = max([known, *(n.get("position", {}).get("0", 0) for n in request.notes)])
+
+
+def _find_command(before: Sequence[Said], note: Json) -> Said | None:
+    """Return the last command that the note can answer, if it claims that events are covered."""
+    state, time = note.get("state", "live"), note.get("time")
+    for each in reversed(before):
+        name = each.command.partition(" ")[0]
+        if (time is not None and each.time == time) or state in STATES.get(name, ()):
+            return each
+    return None
+
+
+def _acknowledged(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    delivered = [
+        (request.answered_at, note)
+        for request in requests
+        if request.answer is not None and request.answer.status < 300
+        for note in request.notes
+    ]
+    for each in said:
+        name = each.command.partition(" ")[0]
+        if not each.is_acknowledged or name in ("close", "leave"):
+            continue
+        found = [
+            note
+            for at, note in delivered
+            if (at >= each.at or name == "note") and _matches(each, name, note)
+        ]
+        if not found:
+            yield f"`{each.command}` is answered {each.answer}, and no answer accepts such a note"
+
+
+def _matches(said: Said, name: str, note: Json) -> bool:
+    if said.time is not None:
+        return note.get("time") == said.time
+    return note.get("state", "live") in STATES.get(name, ("live",))
+
+
+def _is_accepted(results: Sequence[Json]) -> bool:
+    return bool(results) and all(each.get("status") == "accepted" for each in results)
+
+
+def _refusals(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    for place, request in enumerate(requests):
+        answer = request.answer
+        if answer is None or answer.status in REPEATED | CORRECTABLE:
+            continue
+        statuses = [each.get("status") for each in request.results[-1]] if request.results else []
+        later = requests[place + 1 :]
+        if "fenced" in statuses:
+            sessions = {note.get("session") for note in request.notes}
+            again = [n for r in later for n in r.notes if n.get("session") in sessions]
+            if again:
+                yield f"a fenced session notes again: {again[0]}"
+        elif answer.status >= 400 and "superseded" not in statuses:
+            next_at = min((s.at for s in said if s.at > request.answered_at), default=float("inf"))
+            claims = _claims(request)
+            if any(r.at < next_at and _claims(r) == claims for r in later):
+                yield f"after the final status {answer.status} the same notes are sent again"
+
+
+def _claims(request: Request) -> list[Json]:
+    changing = ("sequence", "takes_over", "took_over", "label")
+    return [{k: v for k, v in note.items() if k not in changing} for note in request.notes]
+
+
+def _pace(requests: Sequence[Request]) -> Iterator[str]:
+    failed = [each for each in requests if each.answer is None or each.answer.status in REPEATED]
+    for index, first in enumerate(failed):
+        count = sum(each.at < first.at + 1 for each in failed[index:])
+        if count > MOST_PER_S:
+            yield f"{count} requests fail within one second, more than {MOST_PER_S}"
+            break
+    for place, each in enumerate(requests[:-1]):
+        waits_s = each.fault.retry_after_s
+        if each.answer is None or waits_s is None:
+            continue
+        passed = requests[place + 1].at - each.answered_at
+        if passed < waits_s - EARLY_S:
+            yield f"a request follows {passed:.2f} s after `Retry-After: {waits_s}`"

@@ -1,0 +1,140 @@
+"""Starts a writer program and speaks the line protocol with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from noted_time.client import Json
+from tests.support.processes import environment
+
+ANSWER_S = 60.0
+"""Twice the program's own deadline, so only a program that hangs takes so long."""
+
+EXIT_S = 10.0
+
+ANSWERS = frozenset(("ok", "accepted", "excluded", "fenced", "refused", "gave up"))
+
+
+class Broken(AssertionError):
+    """A law that the writer broke, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A command, the position's end when it was given, and the program's answer."""
+
+    at: float
+    command: str
+    end: int
+    answer: Json
+
+    @property
+    def time(self) -> int | None:
+        """The time of a `note` command."""
+        name, _, value = self.command.partition(" ")
+        return int(value) if name == "note" else None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether the answer says that the controller has the note."""
+        return self.answer.get("answer") in ("accepted", "excluded")
+
+
+class WriterProgram:
+    """A writer program as a process group. The end of the block kills it."""
+
+    def __init__(
+        self, command: Sequence[str], variables: Mapping[str, str], errors: Path, *, end: int = 0
+    ) -> None:
+        self.end = end
+        self.said: list[Said] = []
+        self._errors = errors
+        with errors.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env=environment(NOTED_TIME_OFFSET=str(end), **variables),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ask(self, command: str) -> Json:
+        """Give a command, and return the program's answer."""
+        at = time.monotonic()
+        if command.startswith("write "):
+            self.end += int(command.split()[1])
+        self.said.append(Said(at, command, self.end, {}))
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(f"{command}\n")
+            self._process.stdin.flush()
+        answer = self._answer(command)
+        self.said[-1] = Said(at, command, self.end, answer)
+        return answer
+
+    def crash(self) -> float:
+        """End its input, and return when it has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._wait("after the end of its input")
+        return time.monotonic()
+
+    def close(self) -> Json:
+        """Give `close`, and wait until the program has ended."""
+        answer = self.ask("close")
+        status = self._wait("after `close`")
+        if status:
+            raise Broken(f"after `close` the exit status is {status}, not 0")
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def _answer(self, command: str) -> Json:
+        try:
+            line = self._lines.get(timeout=ANSWER_S)
+        except queue.Empty:
+            raise Broken(f"no answer to `{command}` within {ANSWER_S:.0f} s") from None
+        if not line:
+            log = self._errors.read_text(errors="replace")[-300:].strip()
+            raise Broken(f"the program ended at `{command}`: {log or 'it printed no error'}")
+        try:
+            answer = json.loads(line)
+            is_known = answer["answer"] in ANSWERS
+        except (ValueError, KeyError, TypeError):
+            is_known = False
+        if not is_known:
+            raise Broken(f"the answer to `{command}` is not of the protocol: {line.strip()[:200]}")
+        return dict(answer)
+
+    def _wait(self, when: str) -> int:
+        try:
+            return self._process.wait(EXIT_S)
+        except subprocess.TimeoutExpired:
+            raise Broken(f"{when} the program still ran {EXIT_S:.0f} s later") from None

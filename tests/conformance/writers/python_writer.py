@@ -1,0 +1,92 @@
+"""The Python client as a writer program of the conformance runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from noted_time import NotedTimeError, Rejected, Unreachable
+from noted_time.client import Backoff
+from noted_time.values import Fenced, InvalidNote
+from writer_client import Flushed, Pace, WriterClient
+
+URL = os.environ["NOTED_TIME_URL"]
+STREAM = os.environ["NOTED_TIME_STREAM"]
+NAME = os.environ["NOTED_TIME_WRITER"]
+GIVE_UP_S = float(os.environ.get("NOTED_TIME_GIVE_UP_S", "30"))
+PACE = Pace(backoff=Backoff(first_s=0.1, cap_s=5.0))
+
+
+class Program:
+    """One writer, whose log is a counter."""
+
+    def __init__(self) -> None:
+        self._end = int(os.environ.get("NOTED_TIME_OFFSET", "0"))
+        self._client: WriterClient | None = None
+
+    def answer(self, command: str, value: str) -> dict[str, object]:
+        if command == "write":
+            self._end += int(value)
+            return {"answer": "ok", "position": {"0": self._end}}
+        try:
+            flushed = self._perform(command, value)
+        except Fenced:
+            return {"answer": "fenced"}
+        except Unreachable:
+            return {"answer": "gave up"}
+        except NotedTimeError as error:
+            return {"answer": "refused", "code": code_of(error)}
+        if flushed is not None and flushed.excluded is not None:
+            return {"answer": "excluded"}
+        lower = flushed.lower if flushed is not None and command == "note" else None
+        is_late = lower is not None and int(value) <= lower
+        return {"answer": "accepted", "late": True} if is_late else {"answer": "accepted"}
+
+    def _perform(self, command: str, value: str) -> Flushed | None:
+        if self._client is None or command == "join":
+            self._end_session()
+            self._client = WriterClient(URL, STREAM, NAME, pace=PACE)
+            self._client.join()
+        client, position = self._client, {0: self._end}
+        if command == "finish":
+            return client.finish(position, timeout=GIVE_UP_S)
+        if command == "note":
+            client.note_time(int(value), position)
+        elif command == "heartbeat":
+            client.join()
+        elif command in ("idle", "leave"):
+            client.idle(position)
+        flushed = client.flush(GIVE_UP_S)
+        if command in ("leave", "close"):
+            self._end_session()
+        return flushed
+
+    def _end_session(self) -> None:
+        if self._client is not None:
+            self._client.close(GIVE_UP_S)
+            self._client = None
+
+
+def code_of(error: NotedTimeError) -> str:
+    """Return the code of a refusal: its status, or the title of its problem."""
+    if isinstance(error, InvalidNote):
+        return error.status
+    if type(error).kind is not Rejected.kind:
+        return type(error).kind.code
+    words = str(error).partition(":")[0].split()
+    return "_".join(words[1:]).lower()
+
+
+def main() -> None:
+    program = Program()
+    for line in sys.stdin:
+        command, _, value = line.strip().partition(" ")
+        print(json.dumps(program.answer(command, value)), flush=True)  # noqa: T201 - the protocol
+        if command == "close":
+            return
+    os._exit(1)  # a crash: nothing more is sent
+
+
+if __name__ == "__main__":
+    main()
