@@ -14,8 +14,8 @@ REPEATED = frozenset((408, 425, 429, 500, 502, 503, 504))
 CORRECTABLE = frozenset((401, 403, 404))
 """The statuses that a person can end, so a writer may ask again, at the pace of its retries."""
 
-MOST_PER_S = 8
-"""The most requests without an answer in a second; a backoff from 0.1 s makes at most six."""
+MOST_FAILED = {1: 8, 3: 12}
+"""The most requests in a row without a final answer, by seconds; a backoff makes about 6 and 7."""
 
 EARLY_S = 0.05
 STATES = {"idle": ("idle",), "finish": ("finished",), "leave": ("idle", "finished")}
@@ -24,8 +24,9 @@ STATES = {"idle": ("idle",), "finish": ("finished",), "leave": ("idle", "finishe
 def find_violations(said: Sequence[Said], requests: Sequence[Request]) -> list[str]:
     """Return a sentence for each law that the program broke."""
     laws = (
+        *_sessions(said, requests),
         *_numbers(requests),
-        *_order(requests),
+        *_order(said, requests),
         *_events(said, requests),
         *_acknowledged(said, requests),
         *_refusals(said, requests),
@@ -46,6 +47,13 @@ def find_lost(said: Sequence[Said], row: Json) -> list[str]:
     ]
 
 
+def _sessions(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
+    joins = sum(each.command == "join" for each in said)
+    sessions = {str(note.get("session")) for request in requests for note in request.notes}
+    if len(sessions) != max(1, joins):
+        yield f"{len(sessions)} sessions note after {joins} joins, not one for each join"
+
+
 def _numbers(requests: Sequence[Request]) -> Iterator[str]:
     last: dict[str, int] = {}
     bodies: dict[tuple[str, int], bytes] = {}
@@ -62,14 +70,15 @@ def _numbers(requests: Sequence[Request]) -> Iterator[str]:
                 yield f"two requests with other notes have the sequence {number}"
 
 
-def _order(requests: Sequence[Request]) -> Iterator[str]:
+def _order(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
     times: dict[tuple[object, object], int] = {}
     offsets: dict[tuple[object, str], int] = {}
     for request in requests:
         for note in request.notes:
             session, time, domain = note.get("session"), note.get("time"), note.get("domain")
             if time is not None:
-                if time < times.get((session, domain), time):
+                commanded = [each.time for each in said if each.at <= request.at and each.time]
+                if time < times.get((session, domain), time) and [time] != commanded[-1:]:
                     yield f"time {time} follows {times[session, domain]}: a time never goes back"
                 times[session, domain] = time
             for segment, offset in note.get("position", {}).items():
@@ -164,11 +173,12 @@ def _claims(request: Request) -> list[Json]:
 
 
 def _pace(requests: Sequence[Request]) -> Iterator[str]:
-    failed = [each for each in requests if each.answer is None or each.answer.status in REPEATED]
-    for index, first in enumerate(failed):
-        count = sum(each.at < first.at + 1 for each in failed[index:])
-        if count > MOST_PER_S:
-            yield f"{count} requests fail within one second, more than {MOST_PER_S}"
+    failed: list[float] = []
+    for each in requests:
+        is_failed = each.answer is None or each.answer.status in REPEATED
+        failed = [*failed, each.at] if is_failed else []
+        if any(len(failed) > n and each.at - failed[-n - 1] < s for s, n in MOST_FAILED.items()):
+            yield f"too many requests without a final answer: {len(failed)}, the last {failed[-9:]}"
             break
     for place, each in enumerate(requests[:-1]):
         waits_s = each.fault.retry_after_s

@@ -55,7 +55,7 @@ class WriterProgram:
     """A writer program as a process group. The end of the block kills it."""
 
     def __init__(
-        self, command: Sequence[str], variables: Mapping[str, str], errors: Path, *, end: int = 0
+        self, command: Sequence[str], variables: Mapping[str, str], errors: Path, end: int
     ) -> None:
         self.end = end
         self.said: list[Said] = []
@@ -71,7 +71,8 @@ class WriterProgram:
                 start_new_session=True,
             )
         self._lines: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def ask(self, command: str) -> Json:
         """Give a command, and return the program's answer."""
@@ -108,7 +109,9 @@ class WriterProgram:
     def __exit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._reader.join()
+        with suppress(BrokenPipeError):
+            self._process.__exit__(None, None, None)
 
     def _read(self) -> None:
         assert self._process.stdout is not None

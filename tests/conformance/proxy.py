@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import httpx
 
 from noted_time.client import Json
 
-Kind = Literal["pass", "delay", "cut", "lose", "double", "hold", "status"]
+KINDS = frozenset(("delay", "cut", "lose", "double", "hold"))
 
 DELAY_S = 0.3
 UPSTREAM_S = 20.0
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
     - `status`: the proxy answers, with a problem document if there is a `code`.
     """
 
-    kind: Kind
+    kind: str
     status: int = 0
     code: str = ""
     retry_after_s: int | None = None

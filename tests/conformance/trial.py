@@ -1,119 +1,95 @@
-"""One trial of a writer: a stream of its own, and programs that write to it through proxies."""
+"""One trial of a writer: programs that write to a stream through proxies, step by step."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import sqlite3
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from noted_time.client import Json
 from tests.conformance.laws import find_lost, find_violations
 from tests.conformance.program import Broken, WriterProgram
-from tests.conformance.proxy import Fault, Proxy, serving
+from tests.conformance.proxy import KINDS, Fault, Proxy, serving
 from tests.support.calls import Calls
 from tests.support.processes import ServeProcess
 
+TRIALS = Path(__file__).parent / "trials.txt"
 WRITER, PEER = "writer", "peer"
-QUIET_S = 1.5
-"""How long nothing may follow a final answer."""
+QUIET_S, RETURN_S = 1.5, 15.0
+DATABASE, BACKUP = "noted-time.db", "backup"
 
 
-class Driven:
-    """A program and its proxy."""
+class Script(NamedTuple):
+    """A trial of `trials.txt`."""
 
-    def __init__(self, program: WriterProgram, proxy: Proxy) -> None:
-        self.program = program
-        self.proxy = proxy
+    name: str
+    law: str
+    steps: tuple[str, ...]
 
-    def expect(self, command: str, *answers: str) -> Json:
-        """Give a command. Raises `Broken` unless the answer is one of `answers`."""
-        answer = self.program.ask(command)
-        if answer["answer"] not in (answers or ("accepted",)):
-            wanted = " or ".join(answers or ("accepted",))
-            raise Broken(f"`{command}` is answered {answer}, not {wanted}")
-        return answer
 
-    def write(self, events: int) -> None:
-        """Have it write events. Raises `Broken` unless it answers with the position."""
-        answer = self.expect(f"write {events}", "ok")
-        if answer.get("position") != {"0": self.program.end}:
-            raise Broken(f"after {self.program.end} events `write` is answered {answer}")
+def read_scripts() -> list[Script]:
+    found = []
+    for part in TRIALS.read_text(encoding="utf-8").split("\n== ")[1:]:
+        name, law, *steps = part.strip().splitlines()
+        found.append(Script(name, law, tuple(steps)))
+    return found
 
-    def expect_code(self, command: str, *codes: str) -> None:
-        """Give a command. Raises `Broken` unless it is refused with one of the codes."""
-        answer = self.expect(command, "refused")
-        if answer.get("code") not in codes:
-            raise Broken(f"`{command}` is answered {answer}, not with code {' or '.join(codes)}")
 
-    def expect_silence(self) -> None:
-        """Raises `Broken` if it sends a request within `QUIET_S`."""
-        sent = len(self.proxy.requests)
-        time.sleep(QUIET_S)
-        if len(self.proxy.requests) > sent:
-            notes = self.proxy.requests[sent].notes
-            raise Broken(f"after a final answer it sends again: {notes}")
+def parse_fault(word: str) -> Fault:
+    """Return the fault that `trials.txt` writes as `word`.
+
+    >>> parse_fault("429+1")
+    Fault(kind='status', status=429, code='', retry_after_s=1)
+    """
+    found = re.fullmatch(r"(\d{3})(?:\+(\d+))?(?::(\w+))?", word)
+    if found is None and word in KINDS:
+        return Fault(word)
+    assert found is not None, f"no fault is called {word}"
+    after = None if found[2] is None else int(found[2])
+    return Fault("status", int(found[1]), found[3] or "", after)
+
+
+def format_answer(answer: Json) -> str:
+    """Return an answer as `trials.txt` has it.
+
+    >>> format_answer({"answer": "accepted", "late": True})
+    'late'
+    """
+    words = [answer["answer"], *([str(answer["code"])] if "code" in answer else [])]
+    return "late" if answer.get("late") else " ".join(words)
 
 
 class Trial:
-    """The stream of one check. The end of the block kills its programs.
-
-    A peer has joined, so the watermark advances only if the peer notes, too.
-    """
+    """The stream of a script. The end of the block kills its programs."""
 
     def __init__(self, command: Sequence[str], controller: Calls, directory: Path) -> None:
-        self.command = command
-        self.controller = controller
-        self.directory = directory
-        self.stream = directory.name
-        self.all: list[Driven] = []
+        self._command = command
+        self._directory = directory
+        self._controller = controller
+        self._programs: list[tuple[WriterProgram, Proxy]] = []
         self._open = ExitStack()
+        self._background: list[threading.Thread] = []
+        self._process: ServeProcess | None = None
 
-    def create(self, **settings: object) -> None:
-        self.controller.create(self.stream, max_time_ahead_ms=None, **settings)
-        self.note_peer()
+    def run(self, steps: Sequence[str]) -> None:
+        """Perform the steps. Raises `Broken`."""
+        self._create()
+        for step in steps:
+            self._perform(step.split())
 
-    def start(self, *, end: int = 0, joins: bool = True, **variables: str) -> Driven:
-        """Start the program, which joins."""
-        proxy = Proxy(self.controller.url)
-        url = self._open.enter_context(serving(proxy))
-        own = {"NOTED_TIME_URL": url, "NOTED_TIME_STREAM": self.stream, "NOTED_TIME_WRITER": WRITER}
-        program = WriterProgram(self.command, own | variables, self.directory / "errors", end=end)
-        driven = Driven(self._open.enter_context(program), proxy)
-        self.all.append(driven)
-        if joins:
-            driven.expect("join")
-        return driven
-
-    def note_peer(self, time: int | None = None) -> None:
-        note = {"writer": PEER, "time": time, "position": {"1": 1}}
-        self.controller.call("POST", f"/{self.stream}/notes", {"notes": [note]})
-
-    def row(self) -> Json:
-        """Return what the controller knows of the writer."""
-        rows = self.controller.get(f"{self.stream}/writers")["writers"]
-        found = [row for row in rows if row["writer"] == WRITER]
-        if not found:
-            raise Broken("the controller does not know the writer")
-        return dict(found[0])
-
-    def expect_row(self, state: str, time: int | None, end: int) -> None:
-        """Raises `Broken` if the controller knows another state, an earlier time or offset."""
-        row = self.row()
-        known, reached = row["times"].get("default"), row["position"].get("0", 0)
-        if row["state"] != state or known != time or reached != end:
-            found = f"{row['state']}, time {known}, offset {reached}"
-            raise Broken(f"the controller has {found}, not {state}, time {time}, offset {end}")
-
-    def judge(self, *, keeps: bool = True) -> None:
-        """Raises `Broken` if a program broke a law. `keeps` says that the database lost nothing."""
-        for each in self.all:
-            broken = find_violations(each.program.said, each.proxy.requests)
-            if keeps:
-                broken += find_lost(each.program.said, self.row())
-            if broken:
-                raise Broken("; ".join(broken[:3]))
+    def find_broken(self) -> list[str]:
+        """Return what the programs broke. Raises `Broken` if the controller lost the writer."""
+        broken: list[str] = []
+        for program, proxy in self._programs:
+            broken += find_violations(program.said, proxy.requests)
+            broken += find_lost(program.said, self._row())
+        return broken
 
     def __enter__(self) -> Self:
         return self
@@ -121,30 +97,132 @@ class Trial:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-
-class Restarting(Calls):
-    """A controller of one trial, which is killed and started again on its port and database."""
-
-    def __init__(self, directory: Path, open_: ExitStack) -> None:
-        self._directory = directory
-        self._process = ServeProcess(directory).ready()
-        open_.callback(self.kill)
-        super().__init__(self._process.url)
+    def _perform(self, words: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each step
+        match words:
+            case ["start", *options]:
+                self._start(options)
+            case ["older", *command]:
+                self._ask(self._programs[0][0], " ".join(command))
+            case ["faults", *faults]:
+                self._proxy.planned = [parse_fault(each) for each in faults]
+            case ["release"]:
+                self._proxy.release()
+            case ["away" | "back", *seconds]:
+                self._proxy.is_away = words[0] == "away"
+                if seconds:
+                    self._begin(threading.Timer(float(seconds[0]), self._perform, [["back"]]))
+            case ["until", *command]:
+                self._ask_until(" ".join(command))
+            case ["silence"]:
+                self._expect_silence(time.monotonic(), QUIET_S)
+            case ["crash"]:
+                self._expect_silence(self._programs[-1][0].crash(), QUIET_S / 4)
+            case ["peer", value]:
+                self._note_peer(int(value))
+            case ["row", *row]:
+                self._expect_row(" ".join(row))
+            case ["remove"]:
+                self._controller.call("DELETE", f"/{self._stream}/writers/{WRITER}")
+            case ["seal"]:
+                self._controller.call("POST", f"/{self._stream}/seal", {})
+            case ["remake"]:
+                self._controller.call("DELETE", f"/{self._stream}")
+                self._create()
+            case ["own" | "kill" | "serve" | "restart" | "backup" | "restore"]:
+                self._operate(words[0])
+            case _:
+                self._ask(self._programs[-1][0], " ".join(words))
 
     @property
-    def database(self) -> Path:
-        return self._directory / "noted-time.db"
+    def _proxy(self) -> Proxy:
+        return self._programs[-1][1]
 
-    def restart(self, between: Callable[[], object] = lambda: None) -> None:
-        """Kill it, and start it again after `between`."""
-        self.kill()
-        between()
-        port = int(self.url.rpartition(":")[2])
-        self._process = ServeProcess(self._directory, port=port).ready()
+    @property
+    def _stream(self) -> str:
+        return self._directory.name
 
-    def kill(self) -> None:
-        self._process.kill()
+    def _create(self) -> None:
+        self._controller.create(self._stream, max_time_ahead_ms=None)
+        self._note_peer(None)
 
+    def _note_peer(self, at: int | None) -> None:
+        note = {"writer": PEER, "time": at, "position": {"1": 1}}
+        self._controller.call("POST", f"/{self._stream}/notes", {"notes": [note]})
 
-def status(number: int, code: str = "", *, retry_after_s: int | None = None) -> Fault:
-    return Fault("status", number, code, retry_after_s)
+    def _start(self, options: Sequence[str]) -> None:
+        proxy = Proxy(self._controller.url)
+        variables = dict(each.split("=") for each in options if "=" in each) | {
+            "NOTED_TIME_URL": self._open.enter_context(serving(proxy)),
+            "NOTED_TIME_STREAM": self._stream,
+            "NOTED_TIME_WRITER": WRITER,
+        }
+        end = sum(int(each) for each in options if "=" not in each)
+        program = WriterProgram(self._command, variables, self._directory / "errors", end)
+        self._programs.append((self._open.enter_context(program), proxy))
+
+    def _ask(self, program: WriterProgram, step: str) -> None:
+        command, _, wanted = step.partition(" = ")
+        answer = program.close() if command == "close" else program.ask(command)
+        if command.startswith("write "):
+            is_right = answer == {"answer": "ok", "position": {"0": program.end}}
+        else:
+            is_right = format_answer(answer) in (wanted or "accepted").split(" | ")
+        if not is_right:
+            raise Broken(f"`{command}` is answered {answer}, not {wanted or 'accepted'}")
+
+    def _ask_until(self, step: str) -> None:
+        until = time.monotonic() + RETURN_S
+        while True:
+            try:
+                return self._ask(self._programs[-1][0], step)
+            except Broken:
+                if time.monotonic() > until:
+                    raise
+
+    def _expect_silence(self, since: float, seconds: float) -> None:
+        time.sleep(seconds)
+        for _, proxy in self._programs:
+            sent = [each.notes for each in proxy.requests if each.at > since]
+            if sent:
+                raise Broken(f"the program sends requests when it should not: {sent[0]}")
+
+    def _row(self) -> Json:
+        rows = self._controller.get(f"{self._stream}/writers")["writers"]
+        found = [row for row in rows if row["writer"] == WRITER]
+        if not found:
+            raise Broken("the controller does not know the writer")
+        return dict(found[0])
+
+    def _expect_row(self, wanted: str) -> None:
+        while self._background:
+            self._background.pop().join()
+        row = self._row()
+        known = row["times"].get("default", "-"), row["position"].get("0", 0)
+        if wanted != (found := f"{row['state']} {known[0]} {known[1]}"):
+            raise Broken(f"the controller has the writer as {found!r}, not {wanted!r}")
+
+    def _begin(self, thread: threading.Thread) -> None:
+        self._background.append(thread)
+        thread.start()
+
+    def _operate(self, step: str) -> None:
+        """Do something to the trial's own controller."""
+        database, backup = self._directory / DATABASE, self._directory / BACKUP
+        port = int(self._controller.url.rpartition(":")[2]) if self._process else 0
+        if step in ("kill", "restart") and self._process:
+            self._process.kill()
+        if step == "restart":
+            self._begin(threading.Thread(target=self._operate, args=("serve",)))
+        if step in ("own", "serve"):
+            self._process = self._open.enter_context(ServeProcess(self._directory, port=port))
+            self._controller = Calls(self._process.ready().url)
+        if step == "own":
+            self._create()
+        if step == "backup":
+            with closing(sqlite3.connect(database)) as source, sqlite3.connect(backup) as target:
+                source.backup(target)
+            target.close()
+        if step == "restore":
+            for each in self._directory.glob(f"{DATABASE}-*"):
+                each.unlink()
+            shutil.copy(backup, database)

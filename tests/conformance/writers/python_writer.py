@@ -11,9 +11,6 @@ from noted_time.client import Backoff
 from noted_time.values import Fenced, InvalidNote
 from writer_client import Flushed, Pace, WriterClient
 
-URL = os.environ["NOTED_TIME_URL"]
-STREAM = os.environ["NOTED_TIME_STREAM"]
-NAME = os.environ["NOTED_TIME_WRITER"]
 GIVE_UP_S = float(os.environ.get("NOTED_TIME_GIVE_UP_S", "30"))
 PACE = Pace(backoff=Backoff(first_s=0.1, cap_s=5.0))
 
@@ -46,7 +43,8 @@ class Program:
     def _perform(self, command: str, value: str) -> Flushed | None:
         if self._client is None or command == "join":
             self._end_session()
-            self._client = WriterClient(URL, STREAM, NAME, pace=PACE)
+            names = (os.environ[f"NOTED_TIME_{name}"] for name in ("URL", "STREAM", "WRITER"))
+            self._client = WriterClient(*names, pace=PACE)
             self._client.join()
         client, position = self._client, {0: self._end}
         if command == "finish":
@@ -82,7 +80,8 @@ def main() -> None:
     program = Program()
     for line in sys.stdin:
         command, _, value = line.strip().partition(" ")
-        print(json.dumps(program.answer(command, value)), flush=True)  # noqa: T201 - the protocol
+        sys.stdout.write(json.dumps(program.answer(command, value)) + "\n")
+        sys.stdout.flush()
         if command == "close":
             return
     os._exit(1)  # a crash: nothing more is sent
