@@ -54,7 +54,7 @@ from tests.conformance.trial import Script, Trial, read_scripts
 from tests.support.calls import Calls
 from tests.support.processes import ServeProcess
 
-AT_ONCE = 3
+AT_ONCE = 4
 """How many trials run at once: each mostly waits."""
 
 MOST_SHOWN = 4

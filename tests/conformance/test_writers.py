@@ -1,16 +1,25 @@
 """Writers of all languages pass the conformance runner, and it finds each fault of a writer."""
 
+import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from demo.trials import classes, java, kafka
+from demo.trials.maven import fetch
 from tests.conformance.__main__ import run_trials
 from tests.conformance.trial import read_scripts
 
 WRITERS = Path(__file__).parent / "writers"
 HTTP = (sys.executable, str(WRITERS / "http_writer.py"))
+ROOT = Path(__file__).resolve().parents[2]
+STRIPS_TYPES = 22
+"""The oldest Node that runs TypeScript."""
+
 PYTHON = (sys.executable, str(WRITERS / "python_writer.py"))
 
 FAULTS = {
@@ -38,9 +47,68 @@ def broken_by(command: Sequence[str], only: str = "") -> dict[str, str]:
     return {each.name: each.broken for each in run_trials(command, chosen) if each.broken}
 
 
-@pytest.mark.parametrize("command", [HTTP, PYTHON], ids=["http", "python"])
-def test_a_writer_passes(command: Sequence[str]) -> None:
-    assert broken_by(command) == {}
+def tool(name: str, *elsewhere: str) -> str:
+    """Return the path of a program. The test is skipped without it."""
+    found = next(filter(None, map(shutil.which, (name, *elsewhere))), None)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def folder(language: str) -> Path:
+    """Return the folder of a language's writer. The test is skipped without it."""
+    found = ROOT / "integrations" / language
+    if not found.exists():
+        pytest.skip(f"there is no integrations/{language}")
+    return found
+
+
+def build_java(directory: Path) -> list[str]:
+    """Compile the interceptor and its program."""
+    if not kafka.installed() or java.compiler() is None:
+        pytest.skip(f"{java.MISSING}, and Kafka's client: ./run kafka --fetch")
+    sources = sorted((ROOT / "java").rglob("*.java"))
+    java.compile_into(directory, [*sources, WRITERS / "JavaWriter.java"])
+    (client,) = fetch(java.CLIENT, kafka.HOME / "broker")
+    path = os.pathsep.join(map(str, (directory, client)))
+    return [classes.java(), "-cp", path, "notedtime.JavaWriter"]
+
+
+def build_go(directory: Path) -> list[str]:
+    """Compile the program of `go run ./cmd/conformance`, which would compile at each start."""
+    program = str(directory / "writer")
+    words = [tool("go", "/usr/local/go/bin/go"), "build", "-o", program, "./cmd/conformance"]
+    subprocess.run(words, cwd=folder("go"), check=True)
+    return [program]
+
+
+def build_typescript(directory: Path) -> list[str]:
+    """Compile the program, or have Node strip its types."""
+    node, source = tool("node"), folder("typescript")
+    own = os.pathsep.join((str(source / "node_modules" / ".bin"), os.environ["PATH"]))
+    compiler = shutil.which("tsc", path=own)
+    if compiler is not None:
+        subprocess.run([compiler, "--outDir", str(directory), "-p", str(source)], check=True)
+        shutil.copy(source / "package.json", directory)
+        return [node, str(next(directory.rglob("conformance.js")))]
+    version = subprocess.check_output([node, "--version"], text=True).strip()
+    if int(version.strip("v").partition(".")[0]) < STRIPS_TYPES:
+        pytest.skip(f"Node {version} cannot run TypeScript, and tsc is not installed")
+    return [node, "--experimental-strip-types", "--no-warnings", str(source / "conformance.ts")]
+
+
+BUILDS: dict[str, Callable[[Path], Sequence[str]]] = {
+    "http": lambda _: HTTP,
+    "python": lambda _: PYTHON,
+    "java": build_java,
+    "go": build_go,
+    "typescript": build_typescript,
+}
+
+
+@pytest.mark.parametrize("language", BUILDS)
+def test_a_writer_passes(language: str, tmp_path: Path) -> None:
+    assert broken_by(BUILDS[language](tmp_path)) == {}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -179,10 +179,15 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
             String why = error instanceof IOException ? error.getMessage() : error.toString();
             if (topic.troubles.size() < KINDS && topic.troubles.add(why.split(":")[0]))
                 topic.say(Level.WARNING, "retrying: " + why);
-            double backoff = Math.min(5_000, 100L << Math.min(topic.failures++, 6));
-            topic.due = System.nanoTime() + (long) (backoff * (0.5 + Math.random() / 2) * MS);
+            topic.due = System.nanoTime() + backoff(topic.failures++, post) * MS;
         }
         return topic.failures == 0;
+    }
+
+    /** Returns the ms until the next attempt. It is not before the controller's Retry-After. */
+    static long backoff(int failures, Post post) {
+        long step = Math.min(5_000, 100L << Math.min(failures, 6));
+        return (long) (step * (0.5 + Math.random() / 2)) + post.retryAfter;
     }
 
     /** Joins if necessary, looks up the ends of the topic, and checks that it is the same. */

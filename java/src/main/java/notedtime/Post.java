@@ -29,6 +29,7 @@ final class Post {
     private final HttpClient http;
     private final String label, session = UUID.randomUUID().toString();
     private long sequence;
+    long retryAfter;  // of the last answer, in ms
 
     /** Gives the writer a name if the settings do not. Does not connect yet. */
     Post(Settings settings) {
@@ -94,8 +95,9 @@ final class Post {
     }
 
     /** Posts a note to the first controller that answers. Returns the answer if it accepts. */
-    private String post(Topic topic, String fields) throws Exception {
+    String post(Topic topic, String fields) throws Exception {
         String failed = "";
+        retryAfter = 0;
         for (String url : List.copyOf(urls)) {
             sequence = Math.max(sequence + 1, System.currentTimeMillis() * 1000);
             String note = "{'notes':[{'writer':'" + settings.writer + "','session':'" + session
@@ -117,10 +119,15 @@ final class Post {
                 String status = found("'status':" + WORD, body, found("'code':" + WORD, body, ""));
                 if (answer.statusCode() == 200 && status.equals("accepted"))
                     return accepted(topic, body);
-                if (answer.statusCode() < 500 && !status.isEmpty()) {
+                boolean isFinal = answer.statusCode() < 500
+                    && !List.of(408, 425, 429).contains(answer.statusCode());
+                if (isFinal && !status.isEmpty()) {
                     failed = refused(topic, status, body);
                     break;
                 }
+                String after = answer.headers().firstValue("retry-after").orElse("");
+                retryAfter = after.matches("\\d{1,9}") ? 1_000 * Math.min(300,
+                    Long.parseLong(after)) : 0;
                 failed = "no controller answers: status " + answer.statusCode() + " of " + url
                     + ", " + type.substring(0, Math.min(type.length(), 64));
             } catch (IOException error) {
