@@ -1,0 +1,95 @@
+"""The vectors that implementers test against say what our own code does, byte for byte."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.api.notes.body import decode
+from controller.service.controller import Controller
+from noted_time import Accepted, Mark, StreamCut
+from noted_time.client import mark_to_wire, position_from_wire, position_to_wire
+from noted_time.reading.history import MarkHistory
+from tests.support.controllers import GivenTime
+from tests.support.http import answering
+from tests.support.memory_store import MemoryStore
+from tests.support.streams import marks_of, stream_of
+
+Vector = dict[str, Any]
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "golden" / "coalescing.json"
+
+
+def read(name: str) -> list[Vector]:
+    vectors: list[Vector] = json.loads((HERE / "vectors" / f"{name}.json").read_text("utf-8"))
+    assert vectors
+    return vectors
+
+
+def shown(domain: str, mark: Mark) -> Vector:
+    """Return the part of a mark that a history determines."""
+    wire = mark_to_wire(mark)
+    return {"domain": domain, **{name: wire[name] for name in ("seq", "lower", "upper", "cut")}}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("vector", read("exchanges"), ids=lambda each: each["name"])
+async def test_an_answer_has_these_bytes(vector: Vector) -> None:
+    time = GivenTime(wall=vector["now"])
+    controller = Controller(MemoryStore(), time.clocks())
+    async with answering(controller) as caller:
+        await caller.put("/v1/streams/flights", vector["settings"])
+        for step in vector["steps"]:
+            time.passes(1)
+            request = step["request"].encode()
+            answer = await caller.send("POST", "/v1/streams/flights/notes", request)
+
+            assert (answer.status_code, answer.text) == (step["status"], step["answer"])
+
+
+@pytest.mark.parametrize("vector", read("aggregation"), ids=lambda each: each["name"])
+def test_notes_make_these_marks(vector: Vector) -> None:
+    stream = stream_of(domains=tuple(vector["domains"]))
+    for step in vector["steps"]:
+        (note,) = decode(json.dumps({"notes": [step["note"]]}).encode())
+        result = stream.note(note, 0)
+        status = "accepted" if isinstance(result, Accepted) else result.status
+        marks = [shown(d, mark) for d in vector["domains"] for mark in marks_of(stream, d)]
+
+        assert (status, marks) == (step["status"], step["marks"])
+
+
+def test_histories_include_all_golden_cases() -> None:
+    """With the watermarks that the other engine emits."""
+    found = {vector["name"]: vector["steps"] for vector in read("aggregation")}
+    for case in json.loads(GOLDEN.read_text("utf-8")):
+        steps = found[case["name"]][case["inputs"] :]  # after the joins
+        lowers = [[[mark["domain"], mark["lower"]] for mark in step["marks"]] for step in steps]
+
+        assert lowers == [[[str(k), v] for k, v in step["expect"]] for step in case["steps"]]
+
+
+@pytest.mark.parametrize("vector", read("cuts"), ids=lambda each: each["name"])
+def test_two_cuts_are_in_this_relation(vector: Vector) -> None:
+    one, other = (StreamCut(position_from_wire(vector[name])) for name in ("one", "other"))
+    found = {
+        "one_reaches_other": one.reaches(other),
+        "other_reaches_one": other.reaches(one),
+        "join": position_to_wire(one.join(other).offsets),
+    }
+
+    assert {**vector, **found} == vector
+
+
+@pytest.mark.parametrize("vector", read("windows"), ids=lambda each: each["name"])
+def test_a_position_has_this_window(vector: Vector) -> None:
+    marks = [
+        Mark(m["seq"], m["lower"], m["upper"], StreamCut(position_from_wire(m["cut"])))
+        for m in vector["marks"]
+    ]
+    window = MarkHistory(marks).window(position_from_wire(vector["position"]))
+    found = {name: getattr(window, name) for name in ("lower", "upper", "lower_seq", "upper_seq")}
+
+    assert found == vector["window"]
