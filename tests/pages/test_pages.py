@@ -25,6 +25,7 @@ JARS = {PACKAGE: f'"spark.jars", {",".join(connector())!r}'}
 
 RUN_WHOLE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("reference/api",), ()),
+    (("reference/protocol",), ()),
     (("reference/command-line",), ()),
     (("guides/periodic-jobs",), ()),
     (("guides/seal",), ()),
