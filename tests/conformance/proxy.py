@@ -15,10 +15,14 @@ import httpx
 
 from noted_time.client import Json
 
-KINDS = frozenset(("delay", "cut", "lose", "double", "hold"))
+KINDS = frozenset(("delay", "cut", "lose", "half", "double", "hold"))
+KEPT = ("content-type", "retry-after", "noted-time-owner")
 
 DELAY_S = 0.3
 UPSTREAM_S = 20.0
+
+
+Headers = dict[str, str]
 
 
 class Fault(NamedTuple):
@@ -27,6 +31,7 @@ class Fault(NamedTuple):
     - `pass`: nothing; `delay`: the answer comes after `DELAY_S`.
     - `cut`: the connection ends, and the controller gets nothing.
     - `lose`: the controller gets the request, and the connection ends without the answer.
+    - `half`: the same, but the answer breaks off.
     - `double`: the controller gets the request twice, and the writer the second answer.
     - `hold`: as `cut`, but `Proxy.release` delivers the request later.
     - `status`: the proxy answers, with a problem document if there is a `code`.
@@ -42,7 +47,7 @@ class Answered(NamedTuple):
     """An answer of the controller or of the proxy."""
 
     status: int
-    headers: dict[str, str]
+    headers: Headers
     content: bytes
 
 
@@ -71,47 +76,35 @@ class Proxy:
     """Passes requests on to the controller at `target`, unless a fault is planned."""
 
     def __init__(self, target: str) -> None:
-        self.target = target
         self.planned: list[Fault] = []
         self.is_away = False
         self.requests: list[Request] = []
+        self._target = target
         self._lock = threading.Lock()
-        self._held: list[tuple[str, dict[str, str], Request]] = []
+        self._held: list[tuple[str, Headers, Request]] = []
         self._http = httpx.Client(
             timeout=UPSTREAM_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
         )
 
-    def plan(self, *faults: Fault) -> None:
-        """Plan the faults of the next requests for notes, one each."""
-        self.planned += faults
-
     def release(self) -> None:
-        """Deliver the requests that were held, like a network that was slow."""
+        """Deliver the requests on hold, like a slow network."""
         while self._held:
-            path, headers, request = self._held.pop(0)
-            self._forward("POST", path, headers, request)
+            self._deliver(*self._held.pop(0))
 
-    def take(self, content: bytes) -> Request:
-        """Record a request for notes, with its fault."""
+    def answer(self, method: str, path: str, headers: Headers, body: bytes) -> Answered | None:
+        """Record and answer a request for notes, or pass another one on."""
+        if not path.partition("?")[0].endswith("/notes"):
+            return None if self.is_away else self._forward(method, path, headers, body)
         with self._lock:
-            planned = self.planned.pop(0) if self.planned and not self.is_away else Fault("pass")
-            request = Request(time.monotonic(), content, Fault("cut") if self.is_away else planned)
+            fault = Fault("cut") if self.is_away else (self.planned or [Fault("pass")]).pop(0)
+            request = Request(time.monotonic(), body, fault)
             self.requests.append(request)
-            return request
-
-    def answer_notes(self, path: str, headers: dict[str, str], content: bytes) -> Answered | None:
-        request = self.take(content)
-        request.answer = self._perform(path, headers, request)
+        answer = self._perform(path, headers, request)
+        request.answer = None if fault.kind == "half" else answer
         request.answered_at = time.monotonic()
-        return request.answer
+        return answer
 
-    def pass_on(
-        self, method: str, path: str, headers: dict[str, str], content: bytes
-    ) -> Answered | None:
-        """Pass any other request on."""
-        return None if self.is_away else self._forward(method, path, headers, None, content)
-
-    def _perform(self, path: str, headers: dict[str, str], request: Request) -> Answered | None:
+    def _perform(self, path: str, headers: Headers, request: Request) -> Answered | None:
         fault = request.fault
         if fault.kind == "status":
             return _refuse(fault)
@@ -119,33 +112,30 @@ class Proxy:
             self._held.append((path, headers, request))
         if fault.kind in ("cut", "hold"):
             return None
-        answer = self._forward("POST", path, headers, request)
+        answer = self._deliver(path, headers, request)
         if fault.kind == "double":
-            answer = self._forward("POST", path, headers, request)
+            answer = self._deliver(path, headers, request)
         if fault.kind == "delay":
             time.sleep(DELAY_S)
+        if fault.kind == "half" and answer is not None:
+            length = {"content-length": str(len(answer.content))}
+            return Answered(answer.status, answer.headers | length, answer.content[:-9])
         return None if fault.kind == "lose" else answer
 
-    def _forward(
-        self,
-        method: str,
-        path: str,
-        headers: dict[str, str],
-        request: Request | None,
-        content: bytes = b"",
-    ) -> Answered | None:
-        body = content if request is None else request.content
+    def _deliver(self, path: str, headers: Headers, request: Request) -> Answered | None:
+        answer = self._forward("POST", path, headers, request.content)
+        if answer is not None:
+            request.results.append(read_results(answer.content))
+        return answer
+
+    def _forward(self, method: str, path: str, headers: Headers, body: bytes) -> Answered | None:
         try:
-            answer = self._http.request(
-                method, self.target + path, headers=headers, content=body or None
-            )
+            url = self._target + path
+            answer = self._http.request(method, url, headers=headers, content=body or None)
         except httpx.HTTPError:
             return None
-        if request is not None:
-            request.results.append(read_results(answer.content))
-        kept = ("content-type", "retry-after", "noted-time-owner")
-        own = {name: answer.headers[name] for name in kept if name in answer.headers}
-        return Answered(answer.status_code, own, answer.content)
+        kept = {name: answer.headers[name] for name in KEPT if name in answer.headers}
+        return Answered(answer.status_code, kept, answer.content)
 
 
 def read_results(content: bytes) -> list[Json]:
@@ -179,23 +169,16 @@ def serving(proxy: Proxy) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            content = self._read()
-            headers = {
-                name: value
-                for name in ("content-type", "authorization")
-                if (value := self.headers.get(name)) is not None
-            }
-            if self.command == "POST" and self.path.partition("?")[0].endswith("/notes"):
-                answer = proxy.answer_notes(self.path, headers, content)
-            else:
-                answer = proxy.pass_on(self.command, self.path, headers, content)
+            names = ("content-type", "authorization")
+            headers = {name: self.headers[name] for name in names if name in self.headers}
+            answer = proxy.answer(self.command, self.path, headers, self._read())
+            self.close_connection = answer is None or "content-length" in answer.headers
             if answer is None:
-                self.close_connection = True
                 return
             self.send_response(answer.status)
-            for name, value in answer.headers.items():
+            length = {"content-length": str(len(answer.content))}
+            for name, value in (length | answer.headers).items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(answer.content)))
             self.end_headers()
             self.wfile.write(answer.content)
 
