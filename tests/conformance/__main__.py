@@ -40,16 +40,15 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from demo.trials.descendants import end_with_this_process
-from tests.conformance.program import Broken
 from tests.conformance.trial import Script, Trial, read_scripts
 from tests.support.calls import Calls
 from tests.support.processes import ServeProcess
@@ -106,16 +105,8 @@ def run_trials(command: Sequence[str], scripts: Sequence[Script]) -> Iterator[Ve
 def _run(script: Script, command: Sequence[str], controller: Calls, directory: Path) -> Verdict:
     own = directory / script.name.lower().replace(" ", "-")
     own.mkdir()
-    broken: list[str] = []
-    with Trial(command, controller, own) as trial:
-        try:
-            trial.run(script.steps)
-        except (Broken, httpx.HTTPError) as error:
-            broken.append(str(error))
-        try:
-            broken += trial.find_broken()
-        except (Broken, httpx.HTTPError) as error:
-            broken.append(str(error))
+    with ExitStack() as stack:
+        broken = Trial(command, controller, own, stack).judge(script.steps)
     return Verdict(script.name, script.law, "; ".join(dict.fromkeys(broken[:MOST_SHOWN])))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from noted_time.client import Json
+from noted_time.values import MIN_INT64
 from tests.conformance.program import Said
 from tests.conformance.proxy import Request
 
@@ -37,13 +38,11 @@ def find_violations(said: Sequence[Said], requests: Sequence[Request]) -> list[s
 
 def find_lost(said: Sequence[Said], row: Json) -> list[str]:
     """Return the acknowledged notes that the controller's row of the writer lacks."""
-    noted = [each for each in said if each.time is not None and each.is_acknowledged]
-    known, reached = row["times"].get("default"), row["position"].get("0", 0)
+    known, reached = row["times"].get("default", MIN_INT64), row["position"].get("0", 0)
     return [
-        f"`{each.command}` was acknowledged at offset {each.end}, and the controller has time "
-        f"{known} and offset {reached}"
-        for each in noted
-        if each.time is not None and (known is None or known < each.time or reached < each.end)
+        f"`{each.command}` was acknowledged at offset {each.end}, and is lost: {known}, {reached}"
+        for each in said
+        if each.is_acknowledged and each.time and (each.time > known or each.end > reached)
     ]
 
 
@@ -100,10 +99,7 @@ def _events(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str]:
             if command is None and note.get("time") is not None:
                 yield f"a note of a time that was not commanded: {note}"
             if command is not None and offset < command.end:
-                yield (
-                    f"`{command.command}` covers {command.end} events, and its note reaches "
-                    f"offset {offset}: {note}"
-                )
+                yield f"`{command.command}` covers {command.end} events, and its note {offset}"
         if any(_is_accepted(results) for results in request.results):
             known = max([known, *(n.get("position", {}).get("0", 0) for n in request.notes)])
 
@@ -112,8 +108,7 @@ def _find_command(before: Sequence[Said], note: Json) -> Said | None:
     """Return the last command that the note can answer, if it claims that events are covered."""
     state, time = note.get("state", "live"), note.get("time")
     for each in reversed(before):
-        name = each.command.partition(" ")[0]
-        if (time is not None and each.time == time) or state in STATES.get(name, ()):
+        if (time is not None and each.time == time) or state in STATES.get(each.name, ()):
             return each
     return None
 
@@ -126,22 +121,14 @@ def _acknowledged(said: Sequence[Said], requests: Sequence[Request]) -> Iterator
         for note in request.notes
     ]
     for each in said:
-        name = each.command.partition(" ")[0]
-        if not each.is_acknowledged or name in ("close", "leave"):
+        if not each.is_acknowledged or each.name in ("close", "leave"):
             continue
-        found = [
-            note
-            for at, note in delivered
-            if (at >= each.at or name == "note") and _matches(each, name, note)
-        ]
-        if not found:
+        field, value = "state", STATES.get(each.name, ("live",))[0]
+        if each.time is not None:
+            field, value = "time", str(each.time)
+        sent = [at for at, note in delivered if str(note.get(field, "live")) == value]
+        if not sent or (field == "state" and sent[-1] < each.at):
             yield f"`{each.command}` is answered {each.answer}, and no answer accepts such a note"
-
-
-def _matches(said: Said, name: str, note: Json) -> bool:
-    if said.time is not None:
-        return note.get("time") == said.time
-    return note.get("state", "live") in STATES.get(name, ("live",))
 
 
 def _is_accepted(results: Sequence[Json]) -> bool:
@@ -153,7 +140,7 @@ def _refusals(said: Sequence[Said], requests: Sequence[Request]) -> Iterator[str
         answer = request.answer
         if answer is None or answer.status in REPEATED | CORRECTABLE:
             continue
-        statuses = [each.get("status") for each in request.results[-1]] if request.results else []
+        statuses = [each.get("status") for results in request.results for each in results]
         later = requests[place + 1 :]
         if "fenced" in statuses:
             sessions = {note.get("session") for note in request.notes}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import queue
+import select
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -40,10 +39,13 @@ class Said:
     answer: Json
 
     @property
+    def name(self) -> str:
+        return self.command.partition(" ")[0]
+
+    @property
     def time(self) -> int | None:
         """The time of a `note` command."""
-        name, _, value = self.command.partition(" ")
-        return int(value) if name == "note" else None
+        return int(self.command.split()[1]) if self.name == "note" else None
 
     @property
     def is_acknowledged(self) -> bool:
@@ -70,9 +72,6 @@ class WriterProgram:
                 text=True,
                 start_new_session=True,
             )
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     def ask(self, command: str) -> Json:
         """Give a command, and return the program's answer."""
@@ -109,32 +108,23 @@ class WriterProgram:
     def __exit__(self, *_: object) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._reader.join()
         with suppress(BrokenPipeError):
             self._process.__exit__(None, None, None)
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._lines.put(line)
-        self._lines.put("")
-
     def _answer(self, command: str) -> Json:
-        try:
-            line = self._lines.get(timeout=ANSWER_S)
-        except queue.Empty:
-            raise Broken(f"no answer to `{command}` within {ANSWER_S:.0f} s") from None
+        output = self._process.stdout
+        assert output is not None
+        if not select.select([output], [], [], ANSWER_S)[0]:
+            raise Broken(f"no answer to `{command}` within {ANSWER_S:.0f} s")
+        line = output.readline()
         if not line:
             log = self._errors.read_text(errors="replace")[-300:].strip()
             raise Broken(f"the program ended at `{command}`: {log or 'it printed no error'}")
-        try:
-            answer = json.loads(line)
-            is_known = answer["answer"] in ANSWERS
-        except (ValueError, KeyError, TypeError):
-            is_known = False
-        if not is_known:
-            raise Broken(f"the answer to `{command}` is not of the protocol: {line.strip()[:200]}")
-        return dict(answer)
+        with suppress(ValueError, KeyError, TypeError):
+            answer: Json = json.loads(line)
+            if answer["answer"] in ANSWERS:
+                return answer
+        raise Broken(f"the answer to `{command}` is not of the protocol: {line.strip()[:200]}")
 
     def _wait(self, when: str) -> int:
         try:

@@ -10,7 +10,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
+
+import httpx
 
 from noted_time.client import Json
 from tests.conformance.laws import find_lost, find_violations
@@ -66,36 +68,33 @@ def format_answer(answer: Json) -> str:
 
 
 class Trial:
-    """The stream of a script. The end of the block kills its programs."""
+    """The stream of a script. The end of `stack` kills its programs."""
 
-    def __init__(self, command: Sequence[str], controller: Calls, directory: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], controller: Calls, directory: Path, stack: ExitStack
+    ) -> None:
         self._command = command
         self._directory = directory
         self._controller = controller
         self._programs: list[tuple[WriterProgram, Proxy]] = []
-        self._open = ExitStack()
+        self._open = stack
         self._background: list[threading.Thread] = []
         self._process: ServeProcess | None = None
 
-    def run(self, steps: Sequence[str]) -> None:
-        """Perform the steps. Raises `Broken`."""
-        self._create()
-        for step in steps:
-            self._perform(step.split())
-
-    def find_broken(self) -> list[str]:
-        """Return what the programs broke. Raises `Broken` if the controller lost the writer."""
+    def judge(self, steps: Sequence[str]) -> list[str]:
+        """Perform the steps, and return what broke."""
         broken: list[str] = []
+        try:
+            self._create()
+            for step in steps:
+                self._perform(step.split())
+            for program, _ in self._programs:
+                broken += find_lost(program.said, self._row())
+        except (Broken, httpx.HTTPError) as error:
+            broken.append(str(error))
         for program, proxy in self._programs:
             broken += find_violations(program.said, proxy.requests)
-            broken += find_lost(program.said, self._row())
         return broken
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     def _perform(self, words: list[str]) -> None:  # noqa: C901, PLR0912 - a case for each step
         match words:
@@ -187,11 +186,10 @@ class Trial:
                 raise Broken(f"the program sends requests when it should not: {sent[0]}")
 
     def _row(self) -> Json:
-        rows = self._controller.get(f"{self._stream}/writers")["writers"]
-        found = [row for row in rows if row["writer"] == WRITER]
-        if not found:
-            raise Broken("the controller does not know the writer")
-        return dict(found[0])
+        for row in self._controller.get(f"{self._stream}/writers")["writers"]:
+            if row["writer"] == WRITER:
+                return dict(row)
+        raise Broken("the controller does not know the writer")
 
     def _expect_row(self, wanted: str) -> None:
         while self._background:
