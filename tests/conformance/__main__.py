@@ -15,7 +15,7 @@ and NOTED_TIME_GIVE_UP_S (default 30) in its environment. Its log is a counter o
   idle       say that it writes nothing for now
   finish     say that it will write no more
   leave      leave the stream
-  close      deliver what is pending, and exit with status 0
+  close      deliver all pending notes, and exit with status 0
 
 It answers each command with one JSON object on a line of standard output:
 
@@ -54,7 +54,7 @@ from tests.support.calls import Calls
 from tests.support.processes import ServeProcess
 
 AT_ONCE = 4
-"""How many trials run at once: each mostly waits."""
+"""The number of trials that run at once. They mostly wait."""
 
 MOST_SHOWN = 4
 
@@ -63,7 +63,7 @@ console = Console()
 
 
 class Verdict(NamedTuple):
-    """What a trial found: `broken` is empty if the writer passed."""
+    """The outcome of a trial. `broken` is empty if the writer passes."""
 
     name: str
     law: str
@@ -84,9 +84,9 @@ def main() -> int:
     parts = given.only or [""]
     chosen = [each for each in read_scripts() if any(part in each.name for part in parts)]
     if not chosen:
-        parser.error(f"no trial is named {', '.join(parts)}")
+        parser.error(f"unknown trial: {', '.join(parts)}")
     if shutil.which(given.command[0]) is None:
-        parser.error(f"there is no program {given.command[0]!r}")
+        parser.error(f"program not found: {given.command[0]}")
     with console.status(f"{len(chosen)} trials"):
         verdicts = list(run_trials(given.command, chosen))
     console.print(build_table(verdicts))
@@ -94,7 +94,7 @@ def main() -> int:
 
 
 def run_trials(command: Sequence[str], scripts: Sequence[Script]) -> Iterator[Verdict]:
-    """Run each trial on a stream of its own, and yield the verdicts."""
+    """Run each trial on a separate stream, and yield the verdicts."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as name:
         directory = Path(name)
         with ServeProcess(directory).ready() as controller, ThreadPoolExecutor(AT_ONCE) as pool:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import httpx
 
+from controller.api.wire.problems import build_problem
+from controller.api.wire.responses import PROBLEM
 from noted_time.client import Json
 
 KINDS = frozenset(("delay", "cut", "lose", "half", "double", "hold"))
@@ -53,7 +55,7 @@ class Answered(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A request for notes. `answer` is what the writer got; `None` if the connection ended."""
+    """A request for notes. `answer` is `None` if the writer got no whole answer."""
 
     at: float
     content: bytes
@@ -65,7 +67,7 @@ class Request:
 
     @property
     def notes(self) -> list[Json]:
-        """The notes, without those that are not JSON objects."""
+        """The notes, or none if the body has another form."""
         try:
             return [dict(note) for note in json.loads(self.content)["notes"]]
         except (ValueError, KeyError, TypeError):
@@ -147,18 +149,11 @@ def read_results(content: bytes) -> list[Json]:
 
 
 def _refuse(fault: Fault) -> Answered:
-    headers = {} if fault.retry_after_s is None else {"retry-after": str(fault.retry_after_s)}
+    after = {} if fault.retry_after_s is None else {"retry-after": str(fault.retry_after_s)}
     if not fault.code:
-        return Answered(fault.status, headers | {"content-type": "text/plain"}, b"not now")
-    problem = {
-        "type": f"urn:noted-time:problem:{fault.code}",
-        "title": fault.code.replace("_", " ").capitalize(),
-        "status": fault.status,
-        "code": fault.code,
-        "detail": "planned by the conformance runner",
-    }
-    kind = {"content-type": "application/problem+json"}
-    return Answered(fault.status, headers | kind, json.dumps(problem).encode())
+        return Answered(fault.status, after | {"content-type": "text/plain"}, b"not now")
+    body = build_problem(fault.status, fault.code, "planned by the conformance runner").body
+    return Answered(fault.status, after | {"content-type": PROBLEM}, body)
 
 
 @contextmanager

@@ -27,7 +27,7 @@ FAULTS = {
     "counts too far": ("A note covers its events", "offset 2, and only 1 are written"),
     "hides exclusions": ("Exclusions are reported", "not excluded"),
     "hides late notes": ("Late notes are reported", "not late"),
-    "ignores Retry-After": ("Busy controllers are asked again", "s after `Retry-After: 1`"),
+    "ignores Retry-After": ("Busy answers are retried", "s after `Retry-After: 1`"),
     "leaves without its events": ("The last words cover all events", "`idle` covers 5 events"),
     "never repeats": ("Lost requests are repeated", "not accepted"),
     "new session for each request": ("A lost join is repeated", "sessions note after 1 joins"),
@@ -59,7 +59,7 @@ def folder(language: str) -> Path:
     """Return the folder of a language's writer. The test is skipped without it."""
     found = ROOT / "integrations" / language
     if not found.exists():
-        pytest.skip(f"there is no integrations/{language}")
+        pytest.skip(f"integrations/{language} is missing")
     return found
 
 

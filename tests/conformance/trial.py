@@ -82,7 +82,7 @@ class Trial:
         self._process: ServeProcess | None = None
 
     def judge(self, steps: Sequence[str]) -> list[str]:
-        """Perform the steps, and return what broke."""
+        """Perform the steps, and return a sentence for each broken law."""
         broken: list[str] = []
         try:
             self._create()
