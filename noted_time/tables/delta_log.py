@@ -38,13 +38,15 @@ class DeltaLog:
     def __init__(self, location: str) -> None:
         self._location = location
         self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
+        self.table: Any = None
+        """deltalake's table, as the last call of `history` opened it."""
 
     def history(self, at: int | str | None = None) -> TableHistory:
         """Return the history, or raise `ModuleNotFoundError` without deltalake."""
         deltalake = import_module("deltalake")
         exceptions = import_module("deltalake.exceptions")
         try:
-            table = deltalake.DeltaTable(self._location)
+            table = self.table = deltalake.DeltaTable(self._location)
             self._look()
         except exceptions.TableNotFoundError as error:
             raise Rejected(f"there is no Delta table at {self._location!r}") from error

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from noted_time.reading import format_properties
 from noted_time.tables.pins import Pin, build_inheritance
-from noted_time.tables.table_urls import append_nothing, check_column, open_history, split_url
+from noted_time.tables.table_urls import OpenTable, open_history, split_url
 from noted_time.values import RESERVED_NAMES, Claim, Rejected, check_least, validate_name
 
 WINDOW_START = (
@@ -75,13 +75,14 @@ def inherit(  # noqa: PLR0913 - the options of the command
     histories = {each: open_history(each.table) for each in pins if each.table not in static}
     if not histories:
         raise Rejected(f"{table} inherits nothing: name a source with a claim")
-    check_column(table, time_of)
-    history = open_history(table)
+    written = OpenTable(table)
+    written.check_column(time_of)
+    history = written.history
     record = build_inheritance(table, history, name, time_of, histories, delay_ms=delay_ms, at=at)
     before = history.standings().get(name)
     former = None if before is None else before.complete_to
     if record.id:
         return Inheritance(record, former, is_repeated=True)
     record = replace(record, id=token_hex(8))
-    append_nothing(table, format_properties(history, record))
+    written.append_nothing(format_properties(history, record))
     return Inheritance(record, former)

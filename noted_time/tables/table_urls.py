@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -14,30 +14,74 @@ from noted_time.tables.delta_log import DeltaLog
 from noted_time.tables.history_rows import MAIN_BRANCH, history_of
 from noted_time.values import Rejected, Unreachable
 
+TABLE_KINDS = ("delta", "iceberg")
 URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
 
+class OpenTable:
+    """A table that is read once, with its history, its columns and a way to commit a record.
+
+    Raises as `standing`.
+    """
+
+    def __init__(self, url: str, at: int | str | None = None) -> None:
+        self.url = url
+        self.kind, location = split_url(url)
+        with require_extra(f"reading {url}", self.kind):
+            if self.kind == "delta":
+                log = DeltaLog(location)
+                self.history = log.history(at)
+                self._table = log.table
+            else:
+                self._table = _load_iceberg(location)
+                self.history = read_iceberg_history(self._table, at)
+
+    def check_column(self, name: str) -> None:
+        """Raise `Rejected` unless the table has a column, such as ``time`` or ``window.end``."""
+        with require_extra(f"reading {self.url}", self.kind):
+            fields: Any = self._read_schema()
+            for part in name.split("."):
+                types = {each.name: each.type for each in fields}
+                if part not in types:
+                    known = ", ".join(types)
+                    raise Rejected(
+                        f"time_of={name!r} is not a column of {self.url}: use one of {known}"
+                    )
+                is_struct = import_module("pyarrow.types").is_struct(types[part])
+                fields = types[part] if is_struct else ()
+
+    def append_nothing(self, metadata: Mapping[str, str]) -> None:
+        with require_extra(f"committing to {self.url}", self.kind):
+            if self.kind == "delta":
+                self._append_nothing_to_delta(metadata)
+            else:
+                rows = self._read_schema().empty_table()
+                self._table.append(rows, snapshot_properties=dict(metadata))
+
+    def _append_nothing_to_delta(self, metadata: Mapping[str, str]) -> None:
+        properties = import_module("deltalake").CommitProperties(
+            custom_metadata={"userMetadata": json.dumps(dict(metadata))}
+        )
+        schema = self._table.schema()
+        self._table.create_write_transaction([], "append", schema, commit_properties=properties)
+
+    def _read_schema(self) -> Any:  # noqa: ANN401 - pyarrow's
+        schema = self._table.schema()
+        if self.kind == "delta":
+            return import_module("pyarrow").schema(schema)
+        return schema.as_arrow()
+
+
 def open_history(url: str, at: int | str | None = None) -> TableHistory:
-    kind, location = split_url(url)
-    open_one: Callable[[str, int | str | None], TableHistory] = HISTORY_READERS[kind]
-    with require_extra(f"reading {url}", kind):
-        return open_one(location, at)
+    return OpenTable(url, at).history
 
 
 def split_url(url: str) -> tuple[str, str]:
     """Return kind and location. Raises `Rejected` for a URL of another form."""
     kind, _, location = url.partition(":")
-    if kind not in HISTORY_READERS or not location or (kind == "iceberg" and "." not in location):
+    if kind not in TABLE_KINDS or not location or (kind == "iceberg" and "." not in location):
         raise Rejected(f"{url!r} is not the URL of a table: write {URL_FORMS}")
     return kind, location
-
-
-def _open_delta(location: str, at: int | str | None) -> TableHistory:
-    return DeltaLog(location).history(at)
-
-
-def _open_iceberg(location: str, at: int | str | None) -> TableHistory:
-    return read_iceberg_history(_load_iceberg(location), at)
 
 
 def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's
@@ -101,46 +145,3 @@ def _find_field(table: Any, schema_id: int | None, column: str) -> int | None:  
         return int(schema.find_field(column).field_id)
     except ValueError:
         return None
-
-
-def check_column(url: str, name: str) -> None:
-    """Raise `Rejected` unless a table has a column, such as ``time`` or ``window.end``."""
-    kind, location = split_url(url)
-    with require_extra(f"reading {url}", kind):
-        fields: Any = _read_schema(kind, location)
-        for part in name.split("."):
-            types = {each.name: each.type for each in fields}
-            if part not in types:
-                known = ", ".join(types)
-                raise Rejected(f"time_of={name!r} is not a column of {url}: use one of {known}")
-            fields = types[part] if import_module("pyarrow.types").is_struct(types[part]) else ()
-
-
-def _read_schema(kind: str, location: str) -> Any:  # noqa: ANN401 - pyarrow's
-    if kind == "delta":
-        table = import_module("deltalake").DeltaTable(location)
-        return import_module("pyarrow").schema(table.schema())
-    return _load_iceberg(location).schema().as_arrow()
-
-
-def append_nothing(url: str, metadata: Mapping[str, str]) -> None:
-    kind, location = split_url(url)
-    with require_extra(f"committing to {url}", kind):
-        if kind == "delta":
-            _append_nothing_to_delta(location, metadata)
-        else:
-            table = _load_iceberg(location)
-            rows = table.schema().as_arrow().empty_table()
-            table.append(rows, snapshot_properties=dict(metadata))
-
-
-def _append_nothing_to_delta(location: str, metadata: Mapping[str, str]) -> None:
-    deltalake = import_module("deltalake")
-    table = deltalake.DeltaTable(location)
-    properties = deltalake.CommitProperties(
-        custom_metadata={"userMetadata": json.dumps(dict(metadata))}
-    )
-    table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
-
-
-HISTORY_READERS = {"delta": _open_delta, "iceberg": _open_iceberg}
