@@ -328,9 +328,11 @@ class Domain:
         )
         is_above = time is not None and time >= self.lower
         is_new = self.last is None and track.is_for_first_mark
-        # excluded at the moment of the last mark: only the ledger tells whether that reported it
-        is_maybe_unreported = record.since == self.moved_at and is_missing == is_removed
-        if is_above or is_new or is_maybe_unreported or record.since > self.moved_at:
+        # A mark that reports a removal names the writer, which is not missing afterwards.
+        is_named = self.last is not None and record.writer in self.last.excluded
+        is_reported = (is_named and not is_missing) if is_removed else is_missing
+        is_unreported = record.since == self.moved_at and not is_reported
+        if is_above or is_new or is_unreported or record.since > self.moved_at:
             if record.state == "live" or is_missing:
                 self.absences.add(track)
         elif not is_removed:
