@@ -120,7 +120,7 @@ def test_a_restart_changes_neither_times_nor_holders(
     twins = Twins(settings)
     for step in history:
         if isinstance(step, Says | Reconfigures):
-            twins.now += 1  # a writer that is removed twice in a moment is named once
+            twins.now += 1  # of two removals in one moment, a record keeps one
         twins.take(step)
 
     again = restarted(twins.code, twins.appended_at, twins.declared_at)

@@ -82,6 +82,7 @@ class Laws:
         removed = {
             (each.stream_id, each.writer) for each in batch.changes if each.action == "removed"
         }
+        self._judge_timeouts(batch, before)
         for key, member in batch.members:
             was = before[key].get(member.writer)
             again = (key, member.writer) in removed
@@ -129,14 +130,21 @@ class Laws:
             number = after.sequence, after.session.id  # after a step back a new process repeats one
             said = [n.state for n in self._sent[name, writer] if (n.sequence, n.session) == number]
             self.law("state", said == [after.state], name, said, after)
-        if after.excluded == "timed_out" and (before is None or before.excluded is None):
-            self._timed_out(stream, after)
         if starts_again:
             stream.noted[writer].clear()
         if after.state != "live" or not _is_out(after):
             stream.owed.discard(writer)
         if time is not None and (not stream.noted[writer] or time > stream.noted[writer][-1].time):
             stream.noted[writer].append(Moment(after.noted_at, time))
+
+    def _judge_timeouts(
+        self, batch: Transaction, before: Mapping[str, Mapping[str, MemberRecord]]
+    ) -> None:
+        """Count the times of writers that the batch removes, perhaps after the timeouts."""
+        for key, member in batch.members:
+            was = before[key].get(member.writer)
+            if member.excluded == "timed_out" and (was is None or was.excluded is None):
+                self._timed_out(self.streams[key], member)
 
     def _timed_out(self, stream: Stream, after: MemberRecord) -> None:
         since = after.noted_at
@@ -151,10 +159,11 @@ class Laws:
         name, cut, lower = stream.record.name, mark.cut.offsets, mark.lower
         whole = stream.succession.normalise(cut)
         self.law("scale", whole == cut, name, cut, whole)
-        out = {writer for writer, each in before.items() if each.excluded == "removed"}
-        known = (*before.values(), *stream.members.values())
-        noted = [_time(e) for e in known if e.excluded != "removed" or e.writer not in out]
-        upper = max(lower, stream.last.upper if stream.last else lower, *noted)
+        removed = {w: each.sequence for w, each in before.items() if each.excluded == "removed"}
+        standing = (each for each in before.values() if each.writer not in removed)
+        noted = (m for m in stream.members.values() if removed.get(m.writer) != m.sequence)
+        times = map(_time, (*standing, *noted))
+        upper = max(lower, stream.last.upper if stream.last else lower, *times)
         if not mark.final:
             self.law("upper", mark.upper <= upper, name, mark, upper)
         for writer in sorted(stream.owed):

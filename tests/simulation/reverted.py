@@ -90,6 +90,12 @@ def _restore_unnamed(domain: Domain, track: Track, record: MemberRecord) -> None
     domain.absences = queued
 
 
+def _restore_as_named(domain: Domain, track: Track, record: MemberRecord) -> None:
+    _restore(domain, track, record)
+    if record.excluded == "removed" and record.since == domain.moved_at:
+        track.is_unreported = False
+
+
 def _drop(outbox: Outbox, _batch: object) -> None:
     outbox._in_flight = ()
 
@@ -140,6 +146,9 @@ FIXES: Mapping[str, Reverted] = {
     "a pause of the process is no silence": Reverted(ServiceClock, "serve", _count_all, 1),
     "a mark names whom it goes on without": Reverted(Domain, "advance", _name_nobody, 0),
     "a mark names them after a restart too": Reverted(Domain, "restore", _restore_unnamed, 3),
+    "a mark names who was removed at the moment of the last one": Reverted(
+        Domain, "restore", _restore_as_named, 182
+    ),
     "a writer that returns late is told": Reverted(Domain, "exclude_returned", _nothing, 0),
     "silence runs side by side": Reverted(Track, "overtaken_at", property(lambda _: None), 4),
     "silence counts from who overtook a writer": Reverted(Domain, "finish_restore", _nothing, 1),

@@ -130,7 +130,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if answer.cancelled() and not self._reaches():
                 return
             if by in self.frozen and not self._reaches():
-                self.call_soon(call, context=own)
+                self.call_soon(elsewhere.run, call, context=own)
                 return
             self.asked_at = asked_at
             try:
