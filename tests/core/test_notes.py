@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, Hold, Mark, Note, Refused, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast
-from noted_time.values import ExcludedSince, LateReport, LateRows
+from noted_time.values import ExcludedSince, LateReport, LateRows, Session
 from tests.core.twins import Reconfigures, Step, Twins, starts, steps
 from tests.support.streams import (
     TIMEOUT_MS,
@@ -21,21 +21,23 @@ from tests.support.streams import (
     stream_of,
 )
 
-REFUSED = {
-    "invalid_time": Note("UA", 9),
-    "invalid_position": Note("UA", 12, {0: 4, 1: 9}),
-    "implausible_position": Note("UA", 12, {0: 2**62}),
-    "unknown_domain": Note("UA", 12, domain="nonsense"),
-    "superseded": Note("UA", 12, sequence=6),
-    "fenced": Note("UA", 12, session="older"),
-    "too_far_ahead": Note("UA", 10, max_time=2**63 - 1),
-    "too_many_segments": Note("UA", 12, dict.fromkeys(range(4097), 9)),
-    "not_vouched": Note("UA", 12, domain="ship"),
+REFUSED: dict[str, tuple[Note, object]] = {
+    "invalid_time": (Note("UA", 9), 10),
+    "invalid_position": (Note("UA", 12, {0: 4, 1: 9}), {0: 5}),
+    "implausible_position": (Note("UA", 12, {0: 2**62}), {0: 5 + 10**12}),
+    "unknown_domain": (Note("UA", 12, domain="nonsense"), None),
+    "superseded": (Note("UA", 12, sequence=6), 7),
+    "fenced": (Note("UA", 12, session="older"), Session("younger")),
+    "too_far_ahead": (Note("UA", 10, max_time=2**63 - 1), 2**63 - 2),
+    "too_many_segments": (Note("UA", 12, dict.fromkeys(range(4097), 9)), 4096),
+    "not_vouched": (Note("UA", 12, domain="ship"), ("default",)),
 }
 
 
-@pytest.mark.parametrize(("status", "note"), REFUSED.items())
-def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note) -> None:
+@pytest.mark.parametrize(
+    ("status", "note", "last"), [(status, *each) for status, each in REFUSED.items()]
+)
+def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note, last: object) -> None:
     """A refused note changes nothing of its writer: it is no sign of life, whatever the reason."""
     stream = stream_of(domains=("default", "ship"))
     terms: dict[str, Any] = {"domains": ("default",), "sequence": 7, "session": "younger"}
@@ -45,7 +47,7 @@ def test_a_writer_whose_notes_are_refused_times_out(status: str, note: Note) -> 
     (refused,) = deliver(stream, note, now=TIMEOUT_MS - 1)
 
     assert isinstance(refused, Refused)
-    assert (refused.status, stream.record("UA")) == (status, before)
+    assert (refused.status, refused.last, stream.record("UA")) == (status, last, before)
     assert stream.expire(TIMEOUT_MS) == ("UA",)
 
 
@@ -85,13 +87,14 @@ def test_the_report_equals_the_record_under_hold_after_the_return() -> None:
     deliver(stream, Note("UA", 50), now=TIMEOUT_MS)
     marks_of(stream)
 
-    (answer,) = deliver(stream, Note("DL", 10), now=TIMEOUT_MS + 7)
+    (answer,) = deliver(stream, Note("DL", 10, session="b"), now=TIMEOUT_MS + 7)
     again = restarted(stream)
     again.domains.unix_ahead = 600_000
 
     exclusion = ExcludedSince("timed_out", 7000 + TIMEOUT_MS)
     assert answer == Accepted(50, exclusion)
     assert [each.record("DL").exclusion for each in (stream, again)] == [exclusion] * 2
+    assert stream.record("DL").session == Session("b", since=7000 + TIMEOUT_MS + 7)
     assert deliver(again, Note("DL", 10), Note("DL", 60)) == [answer, Accepted(50)]
     assert again.record("DL").exclusion is None
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSettings
-from noted_time.rules import lower_without
+from noted_time.rules import forecast, lower_without
 from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
 from tests.core.test_vouching import tallied
 from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting
@@ -161,10 +161,24 @@ class Scenario:
         others = rows(found.not_vouching, ["writer", "reason", "until"])
         return f"{shown(found.names)}; {others}"
 
-    def joined(self, stream: Aggregator) -> str:
-        """Show who joined at the last mark, and who is not counted yet."""
+    def joined(self, stream: Aggregator, *fields: str) -> str:
+        """Show the writers that joined at the last mark, and those not counted yet."""
         domain = stream.domains["default"]
-        return "; ".join(rows(each, ["writer"]) for each in (domain.joined, domain.not_counted_yet))
+        found = (domain.joined, [*fields] or ["writer"]), (domain.not_counted_yet, ["writer"])
+        return "; ".join(rows(*each) for each in found)
+
+    def returned(self, stream: Aggregator) -> str:
+        """Show the writers that are no longer missing since the last mark."""
+        return shown(stream.domains["default"].returned)
+
+    def would(self, stream: Aggregator, *removed: str) -> str:
+        """Show the outcome of a dry run without these writers."""
+        found = stream.dry_run("default", removed, None, self.now)
+        return rows([found], ["decision", "lower", "cut.offsets", "excluded"])
+
+    def forecast(self, stream: Aggregator) -> str:
+        found = forecast(stream.domains, stream.domains["default"])
+        return rows([found], ["at", "lower", "writers"]) if found else "-"
 
     def expect(self, stream: Aggregator, writer: str) -> str:
         return shown(stream.expect([writer], now=self.now))

@@ -13,8 +13,19 @@ class Room(NamedTuple):
     aim: float = 0.95
 
 
+def _tests(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/test_{name}.py" for name in names.split())
+
+
 def _core(names: str) -> tuple[str, ...]:
-    return tuple(f"tests/core/test_{name}.py" for name in names.split())
+    return _tests("tests/core", names)
+
+
+CONTROLLER = _tests(
+    "tests/controller",
+    "fencing group_commit late logs marking metrics operator reader_groups seal streams "
+    "writer_timeout",
+)
 
 
 ROOMS = {
@@ -44,14 +55,19 @@ ROOMS = {
         0.9,
     ),
     "aggregation": Room(
-        ("controller/aggregation/*",), ("controller/aggregation", "tests/controller")
+        ("controller/aggregation/*", "controller/aggregation/views/*"),
+        (
+            "controller/aggregation",
+            *CONTROLLER,
+            *_tests("tests/controller/api", "bad_notes routes sentences views"),
+        ),
     ),
     "service": Room(
         tuple(
             f"controller/service/{name}.py"
             for name in ("committer", "ownership", "clocks", "intervals")
         ),
-        ("controller/service", "tests/controller", "tests/replicas/test_stopping.py"),
+        ("controller/service", *CONTROLLER, "tests/replicas/test_ownership.py"),
         0.9,
     ),
     "leases": Room(("controller/store/leases.py",), ("tests/replicas/leases",), 0.9),

@@ -64,6 +64,7 @@ def restarted(
         declared_at,
         sealed=stream.sealed,
         unbounded=stream.unbounded,
+        forgotten_lowers=stream.forgotten_lowers,
     )
     missing = {
         domain: sorted(stream.domains[domain].absences.missing)
