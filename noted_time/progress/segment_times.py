@@ -45,7 +45,7 @@ class SegmentTimes:
         self._succession = succession
         self._position: Mapping[int, int] = succession.normalise(position)
         created = dict.fromkeys(succession.created, 0)
-        self._lowers = history.times({**created, **self._position} if created else self._position)
+        self._lowers = history.times({**created, **self._position})
 
     @property
     def lowers(self) -> dict[int, int | None]:

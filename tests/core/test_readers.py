@@ -220,6 +220,7 @@ def test_the_lag_is_against_the_last_mark() -> None:
         Lag(20, {0: 20, 1: 20}),
         Lag(None, {0: None, 1: 20}),
     ]
+    assert SegmentTimes(MarkHistory(), Succession(), {0: 9}).lag() == Lag(None, {0: None})
 
 
 @given(settings=streams, history=ALL_TROUBLE, readings=READINGS, through=st.integers(0, 12))

@@ -51,7 +51,7 @@ ROOMS = {
     ),
     "progress": Room(
         ("noted_time/progress/*",),
-        ("noted_time/progress", "tests/core/test_backlog.py", "tests/reader_client"),
+        ("noted_time/progress", *_core("backlog readers"), "tests/reader_client"),
         0.9,
     ),
     "aggregation": Room(

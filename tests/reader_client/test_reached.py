@@ -223,7 +223,10 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
     ("text", "says"),
     [
         ("", "the offsets are not JSON"),
-        ("[25, 12]", "is not a JSON object"),
+        (
+            "[25, 12]",
+            'is not a JSON object: write {"0": 25, "1": 12}, an offset for each partition',
+        ),
         ('{"0": -1}', "the offset of partition 0 is -1: it has to be from 0 to"),
         ('{"0": 1.5}', "the offset of partition 0 is 1.5: it has to be an integer"),
         ('{"0": true}', "the offset of partition 0 is True: it has to be an integer"),
@@ -243,7 +246,11 @@ def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
     ("committed", "says"),
     [
         ({0: 2}, "partition 0: records 2 to 4 were deleted before this group read them"),
-        ({0: 5, 1: 8}, "partition 1 ends at 7, but offset 8 is beyond that"),
+        (
+            {0: 5, 1: 8},
+            "partition 1 ends at 7, but offset 8 is beyond that: the topic was created again, or "
+            "the offsets belong to another topic; reset them",
+        ),
     ],
 )
 def test_offsets_that_skip_records_or_lie_beyond_the_end_are_refused(
@@ -255,8 +262,11 @@ def test_offsets_that_skip_records_or_lie_beyond_the_end_are_refused(
 
 
 def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
-    """Nobody knows whether the group read what was there, so it counts as 0."""
-    assert find_lookup_starts({0: 9}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
+    """Nobody knows whether the group read what was there, so it counts as 0.
+
+    A partition without an earlier begin is not refused.
+    """
+    assert find_lookup_starts({0: 9, 3: 0}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
 
 
 @pytest.fixture
