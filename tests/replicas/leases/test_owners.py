@@ -12,7 +12,9 @@ from tests.support.postgres import PASSWORD, Server
 from tests.support.waiting import wait_until
 
 
-def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
+def test_a_look_shows_the_owners(
+    a: PostgresStore, b: PostgresStore, server: Server, url: str
+) -> None:
     """The replica's own, the URLs of the others, what is free, and how many live."""
     a.release(range(10))
     taken = b.acquire(range(5))
@@ -33,6 +35,8 @@ def test_a_look_shows_the_owners(a: PostgresStore, b: PostgresStore) -> None:
         {"http://a"},
         2,
     )
+    server.execute("DELETE FROM replica", url)
+    assert a.heartbeat().others == dict.fromkeys(range(5), "")
 
 
 def test_what_one_has_already_is_given_as_a_whole(a: PostgresStore, b: PostgresStore) -> None:

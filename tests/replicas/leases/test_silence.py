@@ -120,6 +120,18 @@ def test_who_reads_for_long_is_not_silent(
     assert a.heartbeat().mine == ALL
 
 
+def test_a_new_lease_is_not_renewed(
+    a: PostgresStore, server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last statement of the session stays its heartbeat."""
+    monkeypatch.setattr(leases, "RENEW_S", 60.0)
+    a.heartbeat()
+    a._session.renew()
+
+    query = "SELECT query FROM pg_stat_activity JOIN replica USING (pid)"
+    assert "SELECT" not in [last for (last,) in server.execute(query, url)]
+
+
 def test_who_loads_streams_without_anything_in_them_is_not_silent(
     a: PostgresStore, b: PostgresStore, lease: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +170,8 @@ def test_who_lost_its_session_owns_nothing(
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
     reported = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
+    with pytest.raises(StoreUnavailable, match="^the session with the database was lost; read"):
+        a.ping()
     leases_of_a = a.heartbeat()
 
     assert (reported, leases_of_a.mine, set(leases_of_a.others.values())) == (
