@@ -3,17 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from structlog.testing import CapturingLogger
 
 from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.aggregation.owned_streams import OwnedStreams
 from controller.aggregation.stream import StreamState
+from controller.service import committer
 from controller.service.controller import Controller
-from controller.store.port import StoreUnavailable, Transaction
+from controller.store.port import StoreLost, StoreUnavailable, Transaction
 from noted_time import Accepted, Note, ScaleEvent
 from noted_time.rules import SLICE_SIZE
 from noted_time.values import MarkConflict
@@ -194,9 +198,11 @@ async def ready(controller: Controller) -> None:
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
 async def test_a_later_note_is_judged_by_what_is_durable(
-    store: Watched, failure: Exception
+    store: Watched, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All callers of the batch get the error, and a lower note is accepted."""
+    """All callers of the batch get the error, and a lower note is accepted without a pause."""
+    monkeypatch.setattr(committer, "RETRY_BACKOFF", backoff := Mock())
+    backoff.delay_s.return_value = 0.0
     async with serving(store) as controller:
         await deliver(controller, Note("a", 2, {0: 2}))
         store.watch.failures = [failure]
@@ -208,6 +214,7 @@ async def test_a_later_note_is_judged_by_what_is_durable(
         durable = {m.writer: m.times for m in store.members(controller.stream("s").id)}
         assert raised == [type(failure)] * 2
         assert (after, durable) == ([Accepted(3)], {"a": {"default": 3}})
+        assert backoff.delay_s.mock_calls == []
 
 
 async def test_callers_behind_a_failed_batch_get_the_error_at_once(store: Watched) -> None:
@@ -345,6 +352,9 @@ async def test_a_mark_that_was_written_all_the_same_wakes_its_readers(
         assert [mark.lower for mark in found.history.following(0)] == [5]
 
 
+LOST = ("order", "ship")
+
+
 async def test_lost_marks_are_reported_once_their_stream_is_loaded(
     memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,22 +366,49 @@ async def test_lost_marks_are_reported_once_their_stream_is_loaded(
             raise failures.pop()
         return clocks()
 
-    async with serving(memory) as controller:
-        await deliver(controller, Note("a", 1))
+    async with serving(memory, domains=("default", "order")) as controller:
+        await deliver(controller, Note("a", 1), Note("a", 1, domain="order"))
         before = deepcopy(memory._streams)
-        await controller.put_stream("s", {"domains": ("default", "ship")})
-        await deliver(controller, Note("a", 2), Note("a", 2, domain="ship"))
+        await controller.put_stream("s", {"domains": ("default", "order", "ship")})
+        await deliver(controller, *(Note("a", 2, domain=each) for each in ("default", *LOST)))
+        ((stream_id, kept),) = memory._streams.items()
+        last = kept.marks["default"][2]  # the copy was written to
+        before[stream_id].marks["default"][2] = replace(last, mark=replace(last.mark, written_at=7))
         memory._streams = before
         memory.watch.failures.append(StoreUnavailable("no"))
         monkeypatch.setattr(memory, "clocks", fail_once)
         with pytest.raises(StoreUnavailable):
             await deliver(controller, Note("a", 3))
         await until(lambda: controller._committer.ready)
-        changes = await controller.views.changes("s", before=None, limit=2)
+        changes = await controller.views.changes("s", before=None, limit=3)
         lost = scraped(controller, "noted_time_lost_marks_total")
 
     assert [(each.was, each.became) for _, each in changes] == [
         ({"domain": "ship", "seq": 1}, {"domain": "ship", "seq": 0}),
+        ({"domain": "order", "seq": 2}, {"domain": "order", "seq": 1}),
         ({"domain": "default", "seq": 2}, {"domain": "default", "seq": 1}),
     ]
-    assert (failures, lost) == ([], {("s",): 2.0})
+    assert (failures, lost) == ([], {("s",): 3.0})
+
+
+async def test_a_turn_that_fails_is_retried_until_the_database_is_lost(
+    memory: WatchedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log has the reason each time."""
+    logger = CapturingLogger()
+    monkeypatch.setattr(committer, "log", logger)
+    failures: list[Exception] = [StoreUnavailable("cut"), OSError("away"), StoreLost("removed")]
+    async with serving(memory) as controller:
+        task = controller._committer
+        monkeypatch.setattr(task.ownership, "is_due", lambda _: True)
+        monkeypatch.setattr(memory, "heartbeat", Mock(side_effect=failures))
+        task.wake()
+        await until(lambda: task.failed)
+        raised = await refused(deliver(controller, Note("a")))
+
+    assert raised == StoreUnavailable
+    assert [(each.method_name, *each.args, each.kwargs) for each in logger.calls] == [
+        ("warning", "turn_failed", {"error": "cut"}),
+        ("warning", "store_unavailable", {"error": "away", "failures": 1}),
+        ("critical", "store_lost", {"error": "removed"}),
+    ]

@@ -67,7 +67,13 @@ ROOMS = {
             f"controller/service/{name}.py"
             for name in ("committer", "ownership", "clocks", "intervals")
         ),
-        ("controller/service", *CONTROLLER, "tests/replicas/test_ownership.py"),
+        (
+            "controller/service",
+            *CONTROLLER,
+            *_tests("tests/controller/api", "bad_input routes"),
+            "tests/replicas/forwarding",
+            "tests/replicas/test_ownership.py",
+        ),
         0.9,
     ),
     "leases": Room(("controller/store/leases.py",), ("tests/replicas/leases",), 0.9),

@@ -5,6 +5,7 @@ from math import inf
 from typing import Any
 
 import pytest
+from structlog.testing import CapturedCall, CapturingLogger
 
 from controller.service import committer
 from controller.store.port import StoreUnavailable
@@ -190,11 +191,13 @@ async def test_a_database_that_is_away_is_a_503(call: Caller, memory: WatchedMem
 async def test_an_internal_fault_asks_for_a_restart(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Waiting callers are answered, and liveness fails."""
+    """Waiting callers are answered, liveness fails, and the log has the traceback."""
+    logger, fault = CapturingLogger(), ZeroDivisionError()
 
     def fail(*_: object) -> None:
-        raise ZeroDivisionError
+        raise fault
 
+    monkeypatch.setattr(committer, "log", logger)
     monkeypatch.setattr(call.controller._committer, "_drain", fail)
     note = await call.post(f"{S}/notes", {"notes": [{"writer": "a"}]})
     ready, alive = await call.get("/readyz"), await call.get("/healthz")
@@ -204,6 +207,7 @@ async def test_an_internal_fault_asks_for_a_restart(
         (503, "unavailable", "the controller failed (see its log); restart it"),
         (503, "unavailable", "the controller failed (see its log); restart it"),
     ]
+    assert logger.calls == [CapturedCall("critical", ("committer_failed",), {"exc_info": fault})]
 
 
 async def test_a_database_that_is_away_is_not_ready(
