@@ -126,8 +126,10 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
     memory: Watched, time: GivenTime
 ) -> None:
     async with serving(memory, time) as controller:
-        await restart(controller, 0, MOST_RECORDED + 3)
-        time.passes(SHOWN_MS)
+        await restart(controller, 0, 2)
+        time.passes(1)
+        await restart(controller, 2, MOST_RECORDED + 3)
+        time.passes(SHOWN_MS - 1)
         await deliver(controller, note("later", 1))
         found = await controller.views.changes("s", before=None, limit=1000)
 

@@ -60,6 +60,7 @@ ROOMS = {
             "controller/aggregation",
             *CONTROLLER,
             *_tests("tests/controller/api", "bad_notes routes sentences views"),
+            *_tests("tests/bounds", "kept_marks limits"),
         ),
     ),
     "service": Room(
@@ -71,6 +72,7 @@ ROOMS = {
             "controller/service",
             *CONTROLLER,
             *_tests("tests/controller/api", "bad_input routes"),
+            "tests/bounds/test_limits.py",
             "tests/replicas/forwarding",
             "tests/replicas/test_ownership.py",
         ),
@@ -82,6 +84,14 @@ ROOMS = {
     ),
     "marks": Room(("spark_integration/marks/*",), ("tests/spark/test_feed.py",), 0.9),
     "sending": Room(
-        ("writer_client/sending/*",), ("writer_client/sending", "tests/writer_client"), 0.9
+        ("writer_client/sending/*",),
+        (
+            "writer_client/sending",
+            *_tests(
+                "tests/writer_client",
+                "answers delivery fencing notices observers outbox phases soundness terms",
+            ),
+        ),
+        0.9,
     ),
 }

@@ -550,6 +550,14 @@ async def test_the_effect_of_a_dry_run_comes_last(
     assert (await said(call, **supposed))[-1] == says
 
 
+async def test_a_dry_run_names_several_writers_once(call: Caller) -> None:
+    await note(call, berlin=NINE_25, lima=NINE_25, osaka=HALF_PAST_TEN)
+
+    assert (await said(call, exclude=["lima", "berlin"]))[-1].endswith(
+        "without berlin and lima: what they write below that would then be late."
+    )
+
+
 async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:
     """The next mark needs one segment, those after it another as well."""
     for time, position in (
