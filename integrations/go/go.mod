@@ -1,0 +1,3 @@
+module notedtime
+
+go 1.24
