@@ -1,15 +1,14 @@
 """Lists the directories of a file log, if their entries may have changed.
 
-File systems have coarse clocks, so a directory is unchanged only if it was listed two seconds after
-its modification time was first seen. Other layouts of Kafka's sinks are refused, because a log with
-skipped rows would look empty.
+Other layouts of Kafka's sinks are refused, because a log with skipped rows would look empty.
 """
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from noted_time.filelog.layout import (
@@ -19,21 +18,24 @@ from noted_time.filelog.layout import (
     parse_start,
     segment_directory,
     segment_of,
+    sort_by_offset,
 )
+from noted_time.stores import LogPath, store_of
+from noted_time.stores.port import Names, Seconds
 from noted_time.values import Rejected
 
-SETTLED_S = 2.0
-
-Seconds = Callable[[], float]
+MAX_REQUESTS = 16
+"""How many segments of an object store are listed at a time."""
 
 
 class LogDirectories:
     """The directories of one stream below `root`."""
 
-    def __init__(self, root: Path, stream: str, monotonic: Seconds) -> None:
+    def __init__(self, root: LogPath, stream: str, monotonic: Seconds) -> None:
         self._root, self._stream, self._monotonic = root, stream, monotonic
-        self._listed = _CachedListing(root / stream, monotonic)
+        self._listed = store_of(root).watch(root / stream, monotonic)
         self._segments: Mapping[int, SegmentDirectory] = {}
+        self._is_checked = False
 
     def segments(self) -> Mapping[int, SegmentDirectory]:
         """Return the directories by segment, or raise `Rejected` for an unsupported layout."""
@@ -43,8 +45,13 @@ class LogDirectories:
                 numbers = sorted(find_segments(self._root / self._stream, names))
                 self._segments = {n: known.get(n) or self._directory(n) for n in numbers}
         except FileNotFoundError:
-            self._segments, self._listed.is_settled = {}, False
-            check_root(self._root, self._stream)
+            self._segments = {}
+            if isinstance(self._root, Path) or not self._is_checked:
+                check_root(self._root, self._stream)
+                self._is_checked = True
+        if not isinstance(self._root, Path):
+            with ThreadPoolExecutor(max_workers=MAX_REQUESTS) as pool:
+                list(pool.map(SegmentDirectory.fetch, self._segments.values()))
         return self._segments
 
     def _directory(self, segment: int) -> SegmentDirectory:
@@ -54,58 +61,64 @@ class LogDirectories:
 class SegmentDirectory:
     """The directory with the files of one segment."""
 
-    __slots__ = ("_listed", "_segment", "_starts", "_stream", "path")
+    __slots__ = ("_listed", "_names", "_segment", "_starts", "_stream", "path")
 
-    def __init__(self, root: Path, stream: str, segment: int, monotonic: Seconds) -> None:
+    def __init__(self, root: LogPath, stream: str, segment: int, monotonic: Seconds) -> None:
         self.path = segment_directory(root, stream, segment)
-        self._listed = _CachedListing(self.path, monotonic)
+        can_resume = partial(sort_by_offset, stream=stream, segment=segment)
+        self._listed = store_of(root).watch(self.path, monotonic, can_resume)
         self._stream, self._segment = stream, segment
+        self._names: Names = {}
         self._starts: dict[str, int] = {}
+
+    def fetch(self) -> None:
+        """List an object store already, so that several segments can be listed together."""
+        self._listed.fetch()
 
     def list_changes(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Yield all files and the new files (name → start offset) if the entries may have changed.
 
         The new files are in the order of their offsets, and new again at the next call if the
-        caller raises. Raises `Rejected` for a foreign file.
+        caller raises. An object that was replaced is new. Raises `Rejected` for a foreign file.
         """
-        known = self._starts
         for names in self._listed.list_changes():
+            starts, new = self._find_starts(names)
+            yield starts, new
+            self._names, self._starts = names, starts
+
+    def list_names(self) -> Iterable[str]:
+        """Return all entries as of now."""
+        return self._listed.list_now()
+
+    def _find_starts(self, names: Names) -> tuple[dict[str, int], dict[str, int]]:
+        known = self._names
+        fresh = [name for name, each in names.items() if name not in known or known[name] != each]
+        starts = {name: start for name, start in self._starts.items() if name in names}
+        new = {
+            name: self._parse_start(name)
+            for name in fresh
+            if name.endswith(FILE_SUFFIX) and has_rows(name)
+        }
+        starts.update(new)
+        if not starts:
             check_segment(self.path, names)
-            starts = {
-                name: known[name] if name in known else self._parse_start(name)
-                for name in names
-                if name.endswith(FILE_SUFFIX) and has_rows(name)
-            }
-            new = sorted(starts.keys() - known.keys(), key=starts.__getitem__)
-            yield starts, {name: starts[name] for name in new}
-            self._starts = starts
+        return starts, dict(sorted(new.items(), key=lambda each: each[1]))
+
+    def identify(self, name: str) -> object:
+        """Return a value that changes with the file, or raise `FileNotFoundError`."""
+        known = self._names.get(name) or store_of(self.path).identify(self.path / name)
+        if known is None:
+            raise FileNotFoundError(f"{self.path / name} does not exist")
+        return known
 
     def _parse_start(self, name: str) -> int:
         return parse_start(self.path / name, self._stream, self._segment)
 
 
-class _CachedListing:
-    __slots__ = ("_changed_ns", "_monotonic", "_path", "_seen_s", "is_settled")
-
-    def __init__(self, path: Path, monotonic: Seconds) -> None:
-        self._path, self._monotonic = str(path), monotonic
-        self._changed_ns, self._seen_s, self.is_settled = -1, 0.0, False
-
-    def list_changes(self) -> Iterator[list[str]]:
-        """Yield the entries, unless they were processed and have not changed."""
-        now_s = self._monotonic()
-        changed_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a third of Path.stat's cost
-        if changed_ns != self._changed_ns:
-            self._changed_ns, self._seen_s, self.is_settled = changed_ns, now_s, False
-        if not self.is_settled:
-            yield os.listdir(self._path)  # noqa: PTH208 - names are all that is needed
-            self.is_settled = now_s - self._seen_s >= SETTLED_S
-
-
 _FOREIGN_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
 
 
-def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
+def find_segments(directory: LogPath, names: Iterable[str]) -> set[int]:
     """Return the segments among the entries of a stream's directory.
 
     Raises `Rejected` if rows are stored by something other than their segment.
@@ -128,7 +141,7 @@ def find_segments(directory: Path, names: Iterable[str]) -> set[int]:
     return segments
 
 
-def check_segment(directory: Path, names: Iterable[str]) -> None:
+def check_segment(directory: LogPath, names: Iterable[str]) -> None:
     shown = [name for name in names if has_rows(name)]
     rows = [name for name in shown if _FOREIGN_ROWS.fullmatch(name)]
     if rows and not any(name.endswith(FILE_SUFFIX) for name in shown):
@@ -138,20 +151,17 @@ def check_segment(directory: Path, names: Iterable[str]) -> None:
         )
 
 
-def check_root(root: Path, stream: str) -> None:
-    inside = [name for name in _list_names(root) if not is_hidden(name)]
+def check_root(root: LogPath, stream: str) -> None:
+    store = store_of(root)
+    inside = [name for name in store.list_names(root) if not is_hidden(name)]
     for name in inside:
         if segment_of(name) is not None:
             raise Rejected(
                 f"{root} holds {name}, as a stream's log does: the root is {root.parent}"
             )
     for name in inside:
-        if any(segment_of(each) is not None for each in _list_names(root / name / stream)):
+        if any(segment_of(each) is not None for each in store.list_names(root / name / stream)):
             raise Rejected(
                 f"{root} has no log of stream {stream!r}, which is below {name}: the root is "
                 f"{root / name}"
             )
-
-
-def _list_names(directory: Path) -> list[str]:
-    return [path.name for path in directory.iterdir()] if directory.is_dir() else []

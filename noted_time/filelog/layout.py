@@ -17,13 +17,19 @@ Separate files with keys and headers (``.keys.snappy.parquet``, ``.headers.avro`
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
+from noted_time.stores import LogPath
 from noted_time.values import MAX_INT64, Rejected
 
 FILE_SUFFIX = ".parquet"
+LEAST_MARGIN = 1000
+"""Files of more rows than that would need offsets of another width."""
+
 _FILE_NAME = re.compile(
-    r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(?:\+\d{1,20})?(?:\.[\w-]+)?\.parquet", re.ASCII
+    r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(\+\d{1,20})?(?:\.[\w-]+)?\.parquet", re.ASCII
 )
 _KEYS_OR_HEADERS = re.compile(r".+\+\d+\+\d+(?:\+\d+)?\.(?:keys|headers)(?:\.[\w-]+)+", re.ASCII)
 _SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
@@ -32,13 +38,21 @@ _SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 class UnreadableFile(Rejected):
     """The file at `path` cannot be read as a part of its segment."""
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: LogPath, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
 
 
-def segment_directory(root: Path, stream: str, segment: int) -> Path:
+@overload
+def segment_directory(root: Path, stream: str, segment: int) -> Path: ...
+
+
+@overload
+def segment_directory(root: LogPath, stream: str, segment: int) -> LogPath: ...
+
+
+def segment_directory(root: LogPath, stream: str, segment: int) -> LogPath:
     return root / stream / f"partition={segment}"
 
 
@@ -62,7 +76,29 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
     return start if start <= MAX_INT64 else None
 
 
-def parse_start(path: Path, stream: str, segment: int) -> int:
+def sort_by_offset(names: Sequence[str], stream: str, segment: int) -> bool:
+    """Return whether a new file's name sorts behind these names, which are in order.
+
+    Names sort as text, so all offsets must have one width, and the next one, too:
+
+    >>> sort_by_offset(["a+0+0000000000.parquet", "a+0+9800000000.parquet"], "a", 0)
+    True
+    >>> sort_by_offset(["a+0+9990000000.parquet"], "a", 0)
+    False
+
+    Names with the last offset, too, are not in one order.
+    """
+    shown = [name for name in names if name.endswith(FILE_SUFFIX) and has_rows(name)]
+    matches = [match for name in shown if (match := _FILE_NAME.fullmatch(name)) is not None]
+    own = [m for m in matches if (m[1], m[2]) == (stream, str(segment)) and m[4] is None]
+    widths = {len(match[3]) for match in own}
+    if not own or len(own) < len(shown) or len(widths) > 1:
+        return False
+    limit: int = 10 ** widths.pop()
+    return int(own[-1][3]) < limit - max(limit // 100, LEAST_MARGIN)
+
+
+def parse_start(path: LogPath, stream: str, segment: int) -> int:
     start = start_of(path.name, stream, segment)
     if start is None:
         raise UnreadableFile(path, f"not a file of stream {stream!r}, segment {segment}")

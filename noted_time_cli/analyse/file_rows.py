@@ -17,6 +17,7 @@ from pyarrow.json import ParseOptions, read_json
 
 from noted_time.filelog import LogDirectories
 from noted_time.observing import FIRST_TIMES, TimeForm
+from noted_time.stores import LogPath, ObjectPath, parse_root, store_of
 from noted_time.values import Rejected, pluralize
 from noted_time_cli.analyse.rows import Rows
 
@@ -54,20 +55,20 @@ def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
     return _read_rows([(0, 0, file) for file in files], columns, form, partition, most)
 
 
-def read_log(root: Path, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
-    files = [*_list_files(root, stream)]
+def read_log(root: str, stream: str, columns: FileColumns, form: TimeForm, most: int) -> Rows:
+    files = [*_list_files(parse_root(root), stream)]
     if not files:
         raise Rejected(f"the file log {root} has no rows of {stream!r}: check both names")
     return _read_rows(files, columns, form, None, most)
 
 
-def _list_files(root: Path, stream: str) -> Iterator[tuple[int, int, Path]]:
+def _list_files(root: LogPath, stream: str) -> Iterator[tuple[int, int, LogPath]]:
     for number, segment in LogDirectories(root, stream, time.monotonic).segments().items():
         for _, new in segment.list_changes():
             yield from ((number, start, segment.path / name) for name, start in new.items())
 
 
-def _read_table(file: Path, columns: Sequence[str]) -> pa.Table:
+def _read_table(file: LogPath, columns: Sequence[str]) -> pa.Table:
     kind = FILE_FORMATS.get(file.name.lower().removesuffix(".gz").rpartition(".")[2])
     if kind is None:
         raise Rejected(
@@ -75,9 +76,12 @@ def _read_table(file: Path, columns: Sequence[str]) -> pa.Table:
         )
     try:
         is_json = kind == "json"
-        found = (
-            _read_json_lines(file) if is_json else ds.dataset(file, format=kind, partitioning=None)
-        )
+        if isinstance(file, ObjectPath):
+            found = _open_object(file)
+        elif is_json:
+            found = _read_json_lines(file)
+        else:
+            found = ds.dataset(file, format=kind, partitioning=None)
         for each in columns:
             if each not in found.schema.names:
                 there = ", ".join(found.schema.names)
@@ -86,6 +90,12 @@ def _read_table(file: Path, columns: Sequence[str]) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         raise Rejected(f"{file} cannot be read: {error}") from error
     return _keep_as_text(table) if kind == "csv" else table
+
+
+def _open_object(file: ObjectPath) -> ds.Dataset:
+    parquet = ds.ParquetFileFormat()
+    fragment = parquet.make_fragment(store_of(file).open(file))
+    return ds.FileSystemDataset([fragment], fragment.physical_schema, parquet)
 
 
 def _read_json_lines(file: Path) -> pa.Table:
@@ -103,7 +113,7 @@ def _keep_as_text(table: pa.Table) -> pa.Table:
 
 
 def _read_rows(
-    files: Sequence[tuple[int, int, Path]],
+    files: Sequence[tuple[int, int, LogPath]],
     columns: FileColumns,
     form: TimeForm,
     partition: str | None,

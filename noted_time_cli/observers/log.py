@@ -18,9 +18,9 @@ from noted_time_cli.observers.noting import (
     Skew,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import Stream, WrittenTimes, option
+from noted_time_cli.terminal.options import ROOT_HELP, Stream, WrittenTimes, option
 
-Root = Annotated[str, typer.Argument(metavar="ROOT", help="The directory of the file log.")]
+Root = Annotated[str, typer.Argument(metavar="ROOT", help=ROOT_HELP)]
 
 app = typer.Typer(
     name="log", no_args_is_help=True, short_help="Note the arrival or event times of a file log."

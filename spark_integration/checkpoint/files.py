@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
-from importlib import import_module
 from typing import NamedTuple
 
 from pyarrow import fs
 
-from noted_time import Rejected, Unreachable
-from noted_time.extras import require_extra
+from noted_time import Rejected
+from noted_time.stores.buckets import Bucket
+from noted_time.stores.places import STORE_CREDENTIALS, check_bucket
 
 DISK_SCHEMES = ("", "file", "dbfs")
 HADOOP_SCHEMES = ("hdfs", "viewfs")
-AWS_CREDENTIALS = (
-    "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION; AWS_ENDPOINT_URL if it is not Amazon's"
-)
-AZURE_CREDENTIALS = (
-    "AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_KEY, or AZURE_CLIENT_ID with its credentials"
-)
-GOOGLE_CREDENTIALS = "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT"
-STORE_CREDENTIALS = {
-    "s3": AWS_CREDENTIALS,
-    "s3a": AWS_CREDENTIALS,
-    "abfs": AZURE_CREDENTIALS,
-    "abfss": AZURE_CREDENTIALS,
-    "gs": GOOGLE_CREDENTIALS,
-}
 
 REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=8), "connect_timeout": timedelta(seconds=4)}
 MAX_RETRIES = 2
 
 _CHECKPOINT_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
-# the last three patterns: the machine has no identity
-_REFUSED_REQUEST = re.compile(
-    r"status code: (4\d\d)|token request|/api/token|/security-credentials"
-)
 
 
 class CheckpointPlace(NamedTuple):
@@ -65,17 +46,8 @@ def parse_place(checkpoint: str) -> CheckpointPlace:
             f"checkpoint_location={checkpoint!r}: only paths and {known}: are read, not {scheme}:"
         )
     if scheme in STORE_CREDENTIALS:
-        form = (
-            "CONTAINER@ACCOUNT.dfs.core.windows.net"
-            if STORE_CREDENTIALS[scheme] is AZURE_CREDENTIALS
-            else "BUCKET"
-        )
-        if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
-            raise Rejected(
-                f"checkpoint_location must be {scheme}://{form}/PATH, with its credentials in the "
-                f"driver's environment: {STORE_CREDENTIALS[scheme]}"
-            )
-        path = posixpath.normpath(f"/{path}").lstrip("/")
+        what, where = "checkpoint_location", "the driver's environment"
+        path = check_bucket(what, scheme, bucket, path, where)
     mounted = scheme == "dbfs" and not path.startswith("/Volumes/")
     return CheckpointPlace(scheme, bucket, f"/dbfs{path}" if mounted else path)
 
@@ -136,60 +108,35 @@ class StoredFiles(Files):
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:
         super().__init__(None, place.path)
-        with require_extra(f"checkpoint_location={checkpoint!r}", "spark"):
-            stores, self._objects = map(import_module, ("obstore.store", "obstore"))
-        self._checkpoint, self._place = checkpoint, place
-        with self._translate_errors():
-            self._store = stores.from_url(
-                f"{place.scheme}://{place.bucket}",
-                # used only if the environment has such an endpoint
-                client_options={"allow_http": True, **REQUEST_TIMEOUTS},
-                retry_config={
-                    "max_retries": MAX_RETRIES,
-                    "retry_timeout": MAX_RETRIES * REQUEST_TIMEOUTS["timeout"],
-                },
-            )
+        self._bucket = Bucket(
+            f"{place.scheme}://{place.bucket}",
+            f"checkpoint_location={checkpoint!r}",
+            process="the driver",
+            extra="spark",
+            timeouts=REQUEST_TIMEOUTS,
+            max_retries=MAX_RETRIES,
+        )
+        self._store, self._objects = self._bucket.store, self._bucket.objects
 
     def has_files(self, directory: str) -> bool:
-        with self._translate_errors():
+        with self._bucket.translate_errors():
             prefix = posixpath.join(self._path, directory)
             listed = self._objects.list_with_delimiter(self._store, prefix)
         return bool(listed["objects"] or listed["common_prefixes"])
 
     def write(self, name: str, text: str) -> None:
-        with self._translate_errors():
+        with self._bucket.translate_errors():
             self._objects.put(self._store, posixpath.join(self._path, name), text.encode())
 
     def delete(self, name: str) -> None:
-        with self._translate_errors(), suppress(FileNotFoundError):
+        with self._bucket.translate_errors(), suppress(FileNotFoundError):
             self._objects.delete(self._store, posixpath.join(self._path, name))
 
     def _list_paths(self, directory: str) -> list[str]:
-        with self._translate_errors():
+        with self._bucket.translate_errors():
             listed = self._objects.list_with_delimiter(self._store, directory)
         return [each["path"] for each in listed["objects"]]
 
     def _read_bytes(self, path: str) -> bytes:
-        with self._translate_errors():
+        with self._bucket.translate_errors():
             return bytes(self._objects.get(self._store, path).bytes())
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except self._objects.exceptions.BaseError as error:
-            raise self._build_error(str(error)) from None  # other lines may have credentials
-
-    def _build_error(self, error: str) -> Rejected | Unreachable:
-        where, (scheme, bucket, _) = f"checkpoint_location={self._checkpoint!r}", self._place
-        summary = error.partition("\n")[0].partition(": <")[0]
-        refused = _REFUSED_REQUEST.search(summary)
-        if refused is None:
-            summary += ": set SSL_CERT_FILE, it has no CA certificates" * ("No CA cert" in error)
-            return Unreachable(f"{where}: no answer: {summary:.300}")
-        if refused[1] == "404":
-            return Rejected(f"{where}: {bucket!r} does not exist at this endpoint: check both")
-        why = "may not be listed and read" if refused[1] else "needs credentials"
-        return Rejected(
-            f"{where} {why} ({summary:.300}): set {STORE_CREDENTIALS[scheme]} for the driver"
-        )

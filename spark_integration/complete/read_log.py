@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time import Rejected
+from noted_time.stores import parse_root
 from noted_time.values import Time
 from spark_integration.complete.source import CompleteSource, WindowQuery
 from spark_integration.complete.window import BatchRead, OnMissing, wait_for_window
@@ -57,7 +58,7 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
         noted, start, end, event_time=event_time, domain=domain, read=read, late=late
     )
     query = WindowQuery(
-        root=str(root),
+        root=str(parse_root(root)),
         stream=noted.name,
         event_time=event_time,
         start=window.start,

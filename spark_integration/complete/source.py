@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from noted_time.stores import parse_root
 from spark_integration.log.rows import RowShape, read_file_schema, read_log_schema
 from spark_integration.scan.admission import Slice, check_begins, check_there, divide_into_tasks
 from spark_integration.scan.files import CutRange, LogFile, LogFiles, RowGroup
@@ -59,7 +59,7 @@ class CompleteSource(QuerySource):
         return "noted_complete"
 
     def schema(self) -> StructType:
-        query, root = self.query, Path(self.query.root)
+        query, root = self.query, parse_root(self.query.root)
         there = LogFiles(root, query.stream, frozenset((query.event_time,)), query.between)
         for file in chain.from_iterable(there.refresh().values()):
             return read_file_schema(file.path, query.event_time, query.columns)
@@ -92,7 +92,7 @@ class WindowReader(Picklable, DataSourceReader):
         query, known = self._query, self._query.between
         between = known if query.own_segments else replace(known, from_cut={})
         columns = frozenset(self._shape.columns)
-        files = LogFiles(Path(query.root), query.stream, columns, between).refresh()
+        files = LogFiles(parse_root(query.root), query.stream, columns, between).refresh()
         for segment, end in known.to_cut.items():
             run = files.get(segment, [])
             begin = known.from_cut.get(segment, 0)
@@ -104,17 +104,18 @@ class WindowReader(Picklable, DataSourceReader):
 
     def _find_slices(self, file: LogFile, first: int, end: int) -> Iterator[Slice]:
         low, high = (max(first - file.start, 0), min(end - file.start, file.end - file.start))
+        whole = Slice(str(file.path), low, high, version=file.version)
         start: int | None = None
         stop = 0
         for group in file.groups:
             if not self._may_have(group) or group.last <= low or group.first >= high:
                 continue
             if start is not None and stop != group.first:
-                yield Slice(str(file.path), max(start, low), min(stop, high))
+                yield replace(whole, first=max(start, low), last=min(stop, high))
                 start = None
             start, stop = group.first if start is None else start, group.last
         if start is not None:
-            yield Slice(str(file.path), max(start, low), min(stop, high))
+            yield replace(whole, first=max(start, low), last=min(stop, high))
 
     def _may_have(self, group: RowGroup) -> bool:
         if group.least is None or group.most is None:

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noted_time.client import Json, position_to_wire
+from noted_time.stores import parse_root
 from spark_integration.log.ingested import IngestionMarks
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.plan import BatchPlan, Limit, Plan, Stage, limit_to_range, order_by_time
@@ -45,7 +45,7 @@ class Planner:
     def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
         self._query = query
         self._token = token
-        self._files = LogFiles(Path(query.root), query.stream, frozenset(columns))
+        self._files = LogFiles(parse_root(query.root), query.stream, frozenset(columns))
         self._ingestion = (
             IngestionMarks(self._create_feed, query.ingestion.unstamped)
             if query.is_ingestion
@@ -133,8 +133,9 @@ class Planner:
         yield self._limit
 
     def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
-        """Raises `Rejected` if unread rows were deleted."""
+        """Raises `Rejected` if unread rows were deleted, and `Recreated` if read ones changed."""
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
+        self._files.check_kept(read_to)
         for segment, offset in read_to.items():
             check_there(files.get(segment, []), offset, deleted.get(segment, 0))
         last = self._marks.history.last
@@ -217,6 +218,7 @@ class Planner:
         self, start_offset: LogOffset, end_offset: LogOffset
     ) -> Iterator[tuple[int, list[LogFile], int, int]]:
         files = self._files.refresh()
+        self._files.check_kept(end_offset.segments)
         for segment, end in end_offset.segments.items():
             run, start = files.get(segment, []), start_offset.segments.get(segment, 0)
             if start < end:

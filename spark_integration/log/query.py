@@ -10,6 +10,7 @@ from pathlib import Path
 from noted_time import Rejected
 from noted_time.client import Json
 from noted_time.observing import INGESTION_NAME
+from noted_time.stores import parse_root
 from noted_time.values import validate_name
 from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import (
@@ -90,12 +91,14 @@ class LogQuery:
         chosen = choose_options(options, OPTION_FIELDS)
         lag_ms = chosen.get("ingestion", Ingestion()).max_event_time_lag_ms
         column = choose_event_time(domain, event_time, lag_ms)
-        return cls(str(root), noted.name, noted.url, column, domain, policy, **chosen)
+        return cls(str(parse_root(root)), noted.name, noted.url, column, domain, policy, **chosen)
 
     @property
     def beginning(self) -> LogOffset:
-        root = os.path.abspath(self.root)  # noqa: PTH100 - the target of a link may change
-        return LogOffset(self.stream, root=root, claims=self.policy.batch_after_mark)
+        root = parse_root(self.root)
+        if isinstance(root, Path):
+            root = Path(os.path.abspath(root))  # noqa: PTH100 - the target of a link may change
+        return LogOffset(self.stream, root=str(root), claims=self.policy.batch_after_mark)
 
     def parse_offset(self, json: Json) -> LogOffset:
         offset = LogOffset.from_json(json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from pyspark.sql.types import (
 
 from noted_time import Rejected
 from noted_time.filelog import UnreadableFile
+from noted_time.stores import LogPath, parse_root, store_of
 from spark_integration.log.late_rows import LATE_COLUMN, are_late
 from spark_integration.log.query import LogQuery
 from spark_integration.marks.arguments import INGESTED_COLUMN
@@ -60,7 +62,7 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
-        read = read_log_schema(Path(query.root), query.stream, event_time, query.column_names)
+        read = read_log_schema(parse_root(query.root), query.stream, event_time, query.column_names)
     else:
         read = convert_schema(events, event_time, "the schema")
     for name in list_added_columns(query):
@@ -77,7 +79,7 @@ def list_added_columns(query: LogQuery) -> tuple[str, ...]:
 
 
 def read_log_schema(
-    root: Path, stream: str, event_time: str | None, columns: Sequence[str] = ()
+    root: LogPath, stream: str, event_time: str | None, columns: Sequence[str] = ()
 ) -> StructType:
     for files in LogFiles(root, stream).refresh().values():
         for file in files:
@@ -85,8 +87,10 @@ def read_log_schema(
     raise Rejected(f"no file yet in {root / stream}: pass the schema, or write first")
 
 
-def read_file_schema(path: Path, event_time: str | None, columns: Sequence[str] = ()) -> StructType:
-    schema = pq.read_schema(path)
+def read_file_schema(
+    path: LogPath, event_time: str | None, columns: Sequence[str] = ()
+) -> StructType:
+    schema = pq.read_schema(store_of(path).open(path))
     names = list(columns) if columns else schema.names
     missing = set(names) - set(schema.names)
     if missing:
@@ -175,23 +179,30 @@ def _repeat_time(time_ms: int | None, rows: int) -> pa.Array:
 
 
 def _read_slice(work: Slice, target: pa.Schema, event_time: str) -> Iterator[pa.RecordBatch]:
+    path = parse_root(work.path)
     try:
-        with pq.ParquetFile(work.path, memory_map=True) as file:
+        source = store_of(path).open(path, work.version)
+        # an object's row group is read by few requests, and alone, as it is buffered
+        with pq.ParquetFile(source, memory_map=True, pre_buffer=work.version is not None) as file:
             groups, first, last = _find_row_groups(file.metadata, work)
-            batches = file.iter_batches(
-                ROWS_A_BATCH, row_groups=groups, columns=target.names, use_threads=False
+            runs = [groups] if work.version is None else [[group] for group in groups]
+            batches = chain.from_iterable(
+                file.iter_batches(
+                    ROWS_A_BATCH, row_groups=run, columns=target.names, use_threads=False
+                )
+                for run in runs
             )
             for batch in _slice_batches(batches, first, last):
                 yield _cast_batch(batch, target, event_time)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise UnreadableFile(Path(work.path), _explain_failure(Path(work.path), error)) from error
+        raise UnreadableFile(path, _explain_failure(path, error)) from error
 
 
-def _explain_failure(path: Path, error: Exception) -> str:
+def _explain_failure(path: LogPath, error: Exception) -> str:
     host = socket.gethostname()
     if not isinstance(error, FileNotFoundError):
         return f"{error} (host {host})"
-    if path.parent.is_dir():
+    if not isinstance(path, Path) or path.parent.is_dir():
         return f"was deleted after it was listed, while host {host} sees its directory"
     return (
         f"host {host} does not see {path.parent}: the log's root must be a path under which driver "

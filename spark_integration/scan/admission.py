@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from noted_time import Rejected
+from noted_time.stores import Version
 from noted_time.values import MAX_INT64
 from spark_integration.scan.files import FilesBySegment, LogFile
 
@@ -17,12 +18,16 @@ ROWS_WORTH_A_TASK = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows `first` to `last` (exclusive) of one file, with their ingestion time, if known."""
+    """Rows `first` to `last` (exclusive) of one file, with their ingestion time, if known.
+
+    If the file is an object, `version` is its planned content.
+    """
 
     path: str
     first: int
     last: int
     stamp_ms: int | None = None
+    version: Version | None = None
 
     @property
     def rows(self) -> int:
@@ -108,7 +113,7 @@ def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterat
         last = file.end if end is None else min(file.end, end)
         first = max(file.start, start)
         if first < last:
-            yield Slice(str(file.path), first - file.start, last - file.start)
+            yield Slice(str(file.path), first - file.start, last - file.start, version=file.version)
 
 
 def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:

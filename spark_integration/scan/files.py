@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noted_time.filelog import LogDirectories, UnreadableFile
+from noted_time.stores import LogPath, Version, store_of
+from noted_time.values import Recreated
 
 _TICKS_PER_MS = {
     "s": Fraction(1, 1000),
@@ -40,10 +42,11 @@ class RowGroup:
 class LogFile:
     """One append to the log: rows at offsets `start` to `end` (exclusive)."""
 
-    path: Path
+    path: LogPath
     start: int
     end: int
     groups: tuple[RowGroup, ...] = ()
+    version: Version | None = None
 
 
 FilesBySegment = Mapping[int, list[LogFile]]
@@ -57,7 +60,7 @@ class CutRange:
     to_cut: Mapping[int, int]
     event_time: str
 
-    def select_files(self, segment: int, starts: Mapping[Path, int]) -> dict[Path, int]:
+    def select_files(self, segment: int, starts: Mapping[LogPath, int]) -> dict[LogPath, int]:
         """Return the files (path → start offset) of a segment that may have such rows.
 
         >>> from pathlib import Path
@@ -83,7 +86,7 @@ class LogFiles:
 
     def __init__(
         self,
-        root: Path,
+        root: LogPath,
         stream: str,
         columns: frozenset[str] = frozenset(),
         between: CutRange | None = None,
@@ -94,6 +97,7 @@ class LogFiles:
         self._between = between
         self._directories = LogDirectories(root, stream, time.monotonic)
         self._files: dict[int, list[LogFile]] = {}
+        self._replaced: dict[int, LogFile] = {}
 
     def refresh(self) -> dict[int, list[LogFile]]:
         for segment, directory in self._directories.segments().items():
@@ -102,25 +106,47 @@ class LogFiles:
                 self._files[segment] = self._add_files(segment, starts)
         return dict(sorted(self._files.items()))
 
-    def _add_files(self, segment: int, starts: dict[Path, int]) -> list[LogFile]:
+    def check_kept(self, planned: Mapping[int, int]) -> None:
+        """Raise `Recreated` if an object with rows below a planned offset was replaced.
+
+        Spark may read these rows again, and they may be others.
+        """
+        for segment, file in self._replaced.items():
+            if file.start < planned.get(segment, 0):
+                raise Recreated(f"file log {self.root}", f"{file.path} was replaced")
+        self._replaced.clear()
+
+    def _add_files(self, segment: int, starts: dict[LogPath, int]) -> list[LogFile]:
         if self._between is not None:
             starts = self._between.select_files(segment, starts)
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            new = pool.map(self._read_footer, starts, starts.values())
-            files = sorted([*self._files.get(segment, ()), *new], key=lambda file: file.start)
+        known = {file.path: file for file in self._files.get(segment, ())}
+        with ThreadPoolExecutor(max_workers=8 if isinstance(self.root, Path) else 32) as pool:
+            read = {
+                file.path: file for file in pool.map(self._read_footer, starts, starts.values())
+            }
+        for path in read.keys() & known.keys():
+            first = min(known[path], self._replaced.get(segment, known[path]), key=_start_of)
+            self._replaced[segment] = first
+        files = sorted({**known, **read}.values(), key=_start_of)
         _check_order(files)
         return files
 
-    def _read_footer(self, path: Path, start: int) -> LogFile:
+    def _read_footer(self, path: LogPath, start: int) -> LogFile:
         try:
-            metadata = pq.read_metadata(path)
+            source = store_of(path).open(path)
+            metadata = pq.read_metadata(source)
         except (pa.ArrowException, OSError) as error:
             raise UnreadableFile(path, f"not a whole Parquet file: {error}") from error
         missing = self._columns - set(metadata.schema.to_arrow_schema().names)
         if missing:
             raise UnreadableFile(path, f"has no column {', '.join(sorted(missing))}")
         groups = read_row_groups(metadata, self._between.event_time) if self._between else ()
-        return LogFile(path, start, start + metadata.num_rows, groups)
+        version = getattr(source, "version", None)
+        return LogFile(path, start, start + metadata.num_rows, groups, version)
+
+
+def _start_of(file: LogFile) -> int:
+    return file.start
 
 
 def read_row_groups(metadata: pq.FileMetaData, event_time: str) -> tuple[RowGroup, ...]:

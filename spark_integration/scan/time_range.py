@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noted_time import Rejected
+from noted_time.stores import store_of
 from noted_time.values import format_time
 from spark_integration.marks.watermark import build_instant
 from spark_integration.scan.files import LogFile, read_row_groups
@@ -106,7 +107,8 @@ def find_first_offsets(
 
 def _find_first_offset(run: Sequence[LogFile], event_time: str, start_at: int) -> int:
     for file in run:
-        for group in read_row_groups(pq.read_metadata(file.path), event_time):
+        source = store_of(file.path).open(file.path, file.version)
+        for group in read_row_groups(pq.read_metadata(source), event_time):
             if group.most is None or group.most >= start_at:
                 return file.start + group.first
     return run[-1].end

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noted_time.stores import LogPath, store_of
 from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_late_rows
 
 Rows = Any
@@ -87,13 +87,13 @@ def find_span(table: pa.Table, column: str) -> Span:
 
 
 @contextmanager
-def open_parquet(path: Path, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
+def open_parquet(path: LogPath, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file, or raise `Rejected` if it is incomplete.
 
     If it `may_be_gone`, raises `FileNotFoundError` for a missing file.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(store_of(path).open(path)) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         if may_be_gone and isinstance(error, FileNotFoundError):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from noted_time.filelog import LogDirectories, SegmentDirectory
 from noted_time.observing import IN_MS, Seen, TimeForm
+from noted_time.stores import LogPath, parse_root
 from noted_time.values import Rejected, Unreachable, validate_name
 from writer_client.files.arrow_rows import open_parquet, read_largest_time
 
@@ -34,11 +35,11 @@ class LogEnds:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.root = Path(root)
+        self.root = parse_root(root)
         self.stream = validate_name("stream", stream)
         self._directories = LogDirectories(self.root, stream, monotonic)
         self._segments: dict[int, _Segment] = {}
-        self._new: list[tuple[int, Path]] = []
+        self._new: list[tuple[int, LogPath]] = []
 
     def __call__(self) -> Seen:
         self._find_ends()
@@ -51,7 +52,7 @@ class LogEnds:
         return {number: each.end for number, each in self._segments.items()}
 
     def _find_ends(self) -> None:
-        if not self.root.is_dir():
+        if isinstance(self.root, Path) and not self.root.is_dir():
             raise Unreachable(f"{self.root} does not exist")
         try:
             directories, known = self._directories.segments(), self._segments
@@ -96,7 +97,7 @@ class LogTimes(LogEnds):
         self._new.clear()
         return Seen(self.ends, newest, max(newest.values(), default=None))
 
-    def _largest_in(self, path: Path) -> int | None:
+    def _largest_in(self, path: LogPath) -> int | None:
         with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as parquet:
             if self._field not in parquet.schema_arrow.names:
                 raise Rejected(f"{path} has no column {self._field}")
@@ -119,8 +120,8 @@ class _Segment:
         self._last: tuple[object, ...] = ()
         self.end = 0
 
-    def find_new_files(self) -> list[Path]:
-        paths = []
+    def find_new_files(self) -> list[LogPath]:
+        paths: list[LogPath] = []
         for starts, new in self._directory.list_changes():
             self._find_end(starts)
             paths = [self._directory.path / name for name in new]
@@ -131,10 +132,8 @@ class _Segment:
             self._last, self.end = (), 0
             return
         name = max(starts, key=starts.__getitem__)
-        path = self._directory.path / name
-        about = path.stat()
-        last = (name, about.st_ino, about.st_size, about.st_mtime_ns)
+        last = (name, self._directory.identify(name))
         if last != self._last:
-            with open_parquet(path, may_be_gone=True) as file:
+            with open_parquet(self._directory.path / name, may_be_gone=True) as file:
                 self.end = starts[name] + file.metadata.num_rows
             self._last = last

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noted_time.stores import parse_root
 from noted_time.values import (
     LARGEST_TIME,
     Fenced,
@@ -80,7 +81,7 @@ class SegmentLogWriter:
         self.stream = stream
         self.client = client
         self._columns = _map_columns(event_time)
-        self._root = Path(root)
+        self._root = parse_root(root)
         self._files = {n: SegmentFiles(self._root, stream, n, schema=schema) for n in segments}
         self._start_ends = {n: files.end for n, files in self._files.items() if files.end}
         self._appended: dict[int, int] = {}
@@ -181,7 +182,7 @@ class SegmentLogWriter:
         for n, files in segments.items():
             if files.end < (noted := known.get(n, 0)):
                 fact = f"segment {n} ends at {files.end}, and {noted} was noted"
-                raise Recreated(f"file log {str(self._root.absolute())!r}", fact)
+                raise Recreated(f"file log {self._show_root()!r}", fact)
         largest = {}
         for domain, column in self._columns.items():
             each = (
@@ -193,6 +194,9 @@ class SegmentLogWriter:
                 largest[domain] = max(times)
         self._start_ends = {n: files.end for n, files in segments.items() if files.end}
         return FoundPosition(self._start_ends, largest)
+
+    def _show_root(self) -> str:
+        return str(self._root.absolute() if isinstance(self._root, Path) else self._root)
 
     def _join(self) -> None:
         if self.client is not None:

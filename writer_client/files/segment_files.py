@@ -1,8 +1,7 @@
 """Adds complete and durable Parquet files to a segment.
 
-The rows are written to a hidden file, which is synced and then linked under the name of the next
-offset. A link is atomic and fails if the name exists, so exactly one of several writers gets an
-offset. Readers never see an incomplete file.
+A complete file gets the name of the next offset, unless the name exists. So exactly one of several
+writers gets an offset, and readers never see an incomplete file.
 
 A writer's remembered end is always the end of an existing file, so even if it is old, files cannot
 overlap. As files may have been removed, the writer first checks that this file exists.
@@ -10,17 +9,18 @@ overlap. As files may have been removed, the writer first checks that this file 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noted_time.filelog import FILE_SUFFIX, file_name, is_hidden, parse_start, segment_directory
+from noted_time.filelog import SegmentDirectory, file_name, is_hidden, parse_start
+from noted_time.stores import LogPath, Store, store_of
+from noted_time.stores.port import Publish
 from noted_time.values import MAX_INT64, Rejected
 from writer_client.files.arrow_rows import (
     cast_seconds_to_ms,
@@ -31,6 +31,9 @@ from writer_client.files.arrow_rows import (
 from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
+APPEND_KEY = b"noted_time.append"
+"""The metadata of a file that no other append has, which `Store.create` needs."""
+
 MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 
 
@@ -38,25 +41,27 @@ MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 class SegmentFiles:
     """The files of one segment, up to `end`, the exclusive offset that this writer knows."""
 
-    root: Path
+    root: LogPath
     stream: str
     segment: int
     end: int = 0
     schema: pa.Schema | None = None
-    _last: Path | None = None
-    _directory: Path = field(init=False)
+    _last: LogPath | None = None
+    _directory: SegmentDirectory = field(init=False)
+    _store: Store = field(init=False)
 
     def __post_init__(self) -> None:
-        self._directory = segment_directory(self.root, self.stream, self.segment)
-        _make_directories(self._directory)
+        self._store = store_of(self.root)
+        self._directory = SegmentDirectory(self.root, self.stream, self.segment, time.monotonic)
+        self._store.prepare(self._directory.path)
         if self.schema is not None:
             self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
         wanted = self.schema
         self.find_end()
         # the process that wrote these files may have crashed before syncing, and they are noted now
-        for each in (self.root, self._directory.parent, self._directory):
+        for each in (self.root, self._directory.path.parent, self._directory.path):
             with suppress(PermissionError):  # another user created it
-                _sync(each)
+                self._store.sync(each)
         if wanted is not None:
             check_schema(wanted, self.schema)
 
@@ -85,21 +90,23 @@ class SegmentFiles:
             self.find_end()
             if self.holds(batch):
                 return False
-        with self._write_hidden(table, batch) as hidden:
-            if batch is None and self._last is not None and not self._last.exists():
+        with self._store.create(
+            self._directory.path, lambda file: _write_rows(table, batch, file)
+        ) as publish:
+            if batch is None and self._is_last_gone():
                 self.find_end()
             tried = 0
-            while not self._try_link(hidden, table.num_rows):
+            while not self._try_link(publish, table.num_rows):
                 tried += 1
                 if batch is None and tried > MAX_PASSED_APPENDS:
                     self.find_end()
                 else:
                     self._step_to(self.end)
                 if batch is not None and self._last is not None and _reaches(self._last, batch):
-                    _sync(self._directory)
+                    self._store.sync(self._directory.path)
                     return False
                 check_schema(table.schema, self.schema)
-        _sync(self._directory)
+        self._store.sync(self._directory.path)
         self.schema = self.schema or table.schema
         return True
 
@@ -107,16 +114,17 @@ class SegmentFiles:
         newest = (_reaches(self._build_path(at), batch) for at in reversed(self._list_starts()))
         is_held = next((reached for reached in newest if reached is not None), False)
         if is_held:
-            _sync(self._directory)
+            self._store.sync(self._directory.path)
         return is_held
 
-    def _try_link(self, hidden: Path, rows: int) -> bool:
+    def _is_last_gone(self) -> bool:
+        return self._last is not None and self._store.identify(self._last) is None
+
+    def _try_link(self, publish: Publish, rows: int) -> bool:
         if self.end + rows > MAX_INT64:
             raise Rejected(f"segment {self.segment} is full: it ends at {self.end}")
         target = self._build_path(self.end)
-        try:
-            os.link(hidden, target)
-        except FileExistsError:
+        if not publish(target):
             return False
         self._last, self.end = target, self.end + rows
         return True
@@ -129,65 +137,36 @@ class SegmentFiles:
             raise Rejected(f"{path} holds no rows, so nothing can follow it")
         self._last, self.end, self.schema = path, start + rows, schema.remove_metadata()
 
-    def _read_largest_time(self, path: Path, column: str) -> int | None:
+    def _read_largest_time(self, path: LogPath, column: str) -> int | None:
         with suppress(FileNotFoundError), open_parquet(path, may_be_gone=True) as file:
             return read_largest_time(file, column)
         return None  # the file has just been removed
 
     def _list_starts(self) -> list[int]:
-        names = (path.name for path in self._directory.iterdir())
+        names = self._directory.list_names()
         return sorted(self._parse_start(name) for name in names if not is_hidden(name))
 
     def _parse_start(self, name: str) -> int:
-        start = parse_start(self._directory / name, self.stream, self.segment)
+        path = self._directory.path / name
+        start = parse_start(path, self.stream, self.segment)
         if name != file_name(self.stream, self.segment, start):
-            message = (
-                f"{self._directory / name} is a file of an archive, not an append: use another root"
-            )
-            raise Rejected(message)
+            raise Rejected(f"{path} is a file of an archive, not an append: use another root")
         return start
 
-    def _build_path(self, start: int) -> Path:
-        return self._directory / file_name(self.stream, self.segment, start)
-
-    @contextmanager
-    def _write_hidden(self, table: pa.Table, batch: Batch | None = None) -> Iterator[Path]:
-        """Write a hidden file, which can be deleted after a crash."""
-        hidden = self._directory / f".{uuid4().hex}{FILE_SUFFIX}.tmp"
-        if batch is not None:
-            table = table.replace_schema_metadata(batch.to_metadata())
-        try:
-            with hidden.open("xb") as file:
-                pq.write_table(table, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
-                file.flush()
-                os.fsync(file.fileno())
-            yield hidden
-        finally:
-            with suppress(FileNotFoundError):
-                hidden.unlink()
+    def _build_path(self, start: int) -> LogPath:
+        return self._directory.path / file_name(self.stream, self.segment, start)
 
 
-def _reaches(path: Path, batch: Batch) -> bool | None:
+def _write_rows(table: pa.Table, batch: Batch | None, file: BinaryIO) -> None:
+    metadata = (table.schema.metadata or {}) if batch is None else batch.to_metadata()
+    rows = table.replace_schema_metadata({**metadata, APPEND_KEY: uuid4().hex})
+    pq.write_table(rows, file, compression="zstd", row_group_size=ROWS_PER_GROUP)
+
+
+def _reaches(path: LogPath, batch: Batch) -> bool | None:
     """Return whether a file has the batch or a later one, or `None` if it is of another source."""
     with open_parquet(path) as file:
         file_batch = Batch.from_metadata(file.metadata.metadata)
     if file_batch is None or file_batch.source != batch.source:
         return None
     return file_batch.number >= batch.number
-
-
-def _make_directories(directory: Path) -> None:
-    if directory.is_dir():
-        return
-    _make_directories(directory.parent)
-    with suppress(FileExistsError):
-        directory.mkdir()
-    _sync(directory.parent)
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,92 @@
+"""Lists the objects below a prefix, if possible only those behind the last known key.
+
+Keys are in the order of text. So a list that begins behind a key is complete only if new keys sort
+behind it. The whole list is fetched
+
+- while it has one page, as it costs the same,
+- if new keys may sort elsewhere,
+- if the store's answer contradicts what is known,
+- every ten minutes, because writers may change the form of their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from noted_time.stores.port import CanResume, Names, Seconds, Version
+
+PAGE = 1000
+"""How many keys a request lists."""
+
+OVERLAP = 10
+"""How many known keys are listed again."""
+
+WHOLE_AGAIN_S = 600.0
+
+
+class ObjectListing:
+    """The names below a prefix; `list_after` returns those behind a name, or all of them."""
+
+    def __init__(
+        self,
+        list_after: Callable[[str], dict[str, Version | None]],
+        monotonic: Seconds,
+        can_resume: CanResume | None,
+    ) -> None:
+        self._list_after, self._monotonic, self._can_resume = list_after, monotonic, can_resume
+        self._names: dict[str, Version | None] = {}
+        self._last: list[str] = []
+        self._whole_s: float | None = None
+        self._is_fetched = False
+        self._is_resumable = False
+        self._processed: Names | None = None
+
+    def fetch(self) -> None:
+        self._update()
+        self._is_fetched = True
+
+    def list_changes(self) -> Iterator[Names]:
+        try:
+            names = self.list_now()
+        except FileNotFoundError:
+            self._processed = None
+            raise
+        if names is not self._processed:
+            yield names
+            self._processed = names
+
+    def list_now(self) -> Names:
+        if not self._is_fetched:
+            self._update()
+        self._is_fetched = False
+        return self._names
+
+    def _update(self) -> None:
+        now_s = self._monotonic()
+        is_recent = self._whole_s is not None and now_s - self._whole_s < WHOLE_AGAIN_S
+        is_tried = self._is_resumable and is_recent
+        if is_tried and self._resume():
+            return
+        names = self._list_after("")
+        if is_tried and names.keys() >= set(self._last):
+            self._can_resume = None  # the store lists in another order
+        if names != self._names:
+            self._names = names
+        ordered = sorted(names)
+        self._last, self._whole_s = ordered[-OVERLAP:], now_s
+        self._is_resumable = len(names) >= PAGE and self._sorts_last(ordered)
+
+    def _resume(self) -> bool:
+        """Return `False` if objects were deleted, or the store does not list in order."""
+        first, *known = self._last
+        found = self._list_after(first)
+        if not set(known) <= found.keys() or min(found) <= first:
+            return False
+        if any(self._names.get(name) != version for name, version in found.items()):
+            self._names = {**self._names, **found}
+            self._last = sorted([first, *found])[-OVERLAP:]
+            self._is_resumable = self._sorts_last(sorted([first, *found]))
+        return True
+
+    def _sorts_last(self, names: list[str]) -> bool:
+        return self._can_resume is not None and self._can_resume(names)
