@@ -64,6 +64,7 @@ SUITES = (
     Suite("--airflow", "the provider for Airflow, with Airflow"),
     Suite("--docs", "the site of the pages"),
     Suite("--packages", "what ./run release builds"),
+    Suite("--stores", "file logs in object stores, with moto's S3: 20 MB"),
     Suite("--registry", "records that a schema registry describes, with Apicurio's: 142 MB"),
 )
 """In the order in which a build calls them: long ones are not left for its end."""

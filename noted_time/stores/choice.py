@@ -11,9 +11,9 @@ from noted_time.stores.port import Store
 
 
 def store_of(path: LogPath) -> Store:
-    return _open_bucket(path.bucket) if isinstance(path, ObjectPath) else DISK
+    return open_bucket(path.bucket) if isinstance(path, ObjectPath) else DISK
 
 
 @cache
-def _open_bucket(url: str) -> Store:
+def open_bucket(url: str) -> Store:
     return ObjectStore(url)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from demo.trials.cluster import free_ports
+from demo.trials.daemons import Daemon
+from demo.trials.ports import listens
+from demo.trials.waiting import wait_until
+from noted_time.stores import choice
+from tests.stores.proxy import Proxy
+from tests.support.object_store import CERTIFICATES, SECRET
+from tests.support.suites import programs_of
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Give the port of an S3 server."""
+    python = programs_of("stores") / "python"
+    port = free_ports(1)
+    script = Path(__file__).with_name("serve.py")
+    words = [str(python), str(script), str(port)]
+    with Daemon(words, tmp_path_factory.mktemp("s3") / "log", os.environ) as server:
+        wait_until(lambda: server.running() and listens(port))
+        yield port
+
+
+@pytest.fixture
+def s3(s3_server: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """Give a proxy to the server, to which the environment directs."""
+    with Proxy(s3_server) as proxy:
+        variables = {
+            "AWS_ACCESS_KEY_ID": "us",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": proxy.url,
+            "SSL_CERT_FILE": str(CERTIFICATES),
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        choice.open_bucket.cache_clear()
+        yield proxy
+        choice.open_bucket.cache_clear()
+
+
+@pytest.fixture
+def bucket(s3: Proxy) -> str:
+    """Return the URL of a new bucket."""
+    name = f"lake-{uuid4().hex}"
+    httpx.put(f"{s3.url}/{name}").raise_for_status()
+    s3.counts.clear()
+    return f"s3://{name}"

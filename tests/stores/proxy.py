@@ -1,0 +1,182 @@
+"""A proxy before a store, which counts requests and spoils some of them."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal, Self
+from urllib.parse import parse_qs, urlsplit
+
+Kind = Literal["lost", "slow down", "unconditional", "unordered"]
+
+
+@dataclass
+class Fault:
+    """What happens to the next `count` requests of a method whose target has `match`.
+
+    - ``lost``: the store carries the request out, and its answer does not arrive.
+    - ``slow down``: the store refuses it with 503.
+    - ``unconditional``: the store does not see the conditions.
+    - ``unordered``: the store ignores where a list begins.
+    """
+
+    kind: Kind
+    method: str
+    count: int = 1_000_000
+    match: str = ""
+
+
+class Catalogue:
+    """The bucket `large`, whose objects are all the same Parquet file; moto would take a minute."""
+
+    def __init__(self, segments: int, objects: int, body: bytes) -> None:
+        self._body, self._keys = body, list[str]()
+        for segment in range(segments):
+            for number in range(objects):
+                self.add(segment, number * 100)
+
+    def add(self, segment: int, start: int) -> None:
+        key = f"log/flights/partition={segment}/flights+{segment}+{start:010}.parquet"
+        insort(self._keys, key)
+
+    def answer(self, asked: BaseHTTPRequestHandler) -> None:
+        url = urlsplit(asked.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        body = self._list(query).encode() if "list-type" in query else self._body
+        asked.send_response(200 if "list-type" in query else 206)
+        for name, value in {
+            "Content-Length": len(body),
+            "Content-Range": f"bytes 0-{len(body) - 1}/{len(body)}",
+            "ETag": '"e"',
+            "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT",
+        }.items():
+            asked.send_header(name, str(value))
+        asked.end_headers()
+        asked.wfile.write(body)
+
+    def _list(self, query: Mapping[str, str]) -> str:
+        prefix, after = query["prefix"], query.get("start-after", "")
+        after = query.get("continuation-token", after)
+        begin = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
+        end = bisect_left(self._keys, f"{prefix}\x7f")
+        if "delimiter" in query:
+            found = sorted(
+                {key[: key.index("/", len(prefix)) + 1] for key in self._keys[begin:end]}
+            )
+            shown = (f"<CommonPrefixes><Prefix>{each}</Prefix></CommonPrefixes>" for each in found)
+        else:
+            end = min(end, begin + 1000)
+            shown = (OBJECT.format(key, len(self._body)) for key in self._keys[begin:end])
+        is_cut = end < bisect_left(self._keys, f"{prefix}\x7f")
+        token = f"<NextContinuationToken>{self._keys[end - 1]}</NextContinuationToken>"
+        return (
+            f"<ListBucketResult><IsTruncated>{str(is_cut).lower()}</IsTruncated>"
+            f"<KeyCount>0</KeyCount>{token * is_cut}{''.join(shown)}</ListBucketResult>"
+        )
+
+
+OBJECT = (
+    "<Contents><Key>{}</Key><Size>{}</Size><LastModified>2026-11-21T00:00:00.000Z</LastModified>"
+    '<ETag>"e"</ETag></Contents>'
+)
+
+
+class Proxy:
+    """The proxy, and the `counts` of the requests by method; a list is a LIST."""
+
+    def __init__(self, port: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self.large: Catalogue | None = None
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+        self._port = port
+        proxy = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = 1 << 16
+
+            def do_GET(self) -> None:
+                proxy.forward(self)
+
+            do_PUT = do_HEAD = do_DELETE = do_POST = do_GET  # noqa: N815 - the server's names
+
+            def log_message(self, *_: object) -> None:
+                """Log nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads, self._server.block_on_close = True, False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @contextmanager
+    def spoiling(self, *faults: Fault) -> Iterator[None]:
+        self._faults = list(faults)
+        try:
+            yield
+        finally:
+            self._faults = []
+
+    def forward(self, asked: BaseHTTPRequestHandler) -> None:
+        is_list = asked.command == "GET" and "list-type=2" in asked.path
+        with self._lock:
+            self.counts["LIST" if is_list else asked.command] += 1
+            fault = next((each for each in self._faults if self._applies(each, asked)), None)
+            if fault is not None:
+                fault.count -= 1
+        kind = None if fault is None else fault.kind
+        body = asked.rfile.read(int(asked.headers.get("Content-Length") or 0))
+        if self.large is not None and asked.path.startswith("/large"):
+            self.large.answer(asked)
+            return
+        if kind == "slow down":
+            asked.send_response(503)
+            asked.send_header("Content-Length", "0")
+            asked.end_headers()
+            return
+        target, dropped = asked.path, {"connection"}
+        if kind == "unconditional":
+            dropped |= {"if-none-match", "if-match"}
+        if kind == "unordered":
+            url, _, query = target.partition("?")
+            kept = (each for each in query.split("&") if not each.startswith("start-after"))
+            target = f"{url}?{'&'.join(kept)}"
+        headers = {n: v for n, v in asked.headers.items() if n.lower() not in dropped}
+        upstream = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        try:
+            upstream.request(asked.command, target, body or None, headers)
+            answer = upstream.getresponse()
+            content = answer.read()
+        finally:
+            upstream.close()
+        if kind == "lost":
+            asked.close_connection = True
+            return
+        asked.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in {"connection", "transfer-encoding", "server", "date"}:
+                asked.send_header(name, value)
+        if answer.getheader("Content-Length") is None:
+            asked.send_header("Content-Length", str(len(content)))
+        asked.end_headers()
+        asked.wfile.write(content)
+
+    @staticmethod
+    def _applies(fault: Fault, asked: BaseHTTPRequestHandler) -> bool:
+        is_it = fault.method == asked.command and fault.match in asked.path
+        return is_it and fault.count > 0

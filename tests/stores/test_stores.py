@@ -1,0 +1,343 @@
+"""The file log on a real S3 server, whose answers get lost and which slows down."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from obstore.store import S3Store
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from noted_time import Rejected, Unreachable
+from noted_time.filelog import UnreadableFile
+from noted_time.stores import Version, choice, object_listing, parse_root, store_of
+from noted_time.stores.objects import REQUEST_TIMEOUTS
+from noted_time.values import Recreated
+from spark_integration.log.query import LogQuery
+from spark_integration.log.rows import LogTask, RowShape
+from spark_integration.marks.arguments import Noted
+from spark_integration.scan.admission import Slice, find_slices
+from spark_integration.scan.files import LogFile, LogFiles
+from spark_integration.scan.time_range import ALL_TIMES
+from tests.stores.proxy import Catalogue, Fault, Proxy
+from tests.support.object_store import SECRET
+from writer_client import LogEnds, LogTimes, SegmentLogWriter
+
+RACERS, APPENDS = 4, 100
+SEGMENTS, OBJECTS = 4, 100_000
+
+
+def writer_of(root: str, segment: int = 0) -> SegmentLogWriter:
+    return SegmentLogWriter(root, "flights", segments=[segment], event_time="time")
+
+
+def rows(*times: int, name: str = "x") -> list[dict[str, object]]:
+    return [{"time": each, "name": f"{name}-{each}"} for each in times]
+
+
+def put(bucket: str, key: str, table: pa.Table | bytes) -> None:
+    """Put an object as another program does."""
+    body = table
+    if isinstance(table, pa.Table):
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        body = buffer.getvalue()
+    obstore.put(_store(bucket), key, body)
+
+
+def _store(bucket: str) -> S3Store:
+    return S3Store(bucket.removeprefix("s3://"), client_options={"allow_http": True})
+
+
+def files_of(root: str) -> dict[int, list[LogFile]]:
+    return LogFiles(parse_root(root), "flights").refresh()
+
+
+def read(root: str) -> list[tuple[int, str]]:
+    """Return the rows of all segments, and check that offsets have neither gaps nor overlaps."""
+    found: list[tuple[int, str]] = []
+    for run_ in files_of(root).values():
+        for before, after in pairwise(run_):
+            assert before.end == after.start
+        for file in run_:
+            table = pq.read_table(store_of(file.path).open(file.path))
+            found += zip(*table.select(["time", "name"]).to_pydict().values(), strict=True)
+    return found
+
+
+def test_rows_are_appended_and_found(bucket: str) -> None:
+    """By two writers, one behind the other; observers see ends and times."""
+    root = f"{bucket}/topics"
+    first, second = writer_of(root), writer_of(root)
+    ends = [first.append(rows(1, 2)), second.append(rows(3)), first.append(rows(4))]
+    seen = LogTimes(root, "flights", "time")()
+
+    assert (ends, writer_of(root).position) == ([2, 3, 4], {0: 4})
+    assert (seen.ends, seen.newest, LogEnds(root, "flights")().ends) == ({0: 4}, {0: 4}, {0: 4})
+    assert [each for each, _ in read(root)] == [1, 2, 3, 4]
+
+
+def test_an_append_sends_two_requests(s3: Proxy, bucket: str) -> None:
+    """One asks whether the last file is there, and one puts the next."""
+    log = writer_of(f"{bucket}/topics")
+    for each in range(2):
+        log.append(rows(each))
+    s3.counts.clear()
+    log.append(rows(2))
+
+    assert s3.counts == {"HEAD": 1, "PUT": 1}
+
+
+def test_racing_writers_lose_and_double_no_row(s3: Proxy, bucket: str) -> None:
+    """While answers of puts get lost, and the store slows down."""
+    root, failed = f"{bucket}/topics", list[Exception]()
+
+    def work(number: int) -> None:
+        try:
+            log = writer_of(root)
+            for each in range(APPENDS):
+                log.append(rows(each, name=str(number)))
+        except Exception as error:  # noqa: BLE001 - shown below
+            failed.append(error)
+
+    writer_of(root)
+    threads = [threading.Thread(target=work, args=(each,)) for each in range(RACERS)]
+    with s3.spoiling(Fault("lost", "PUT", 20, "+0000"), Fault("slow down", "GET", 20)):
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+
+    assert failed == []
+    counted = Counter(name for _, name in read(root))
+    assert counted == Counter(f"{n}-{each}" for n in range(RACERS) for each in range(APPENDS))
+
+
+BATCHES = """
+import sys
+from writer_client import SegmentLogWriter
+from writer_client.files.batches import Batch
+log = SegmentLogWriter(sys.argv[1], "flights", event_time="time")
+for number in range(30):
+    log.append_once([{"time": number, "name": "b"}], Batch("query", number))
+    print(number, flush=True)
+"""
+
+
+def test_a_killed_driver_appends_each_batch_once(bucket: str, tmp_path: Path) -> None:
+    """Its next run repeats its batches from the first one."""
+    root, log = f"{bucket}/topics", tmp_path / "log"
+    words = [sys.executable, "-c", BATCHES, root]
+    for kill_after in (3, 11, None):
+        with (
+            log.open("ab") as errors,
+            subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors) as driver,
+        ):
+            assert driver.stdout is not None
+            for line in driver.stdout:
+                if kill_after is not None and int(line) >= kill_after:
+                    driver.send_signal(signal.SIGKILL)
+        assert (driver.returncode == 0) == (kill_after is None), log.read_text()
+
+    assert [each for each, _ in read(root)] == list(range(30))
+
+
+def test_a_store_without_conditions_is_refused(s3: Proxy, bucket: str) -> None:
+    """At the first append, before a row is written."""
+    log = writer_of(f"{bucket}/topics")
+    with (
+        s3.spoiling(Fault("unconditional", "PUT")),
+        pytest.raises(Rejected, match=f"{bucket}/topics.* ignores If-None-Match"),
+    ):
+        log.append(rows(1))
+
+    assert read(f"{bucket}/topics") == []
+
+
+def test_an_object_that_is_replaced_below_a_planned_offset_is_named(bucket: str) -> None:
+    """Its rows may be others; beyond the planned offsets the new object is read."""
+    root, key = f"{bucket}/topics", "topics/flights/partition=0/flights+0+{:010}.snappy.parquet"
+    table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
+    for start in (0, 3):
+        put(bucket, key.format(start), table)
+    files = LogFiles(parse_root(root), "flights")
+    files.refresh()
+    put(bucket, key.format(3), table.slice(0, 2))
+
+    assert files.refresh()[0][-1].end == 5
+    files.check_kept({0: 3})
+    put(bucket, key.format(3), table)
+    files.refresh()
+    with pytest.raises(Recreated, match=r"0000000003.snappy.parquet was replaced"):
+        files.check_kept({0: 4})
+
+
+def test_a_task_does_not_read_a_replaced_object(bucket: str) -> None:
+    """The store compares the ETag of the plan."""
+    log = writer_of(f"{bucket}/topics")
+    log.append(rows(1, 2))
+    (file,) = files_of(f"{bucket}/topics")[0]
+    put(bucket, str(file.path).removeprefix(f"{bucket}/"), pa.table({"time": [9], "name": ["z"]}))
+    with pytest.raises(Recreated, match="was replaced after it was listed"):
+        list(shape().read_events(list(find_slices([file], 0, None))))
+
+
+def shape() -> RowShape:
+    columns = StructField("time", TimestampType()), StructField("name", StringType())
+    return RowShape(StructType(list(columns)), "time")
+
+
+def test_a_task_reads_ranges_of_row_groups(s3: Proxy, bucket: str) -> None:
+    """Neither the whole object nor columns that the query does not name."""
+    size = 300_000
+    table = pa.table(
+        {
+            "time": pa.array(range(size), pa.timestamp("ms", "UTC")),
+            "name": [f"{each:x}" for each in range(size)],
+            "unread": [os.urandom(8) for _ in range(size)],
+        }
+    )
+    log = writer_of(f"{bucket}/topics")
+    log.append(table)
+    (file,) = files_of(f"{bucket}/topics")[0]
+    s3.counts.clear()
+    part = Slice(str(file.path), 131_072, 131_080, version=file.version)
+    (batch,) = shape().read_events([part])
+
+    assert batch.column("name").to_pylist() == [f"{131_072 + each:x}" for each in range(8)]
+    assert s3.counts == {"GET": 2}
+
+
+def test_a_large_log_is_found_by_few_requests(s3: Proxy) -> None:
+    """Whole once, and then behind its last keys."""
+    clock = iter(range(0, 1000, 2)).__next__
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"time": [1] * 100}), buffer)
+    last = OBJECTS // SEGMENTS * 100
+    s3.large = Catalogue(SEGMENTS, OBJECTS // SEGMENTS, buffer.getvalue())
+    ends, counted = LogEnds("s3://large/log", "flights", monotonic=clock), []
+    for _ in range(3):
+        s3.counts.clear()
+        begun = time.process_time()
+        assert ends().ends == dict.fromkeys(range(SEGMENTS), last)
+        counted.append(dict(s3.counts))
+    s3.large.add(0, last)
+    assert ends().ends[0] == last + 100
+
+    assert time.process_time() - begun < 1
+    assert counted[0]["LIST"] <= OBJECTS / 1000 + SEGMENTS + 2
+    assert (counted[0]["GET"], counted[1:]) == (SEGMENTS, [{"LIST": SEGMENTS + 1}] * 2)
+
+
+def test_a_store_that_lists_in_another_order_is_listed_whole(
+    s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the first contradiction on."""
+    monkeypatch.setattr(object_listing, "PAGE", 1)
+    monkeypatch.setattr(object_listing, "OVERLAP", 2)
+    log, ends, lists = writer_of(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
+    for each in range(5):
+        log.append(rows(each))
+    with s3.spoiling(Fault("unordered", "GET")):
+        for each in range(4):
+            s3.counts.clear()
+            assert ends().ends == {0: 5 + each}
+            lists.append(s3.counts["LIST"])
+            log.append(rows(each))
+
+    assert lists == [2, 3, 2, 2]
+
+
+def test_offsets_of_another_width_are_found(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As text, the first name of eleven digits sorts before most names of ten."""
+    monkeypatch.setattr(object_listing, "PAGE", 1)
+    key = "topics/flights/partition=0/flights+0+{:010}.parquet"
+    table, ends = pa.table({"time": [1] * 10}), LogEnds(f"{bucket}/topics", "flights")
+    seen = []
+    for start in range(10**10 - 30, 10**10 + 30, 10):
+        put(bucket, key.format(start), table)
+        seen.append(ends().ends[0])
+
+    assert seen == [10**10 + each for each in range(-20, 40, 10)]
+
+
+def test_an_archive_of_connect_is_read_as_it_is(bucket: str) -> None:
+    """With separate keys and headers, and gaps where a topic was compacted."""
+    directory = "topics/flights/partition=0/"
+    table = pa.table({"time": [1, 2, 3], "name": ["a", "b", "c"]})
+    for start in (0, 7, 20):
+        put(bucket, f"{directory}flights+0+{start:010}.snappy.parquet", table)
+        put(bucket, f"{directory}flights+0+{start:010}.keys.avro", b"keys")
+        put(bucket, f"{directory}flights+0+{start:010}.headers.avro", b"headers")
+
+    (found,) = files_of(f"{bucket}/topics").values()
+    assert [(each.start, each.end) for each in found] == [(0, 3), (7, 10), (20, 23)]
+    assert LogEnds(f"{bucket}/topics", "flights")().ends == {0: 23}
+    with pytest.raises(Rejected, match=r"not a file of stream|is a file of an archive"):
+        writer_of(f"{bucket}/topics")
+
+
+def test_other_layouts_are_refused_by_name(bucket: str) -> None:
+    put(bucket, "topics/flights/year=2026/month=11/flights+0+0000000000.parquet", b"x")
+    with pytest.raises(Rejected, match="flights holds year=2026"):
+        files_of(f"{bucket}/topics")
+    put(bucket, "topics/landings/partition=0/landings+0+0.parquet", b"x")
+    with pytest.raises(Rejected, match=f"{bucket}/ has no log of .* the root is {bucket}/topics"):
+        LogFiles(parse_root(bucket), "landings").refresh()
+
+
+def test_half_an_object_and_a_deleted_one_are_named(bucket: str) -> None:
+    root = f"{bucket}/topics"
+    put(bucket, "topics/flights/partition=0/flights+0+0000000000.parquet", b"PAR1")
+    with pytest.raises(UnreadableFile, match="not a whole Parquet file"):
+        files_of(root)
+    missing = f"{root}/flights/partition=0/flights+0+0000000009.parquet"
+    gone = Slice(missing, 0, 1, version=Version(1, '"e"'))
+    with pytest.raises(UnreadableFile, match="was deleted after it was listed"):
+        list(shape().read_events([gone]))
+
+
+def test_a_bucket_and_credentials_that_are_missing_are_named(
+    s3: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a server that does not answer; no error repeats a secret."""
+    with pytest.raises(Rejected, match="'none' does not exist at this endpoint"):
+        LogEnds("s3://none/topics", "flights")()
+    with pytest.raises(Rejected, match="must be s3://BUCKET/PATH") as refused:
+        LogEnds(f"s3://us:{SECRET}@none/topics", "flights")
+    assert SECRET not in str(refused.value)
+    monkeypatch.setitem(REQUEST_TIMEOUTS, "timeout", REQUEST_TIMEOUTS["timeout"] / 300)
+    choice.open_bucket.cache_clear()
+    with s3.spoiling(Fault("slow down", "GET")), pytest.raises(Unreachable, match="503") as failed:
+        LogEnds("s3://none/topics", "flights")()
+    assert SECRET not in str(failed.value)
+
+
+def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
+    """Nor have offsets and what is printed."""
+    root = f"{bucket}/topics"
+    log = writer_of(root)
+    log.append(rows(1))
+    noted = Noted("http://127.0.0.1:1", "flights")
+    query = LogQuery.create(root, noted, (), event_time="time")
+    work = tuple(find_slices(files_of(root)[0], 0, None))
+    task = LogTask(work, None, None, ALL_TIMES)
+    shown = [query, query.beginning, task, parse_root(root), store_of(parse_root(root)), log]
+    pickled = [pickle.dumps(each) for each in (query, query.beginning, task, parse_root(root))]
+
+    assert query.beginning.root == root
+    assert SECRET not in "".join(map(repr, shown))
+    assert not any(SECRET.encode() in each for each in pickled)
