@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from pyspark.sql import SparkSession
 
 from demo.trials.cluster import free_ports
 from demo.trials.daemons import Daemon
@@ -30,22 +31,36 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield port
 
 
-@pytest.fixture
-def s3(s3_server: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """Give a proxy to the server, to which the environment directs."""
-    with Proxy(s3_server) as proxy:
+@pytest.fixture(scope="session")
+def proxy(s3_server: int) -> Iterator[Proxy]:
+    """Give a proxy to the server, to which the environment directs this process and Spark."""
+    with Proxy(s3_server) as running, pytest.MonkeyPatch.context() as environment:
         variables = {
             "AWS_ACCESS_KEY_ID": "us",
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": proxy.url,
+            "AWS_ENDPOINT_URL": running.url,
             "SSL_CERT_FILE": str(CERTIFICATES),
         }
         for name, value in variables.items():
-            monkeypatch.setenv(name, value)
-        choice.open_bucket.cache_clear()
-        yield proxy
-        choice.open_bucket.cache_clear()
+            environment.setenv(name, value)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark(proxy: Proxy, spark: SparkSession) -> SparkSession:
+    """Return a session that knows the proxy."""
+    assert proxy.url
+    return spark
+
+
+@pytest.fixture
+def s3(proxy: Proxy) -> Iterator[Proxy]:
+    """Give the proxy, and buckets that no other test has opened."""
+    choice.open_bucket.cache_clear()
+    proxy.large = None
+    yield proxy
+    choice.open_bucket.cache_clear()
 
 
 @pytest.fixture

@@ -246,7 +246,7 @@ def test_a_store_that_lists_in_another_order_is_listed_whole(
     s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the first contradiction on."""
-    monkeypatch.setattr(object_listing, "PAGE", 1)
+    monkeypatch.setattr(object_listing, "PAGE", 2)
     monkeypatch.setattr(object_listing, "OVERLAP", 2)
     log, ends, lists = writer_of(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
     for each in range(5):
@@ -263,7 +263,7 @@ def test_a_store_that_lists_in_another_order_is_listed_whole(
 
 def test_offsets_of_another_width_are_found(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text, the first name of eleven digits sorts before most names of ten."""
-    monkeypatch.setattr(object_listing, "PAGE", 1)
+    monkeypatch.setattr(object_listing, "PAGE", 2)
     key = "topics/flights/partition=0/flights+0+{:010}.parquet"
     table, ends = pa.table({"time": [1] * 10}), LogEnds(f"{bucket}/topics", "flights")
     seen = []

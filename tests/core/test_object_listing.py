@@ -1,0 +1,108 @@
+"""Lists of an object store that begin behind a known key miss nothing."""
+
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noted_time.filelog import file_name
+from noted_time.filelog.layout import sort_by_offset
+from noted_time.stores import Version, object_listing
+from noted_time.stores.object_listing import WHOLE_AGAIN_S, ObjectListing
+
+CAN_RESUME = partial(sort_by_offset, stream="a", segment=0)
+
+
+class Segment:
+    """The names of a segment, and where each list of them began."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Version | None] = {}
+        self.now_s = 0.0
+        self.lists: list[str] = []
+        self.listing = ObjectListing(self._list_after, lambda: self.now_s, CAN_RESUME)
+
+    def _list_after(self, name: str) -> dict[str, Version | None]:
+        self.lists.append(name)
+        return {each: self.names[each] for each in sorted(self.names) if each > name}
+
+    def add(self, name: str, etag: str = "1") -> None:
+        self.names[name] = Version(1, etag)
+
+    def look(self) -> dict[str, Version | None]:
+        """Return what is listed, and check that an unchanged list is not processed again."""
+        changed = [*self.listing.list_changes()]
+        found = dict(self.listing.list_now())
+        assert [dict(each) for each in changed] in ([], [found])
+        return found
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_listing, "PAGE", 4)
+    monkeypatch.setattr(object_listing, "OVERLAP", 3)
+
+
+@given(
+    first=st.sampled_from([0, 90_000, 10**9, 9_899_999_000, 10**10 - 10**5, 10**10 - 500, 10**11]),
+    course=st.lists(
+        st.tuples(st.sampled_from(["add", "replace", "delete", "clear"]), st.integers(1, 400)),
+        max_size=30,
+    ),
+)
+def test_every_change_of_the_last_files_is_found(first: int, course: list[tuple[str, int]]) -> None:
+    """Also where offsets get another width, after deletions, and in a log that begins anew."""
+    segment, start = Segment(), first
+    segment.look()
+    for what, number in course:
+        if what == "add":
+            start += number
+            segment.add(file_name("a", 0, start))
+        elif what == "clear":
+            segment.names.clear()
+        elif segment.names and what == "replace":
+            segment.add(max(segment.names), etag=str(number))
+        elif segment.names:
+            del segment.names[max(segment.names)]
+
+        assert segment.look() == segment.names
+
+
+def test_a_list_begins_behind_known_names() -> None:
+    """Each time with a few that are known."""
+    segment = Segment()
+    names = [file_name("a", 0, start) for start in range(0, 60, 10)]
+    for name in names:
+        segment.add(name)
+        segment.look()
+
+    assert segment.lists[-1] == names[3]
+    assert "" not in segment.lists[-4:]
+
+
+def test_the_whole_list_is_fetched_again_after_minutes() -> None:
+    """Writers may have changed the form of their names."""
+    segment = Segment()
+    for start in range(5):
+        segment.add(file_name("a", 0, start))
+    segment.look()
+    segment.add("a+0+000000000099.parquet")
+    missed = segment.look() != segment.names
+    segment.now_s += WHOLE_AGAIN_S
+
+    assert (missed, segment.look() == segment.names) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a+0+0000000000+0000000009.parquet", "a+0+0000000010+0000000019.parquet"],
+        ["a+0+0.parquet", "a+0+10.parquet"],
+        ["a+0+9990000000.parquet"],
+        [],
+    ],
+)
+def test_other_names_are_listed_whole(names: list[str]) -> None:
+    """Those with two offsets, of several widths, and near the next width."""
+    assert not CAN_RESUME(names)

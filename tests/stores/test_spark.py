@@ -1,0 +1,64 @@
+"""Spark reads and appends file logs in a bucket."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import window
+
+from spark_integration import Noted, NotedLogSink, read_complete, read_noted_log
+from tests.stores.proxy import Proxy
+from tests.support.object_store import SECRET
+from tests.support.queries import per_second, rows_of
+from tests.support.served import Served
+from writer_client import LogEnds, SegmentLogWriter, WriterClient
+
+pytestmark = pytest.mark.spark
+
+
+def append(served: Served, root: str, *seconds: int) -> None:
+    """Append a row of each second, and note the time after them."""
+    with WriterClient(served.url, "flights", "w") as client:
+        log = SegmentLogWriter(root, "flights", client=client, event_time="time")
+        log.append([{"time": 1000 * each, "name": str(each)} for each in seconds])
+        log.note_time(1000 * (max(seconds) + 1))
+
+
+def test_a_query_reads_and_appends_in_a_bucket(
+    s3: Proxy, bucket: str, spark: SparkSession, served: Served, tmp_path: Path
+) -> None:
+    """And goes on after a restart; a batch job reads a complete window of the same log."""
+    root, checkpoint = f"{bucket}/topics", str(tmp_path / "checkpoint")
+    for stream in ("flights", "counts"):
+        served.create(stream)
+
+    def count() -> None:
+        noted = Noted(served.url, "flights")
+        events = read_noted_log(spark, root, noted, event_time="time")
+        counts = events.groupBy(window("time", "1 second")).count()
+        sink = NotedLogSink(
+            root,
+            "counts",
+            partial(WriterClient, served.url, "counts", "counter"),
+            checkpoint_location=checkpoint,
+        )
+        writer = counts.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+        sink.close()
+
+    append(served, root, 1, 2, 2)
+    count()
+    append(served, root, 3, 4)
+    count()
+    window_of = read_complete(
+        spark, root, Noted(served.url, "flights"), 2000, 4000, event_time="time"
+    )
+
+    assert rows_of(per_second(window_of)) == [(2, 2), (3, 1)]
+    assert LogEnds(root, "counts")().ends == {0: 3}
+    assert s3.counts["PUT"] >= 4
+    kept = [each.read_bytes() for each in (tmp_path / "checkpoint").rglob("*") if each.is_file()]
+    assert not any(SECRET.encode() in each for each in kept)
