@@ -5,7 +5,7 @@ behind it. The whole list is fetched
 
 - while it has one page, as it costs the same,
 - if new keys may sort elsewhere,
-- if the store's answer contradicts what is known,
+- if the store's answer contradicts the known keys,
 - every ten minutes, because writers may change the form of their keys.
 """
 

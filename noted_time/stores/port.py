@@ -1,4 +1,4 @@
-"""What a file log needs from a store of files."""
+"""The calls of a file log to its store: directories, or a bucket."""
 
 from __future__ import annotations
 
