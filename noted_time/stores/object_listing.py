@@ -1,12 +1,11 @@
 """Lists the objects below a prefix, if possible only those behind the last known key.
 
 Keys are in the order of text. So a list that begins behind a key is complete only if new keys sort
-behind it. The whole list is fetched
+behind it. The whole list is fetched if new keys may sort elsewhere, or if the store's answer
+contradicts the known keys.
 
-- while it has one page, as it costs the same,
-- if new keys may sort elsewhere,
-- if the store's answer contradicts the known keys,
-- every ten minutes, because writers may change the form of their keys.
+It is also fetched while it has one page, because it costs the same, and every ten minutes, because
+writers may change the form of their keys.
 """
 
 from __future__ import annotations
