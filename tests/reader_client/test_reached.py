@@ -248,8 +248,10 @@ def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
         ({0: 2}, "partition 0: records 2 to 4 were deleted before this group read them"),
         (
             {0: 5, 1: 8},
-            "partition 1 ends at 7, but offset 8 is beyond that: the topic was created again, or "
-            "the offsets belong to another topic; reset them",
+            (
+                "partition 1 ends at 7, but offset 8 is beyond that: the topic was created again, "
+                "or the offsets belong to another topic; reset them"
+            ),
         ),
     ],
 )

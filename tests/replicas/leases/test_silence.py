@@ -170,7 +170,7 @@ def test_who_lost_its_session_owns_nothing(
     b.acquire(b.heartbeat().free)
     lease(LONG_MS)
     reported = [lost(act) for act in (a.ping, a.ping, lambda: a.commit(of_one_stream()))]
-    with pytest.raises(StoreUnavailable, match="^the session with the database was lost; read"):
+    with pytest.raises(StoreUnavailable, match=r"^the session with the database was lost; read"):
         a.ping()
     leases_of_a = a.heartbeat()
 
