@@ -28,6 +28,7 @@ FAULTS = {
     "hides exclusions": ("Exclusions are reported", "not excluded"),
     "hides late notes": ("Late notes are reported", "not late"),
     "ignores Retry-After": ("Busy answers are retried", "s after `Retry-After: 1`"),
+    "leaves in silence": ("Leave and join again", "the writer is still live"),
     "leaves without its events": ("The last words cover all events", "`idle` covers 5 events"),
     "never repeats": ("Lost requests are repeated", "not accepted"),
     "new session for each request": ("A lost join is repeated", "sessions note after 1 joins"),

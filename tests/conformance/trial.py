@@ -118,6 +118,9 @@ class Trial:
                 self._expect_silence(self._programs[-1][0].crash(), QUIET_S / 4)
             case ["peer", value]:
                 self._note_peer(int(value))
+            case ["left"]:
+                if self._row()["state"] == "live":
+                    raise Broken("the writer is still live, so the watermark waits for it")
             case ["row", *row]:
                 self._expect_row(" ".join(row))
             case ["remove"]:
