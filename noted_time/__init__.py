@@ -72,16 +72,21 @@ from noted_time.values.errors import Unreadable as Unreadable
 from noted_time.values.errors import WritersMissing as WritersMissing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from noted_time.lineage import Why as Why
     from noted_time.rules import Aggregator as Aggregator
     from noted_time.rules import MemberRecord as MemberRecord
     from noted_time.rules import Seal as Seal
     from noted_time.rules import SealRequest as SealRequest
-    from reader_client.protocol.hops import why as why
+
+    why: Callable[..., Why]  # the package of its function is above this one
 
 LAZY_IMPORTS = {
     **dict.fromkeys(
         ("Aggregator", "MemberRecord", "Seal", "SealRequest"), ("noted_time.rules", "")
     ),
+    "Why": ("noted_time.lineage", ""),
     "why": ("reader_client.protocol.hops", ""),
 }
 

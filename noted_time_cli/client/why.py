@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noted_time.reading.lineage import Dataset
+from noted_time.lineage import Dataset
 from noted_time.values import parse_time
 from noted_time_cli.client.caller import Caller, client_command
 from noted_time_cli.client.offsets import make_performer

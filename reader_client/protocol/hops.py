@@ -14,9 +14,8 @@ from noted_time.client import Json, Question, read_value, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.extras import require_extra
+from noted_time.lineage import RUN_QUERY, Dataset, Hop, Source, Why, describe_table, walk
 from noted_time.progress import ReadOffsets
-from noted_time.reading.lineage import RUN_QUERY, Dataset, Hop, Source, describe_table, walk
-from noted_time.reading.why import Why
 from noted_time.tables.table_urls import open_history
 from noted_time.values import (
     MIN_INT64,

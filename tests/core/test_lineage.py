@@ -3,8 +3,8 @@
 import random
 
 from noted_time import Rejected
-from noted_time.reading.lineage import MOST_DEPTH, Dataset, Hop, Hops, Source, walk
-from noted_time.reading.why import Why
+from noted_time.lineage import Dataset, Hop, Source, Why, walk
+from noted_time.lineage.walking import MOST_DEPTH, Hops
 
 
 def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:

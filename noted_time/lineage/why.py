@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from noted_time.installation import name_program
-from noted_time.reading.lineage import Dataset, Hop, Hops, Step, find_holder, find_step
+from noted_time.lineage.walking import Dataset, Hop, Hops, Step, find_holder, find_step
 from noted_time.values import MIN_INT64, format_time
 
 
