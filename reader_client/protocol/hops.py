@@ -36,6 +36,7 @@ CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
+LET_NOTE = "let the writers of the topic note to its stream, or correct the name"
 NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
 
 _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
@@ -108,6 +109,7 @@ class HopReader:
     def _read_reader(self, dataset: Dataset, streams: Mapping[str, Offsets]) -> Hop:
         """Return a reader of streams. It is complete to the least of their times."""
         sources = list[Source]()
+        remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
         for name, offsets in streams.items():
             stream, time = Dataset(name, dataset.domain), None
@@ -117,10 +119,10 @@ class HopReader:
                 remarks += read.remarks
                 doubts.append(self._find_doubt(stream, time))
             except (NothingKnown, UnknownStream) as error:
+                remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
                 reasons.append(f"nothing is known of {dataset.name}: {error}")
             sources.append(Source(stream, time))
         known = [each.taken_to for each in sources if each.taken_to is not None]
-        remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         return Hop(
             dataset,
             min(known) if len(known) == len(sources) else None,
