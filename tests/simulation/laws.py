@@ -159,9 +159,9 @@ class Laws:
         name, cut, lower = stream.record.name, mark.cut.offsets, mark.lower
         whole = stream.succession.normalise(cut)
         self.law("scale", whole == cut, name, cut, whole)
-        removed = {w: each.sequence for w, each in before.items() if each.excluded == "removed"}
-        standing = (each for each in before.values() if each.writer not in removed)
-        noted = (m for m in stream.members.values() if removed.get(m.writer) != m.sequence)
+        removed = {w: _last_change(was) for w, was in before.items() if was.excluded == "removed"}
+        standing = (was for was in before.values() if was.writer not in removed)
+        noted = (m for m in stream.members.values() if removed.get(m.writer) != _last_change(m))
         times = map(_time, (*standing, *noted))
         upper = max(lower, stream.last.upper if stream.last else lower, *times)
         if not mark.final:
@@ -206,6 +206,11 @@ def _is_out(record: MemberRecord) -> bool:
 
 def _left(record: MemberRecord) -> bool:
     return record.state != "live" or record.excluded is not None
+
+
+def _last_change(record: MemberRecord) -> tuple[object, ...]:
+    """Return facts that a removal changes, and each note after it, even one sent twice."""
+    return record.excluded, record.since, record.sequence
 
 
 def _time(record: MemberRecord) -> float:
