@@ -3,21 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import event
 from structlog.testing import CapturingLogger
 
 from controller.aggregation import operations
+from controller.aggregation.draft import Moment
 from controller.aggregation.operations import ANONYMOUS_ORDER
+from controller.aggregation.owned_streams import OwnedStreams
 from controller.service import ownership
 from controller.service.controller import Controller
+from controller.service.ownership import HURRY_MS, TURN_MS, Ownership
 from controller.store.migrate import migrate
-from controller.store.port import StoreUnavailable
+from controller.store.port import Leases, StoreUnavailable
 from controller.store.postgres import PostgresStore
 from noted_time import Note, ScaleEvent
 from tests.replicas.played import BUCKETS, stream_of
-from tests.support.controllers import running, until
+from tests.support.controllers import GivenTime, running, until
 from tests.support.postgres import Server
 from tests.support.scrapes import scraped
 
@@ -98,6 +102,26 @@ async def test_a_list_takes_a_few_queries_however_many_others_have(url: str) -> 
             found = await a.summaries(await a.names())
 
             assert (len(found), len(asked)) == (BUCKETS, LIST_QUERIES), asked
+
+
+async def test_the_next_turn_is_soon_while_a_bucket_is_free_or_an_owner_fails() -> None:
+    """Otherwise it is a second later. Another replica may acquire a bucket first."""
+    free = Leases(2, frozenset(), {}, 1)
+    taken = Leases(2, frozenset(), {0: "http://b", 1: "http://b"}, 1)
+    store = Mock(local=False)
+    store.heartbeat.side_effect, store.acquire.return_value = (free, taken), frozenset()
+    owner = Ownership(store, GivenTime(steady=0).clocks(), Mock(), asyncio.to_thread)
+
+    def wait_ms() -> int:
+        return next(ms for ms in range(TURN_MS + 1) if owner.is_due(Moment(0, 0, ms)))
+
+    waits = []
+    for _ in range(2):
+        await owner.turn(OwnedStreams())
+        waits.append(wait_ms())
+    owner.refresh_soon()
+
+    assert [*waits, wait_ms()] == [HURRY_MS, TURN_MS, HURRY_MS]
 
 
 # A real database that lacks the last commits, as a standby that was promoted without them

@@ -187,6 +187,17 @@ async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: Gi
     assert not any("held by an operator" in line for line in ended)
 
 
+async def test_at_most_five_holds_are_named(call: Caller) -> None:
+    writers = [f"w{number}" for number in range(6)]
+    await note(call, osaka=HALF_PAST_TEN, **dict.fromkeys(writers, NINE_25))
+    for each in writers:
+        await call.post(f"{S}/writers/{each}/hold", {"for_ms": 3_600_000})
+
+    lines = await said(call)
+    held = [line.split()[0] for line in lines if " is held by an operator until " in line]
+    assert held == writers[:5]
+
+
 async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
     call: Caller, time: GivenTime
 ) -> None:
