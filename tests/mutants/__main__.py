@@ -56,7 +56,11 @@ class Mutants:
         self._room = room
 
     def copy(self) -> None:
-        """Copy what git knows of; keep the results of unchanged code."""
+        """Copy what git knows of; keep the results of unchanged code.
+
+        The list of tests that call each function is made again, because tests may have changed.
+        """
+        (self.home / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
         files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
         for file in files:
             source, target = ROOT / file, self.home / file
