@@ -75,8 +75,7 @@ class Mutants:
 
     def names(self) -> list[str]:
         """Return the names of all mutants, after making them."""
-        if not self.results():
-            self._call("run", NO_MUTANT)  # mutmut has no command that only makes them
+        self._call("run", NO_MUTANT)  # mutmut has no command that only makes them
         return sorted(self.results())
 
     def run(self, names: Sequence[str]) -> None:
