@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -76,6 +75,9 @@ func (w *Writer) wait(ctx context.Context, ticket int) (Answer, error) {
 			w.settle(results, err, calls, corrections > mostCorrections)
 			continue
 		}
+		if w.config.OnRetry != nil && ctx.Err() == nil {
+			w.config.OnRetry(err)
+		}
 		w.urls = append(w.urls[1:], w.urls[0])
 		if failures++; failures%len(w.urls) != 0 {
 			continue
@@ -89,7 +91,7 @@ func (w *Writer) wait(ctx context.Context, ticket int) (Answer, error) {
 	return w.answer, w.err
 }
 
-// collect returns the notes of a request. Its sequence follows the clock in µs, so that a restarted
+// collect returns the notes of a request. The sequence follows the clock in µs, so a restarted
 // process has larger ones. A repeated request has the same. Each note has the whole position, so it
 // covers the notes that it replaces.
 func (w *Writer) collect() (notes []note, calls int) {
@@ -128,7 +130,10 @@ func (w *Writer) post(ctx context.Context, notes []note) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := strings.TrimRight(w.urls[0], "/") + "/v1/streams/" + url.PathEscape(w.config.Stream) + "/notes"
+	address, err := url.JoinPath(w.urls[0], "v1", "streams", w.config.Stream, "notes")
+	if err != nil {
+		return nil, err
+	}
 	request, err := http.NewRequestWithContext(ctx, "POST", address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -139,7 +144,7 @@ func (w *Writer) post(ctx context.Context, notes []note) ([]result, error) {
 	}
 	response, err := w.config.Client.Do(request)
 	if err != nil {
-		return nil, &unansweredError{reason: err.Error()}
+		return nil, &unansweredError{reason: "no answer: " + err.Error()}
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, mostBytes))
@@ -153,7 +158,7 @@ func (w *Writer) post(ctx context.Context, notes []note) ([]result, error) {
 			return nil, &RefusedError{said.Code, said.Detail}
 		}
 	}
-	reason := fmt.Sprintf("%s: status %d, %.200q", address, status, content)
+	reason := fmt.Sprintf("no controller answers: status %d of %s, %.200q", status, address, content)
 	return nil, &unansweredError{reason, response.Header.Get("Retry-After")}
 }
 

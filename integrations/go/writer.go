@@ -43,6 +43,7 @@ type Config struct {
 	Domain  string        // the time domain of the events; by default all of the stream
 	Log     string        // the id of the log, such as the id of the Kafka topic
 	Client  *http.Client  // by default a client with a timeout of 10 s
+	OnRetry func(error)   // is called after each request without an answer, for example to log it
 }
 
 // An Answer describes the stream after a call. Times are in Unix ms.
@@ -120,7 +121,9 @@ func (w *Writer) Note(ctx context.Context, t time.Time, at Position) (Answer, er
 }
 
 // Heartbeat says that the writer lives, without a new time. The watermark waits for it.
-func (w *Writer) Heartbeat(ctx context.Context) (Answer, error) { return w.call(ctx, "live", nil, nil) }
+func (w *Writer) Heartbeat(ctx context.Context) (Answer, error) {
+	return w.call(ctx, "live", nil, nil)
+}
 
 // Idle says that the writer does not write for now: the watermark does not wait until the next
 // [Writer.Note] or [Writer.Heartbeat]. Call one of them before you write again.
@@ -133,11 +136,14 @@ func (w *Writer) Finish(ctx context.Context, at Position) (Answer, error) {
 	return w.call(ctx, "finished", nil, at)
 }
 
-// Flush sends the notes of calls whose context ended before there was an answer.
+// Flush waits until all calls have an answer, and sends the notes of those whose context ended.
 func (w *Writer) Flush(ctx context.Context) (Answer, error) {
 	w.mu.Lock()
-	ticket := w.calls
+	ticket, done, answer := w.calls, w.answered == w.calls, w.answer
 	w.mu.Unlock()
+	if done {
+		return answer, nil
+	}
 	return w.wait(ctx, ticket)
 }
 

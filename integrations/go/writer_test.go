@@ -14,7 +14,7 @@ import (
 const accepted = `{"refused": 0, "results": [{"status": "accepted", "lower": null}]}`
 
 // newController answers each request by the next of the answers, and the last one for ever. An
-// empty answer ends the connection. Requests have one note.
+// empty answer ends the connection. The last note of a request is received.
 func newController(t testing.TB, answers ...string) (url string, received chan note) {
 	received = make(chan note, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,6 +33,8 @@ func newController(t testing.TB, answers ...string) (url string, received chan n
 			w.WriteHeader(http.StatusTooManyRequests)
 		case next != accepted:
 			w.WriteHeader(http.StatusUnprocessableEntity)
+		case len(body.Notes) == 2:
+			next = `{"results": [{"status": "accepted"}, {"status": "accepted"}]}`
 		}
 		fmt.Fprint(w, next)
 	}))
@@ -76,8 +78,9 @@ func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	if _, err := w.Note(t.Context(), time.UnixMilli(1), Position{0: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if a, b, c := <-received, <-received, <-received; a.Sequence != b.Sequence || b.Sequence != c.Sequence {
-		t.Errorf("the sequences differ: %d, %d and %d", a.Sequence, b.Sequence, c.Sequence)
+	first, second, third := <-received, <-received, <-received
+	if first.Sequence != second.Sequence || second.Sequence != third.Sequence {
+		t.Errorf("the sequences differ: %+v, %+v and %+v", first, second, third)
 	}
 	if time.Since(begun) < time.Second {
 		t.Error("Retry-After is ignored")

@@ -17,8 +17,10 @@ let writer: Writer | undefined;
 
 async function perform(command: string, value: number, signal: AbortSignal): Promise<Answer> {
   if (!writer || command === "join") {
-    const names = { stream: env["NOTED_TIME_STREAM"] ?? "", writer: env["NOTED_TIME_WRITER"] ?? "" };
-    writer = await Writer.join({ url: env["NOTED_TIME_URL"] ?? "", ...names }, signal);
+    const url = env["NOTED_TIME_URL"] ?? "";
+    const stream = env["NOTED_TIME_STREAM"] ?? "";
+    const name = env["NOTED_TIME_WRITER"] ?? "";
+    writer = await Writer.join({ url, stream, writer: name }, signal);
   }
   const position = { 0: end };
   switch (command) {

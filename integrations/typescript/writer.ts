@@ -45,6 +45,8 @@ export interface WriterOptions {
   domain?: string;
   /** The id of the log, such as the id of the Kafka topic. */
   log?: string;
+  /** Is called after each request without an answer, for example to log it. */
+  onRetry?: (reason: string) => void;
 }
 
 /** The stream after a call. Times are in Unix ms. */
@@ -90,7 +92,8 @@ interface Result extends Answer {
   last?: unknown;
 }
 
-type Outcome = { results: Result[] } | { refused: RefusedError } | { retryAfterMs: number };
+type Final = { results: Result[] } | { refused: RefusedError };
+type Outcome = Final | { unanswered: string; afterMs: number };
 
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 5_000;
@@ -156,7 +159,8 @@ export class Writer {
    * Notes that all events before the time (a date, or Unix ms) lie below the position. Call it once
    * they are durable.
    *
-   * @throws {@link RefusedError}, also if the time or an offset goes back, or the signal's reason.
+   * @throws {@link RefusedError}, also if the time or an offset goes back, RangeError for a number
+   * that is not a safe integer, or the signal's reason.
    */
   async note(time: Date | number, position: Position = {}, signal?: AbortSignal): Promise<Answer> {
     return this.#call("live", Number(time), position, signal);
@@ -180,9 +184,9 @@ export class Writer {
     return this.#call("finished", undefined, position, signal);
   }
 
-  /** Waits until all notes have an answer, also those of aborted calls. */
+  /** Waits until all calls have an answer, and sends the notes of aborted calls. */
   async flush(signal?: AbortSignal): Promise<Answer> {
-    return this.#wait(this.#calls, signal);
+    return this.#answered === this.#calls ? this.#answer : this.#wait(this.#calls, signal);
   }
 
   /** Records a note. A newer one replaces it, because that has the newer state and position. */
@@ -237,10 +241,11 @@ export class Writer {
       const calls = this.#calls;
       const notes = this.#collect();
       const outcome = await this.#post(notes, signal);
-      if ("retryAfterMs" in outcome) {
+      if ("unanswered" in outcome) {
+        if (!signal?.aborted) this.#options.onRetry?.(outcome.unanswered);
         this.#urls.push(...this.#urls.splice(0, 1));
         if (++failures % this.#urls.length !== 0) continue;
-        const ms = pauseMs(failures / this.#urls.length) + outcome.retryAfterMs;
+        const ms = pauseMs(failures / this.#urls.length) + outcome.afterMs;
         await sleep(ms, undefined, signal && { signal }).catch(() => undefined);
       } else if (!this.#corrects(outcome) || ++corrections > MOST_CORRECTIONS) {
         return this.#settle(calls);
@@ -293,22 +298,24 @@ export class Writer {
       });
       const { status, headers } = response;
       if (status >= 500 || [408, 425, 429].includes(status)) {
+        await response.body?.cancel();
         const ms = Number(headers.get("Retry-After") ?? 0) * 1000 || 0;
-        return { retryAfterMs: Math.min(ms, LONGEST_RETRY_AFTER_MS) };
+        return { unanswered: `status ${status}`, afterMs: Math.min(ms, LONGEST_RETRY_AFTER_MS) };
       }
       const { code, detail, results } = (await response.json()) as Record<string, unknown>;
       if (Array.isArray(results) && results.length === notes.length) return { results };
       if (typeof code === "string" && code !== "conflict") {
         return { refused: new RefusedError(code, String(detail)) };
       }
-    } catch {
-      // no connection, no answer in time, or not from a controller
+      return { unanswered: `no controller answers: status ${status}`, afterMs: 0 };
+    } catch (error) {
+      const { message, cause } = error as Error; // no connection, no answer in time, or no JSON
+      return { unanswered: `${message}${cause ? `: ${cause}` : ""}`, afterMs: 0 };
     }
-    return { retryAfterMs: 0 };
   }
 
   /** Records an answer. Returns whether to send a refused note again in another form. */
-  #corrects(outcome: { results: Result[] } | { refused: RefusedError }): boolean {
+  #corrects(outcome: Final): boolean {
     let corrects = false;
     this.#numbered = 0;
     this.#joins = false;

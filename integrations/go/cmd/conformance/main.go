@@ -67,7 +67,9 @@ func (p *program) answer(command string, value int64) map[string]any {
 	return map[string]any{"answer": "accepted"}
 }
 
-func (p *program) perform(ctx context.Context, command string, value int64) (notedtime.Answer, error) {
+func (p *program) perform(
+	ctx context.Context, command string, value int64,
+) (notedtime.Answer, error) {
 	if p.writer == nil || command == "join" {
 		w, err := notedtime.NewWriter(ctx, notedtime.Config{
 			URL:    os.Getenv("NOTED_TIME_URL"),
