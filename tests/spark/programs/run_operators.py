@@ -19,6 +19,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, NoReturn
@@ -48,6 +50,8 @@ Given = dict[str, Any]
 Read = Callable[[str], DataFrame]
 
 POLL_S = 0.01
+STARTS_AT_ONCE = 4
+"""A query waits for its Python processes for most of its start."""
 
 
 def windows(read: Read) -> DataFrame:
@@ -204,7 +208,8 @@ def main(given: Given) -> int:
     """Run until all queries are at their places; return 0 if all are finished, or 1."""
     try:
         spark = start_spark(given["settings"], given["python"])
-        queries = [Query(spark, given, asked) for asked in given["queries"]]
+        with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:
+            queries = [*pool.map(partial(Query, spark, given), given["queries"])]
         while not all(each.is_there() for each in queries):
             time.sleep(POLL_S)
     except Exception:  # noqa: BLE001 - any of a query
