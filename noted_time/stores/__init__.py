@@ -1,6 +1,5 @@
 """Lists, reads and creates the files of a log, in directories and in object stores."""
 
-from noted_time.stores.choice import store_of
-from noted_time.stores.disk import DISK
+from noted_time.stores.objects import store_of
 from noted_time.stores.places import LogPath, ObjectPath, parse_root
-from noted_time.stores.port import Listing, Store, Version
+from noted_time.stores.port import Listing, LogStore, Version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
@@ -23,26 +23,24 @@ _REFUSED_REQUEST = re.compile(
 
 
 class Bucket:
-    """A bucket of `obstore`, for errors that name `what` instead of a key.
+    """A bucket of obstore. `process` has its credentials, and `extra` installs obstore."""
 
-    `process` has the credentials in its environment. `extra` installs obstore.
-    """
-
-    def __init__(  # noqa: PLR0913 - keyword-only but for two
+    def __init__(  # noqa: PLR0913, PLR0917 - two callers
         self,
         url: str,
-        what: str,
-        *,
         process: str,
         extra: str,
         timeouts: Mapping[str, timedelta],
         max_retries: int,
+        what: str = "",
     ) -> None:
-        with require_extra(what, extra):
-            stores, self.objects = map(import_module, ("obstore.store", "obstore"))
+        """Open it without a request. Errors name `what`, by default the URL."""
+        with require_extra(what or url, extra):
+            stores, self._functions = map(import_module, ("obstore.store", "obstore"))
         self._url, self._what, self._process = url, what, process
-        with self.translate_errors():
-            self.store: Any = stores.from_url(
+        self.errors: Any = self._functions.exceptions
+        with self._translate_errors(what or url):
+            self._store: Any = stores.from_url(
                 url,
                 # used only if the environment has such an endpoint
                 client_options={"allow_http": True, **timeouts},
@@ -52,13 +50,31 @@ class Bucket:
                 },
             )
 
+    def call(
+        self,
+        function: str,
+        path: str,
+        *arguments: object,
+        collect: Callable[[Any], Any] = lambda answer: answer,
+        **options: object,
+    ) -> Any:  # noqa: ANN401 - as the function has it
+        """Call a function of obstore, and `collect` what its answer reads later.
+
+        Raises `FileNotFoundError`, and obstore's `AlreadyExistsError` and `PreconditionError`.
+        Raises `Rejected` or `Unreachable` for other errors, which name the `path`.
+        """
+        with self._translate_errors(self._what or path):
+            return collect(getattr(self._functions, function)(self._store, *arguments, **options))
+
     @contextmanager
-    def translate_errors(self, what: str = "") -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
-        except self.objects.exceptions.BaseError as error:
+        except (self.errors.AlreadyExistsError, self.errors.PreconditionError):
+            raise
+        except self.errors.BaseError as error:
             # other lines may have credentials
-            raise self._build_error(str(error), what or self._what) from None
+            raise self._build_error(str(error), what) from None
 
     def _build_error(self, error: str, what: str) -> Rejected | Unreachable:
         scheme, _, bucket = self._url.partition("://")
@@ -73,3 +89,7 @@ class Bucket:
         return Rejected(
             f"{what} {why} ({summary:.300}): set {STORE_CREDENTIALS[scheme]} for {self._process}"
         )
+
+
+def read_whole(answer: Any) -> tuple[bytes, Any]:  # noqa: ANN401 - of obstore
+    return bytes(answer.bytes()), answer.meta

@@ -22,7 +22,9 @@ from noted_time.stores.port import CanResume, Listing, Names, Publish, Seconds, 
 SETTLED_S = 2.0
 
 
-class _Disk:
+class DirectoryStore:
+    """The files below a directory."""
+
     def list_names(self, directory: LogPath) -> list[str]:
         path = Path(str(directory))
         return [each.name for each in path.iterdir()] if path.is_dir() else []
@@ -69,14 +71,15 @@ class _Disk:
                 hidden.unlink()
 
     def sync(self, directory: LogPath) -> None:
-        handle = os.open(str(directory), os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_directory(directory)
 
 
-DISK = _Disk()
+def sync_directory(directory: LogPath) -> None:
+    handle = os.open(str(directory), os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class _CachedListing:
@@ -112,4 +115,4 @@ def _make_directories(directory: Path) -> None:
     _make_directories(directory.parent)
     with suppress(FileExistsError):
         directory.mkdir()
-    DISK.sync(directory.parent)
+    sync_directory(directory.parent)

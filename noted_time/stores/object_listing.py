@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 
 from noted_time.stores.port import CanResume, Names, Seconds, Version
 
-PAGE = 1000
+PAGE_KEYS = 1000
 """How many keys a request lists."""
 
-OVERLAP = 10
+KNOWN_KEYS = 10
 """How many known keys are listed again."""
 
 WHOLE_AGAIN_S = 600.0
@@ -72,8 +72,8 @@ class ObjectListing:
         if names != self._names:
             self._names = names
         ordered = sorted(names)
-        self._last, self._whole_s = ordered[-OVERLAP:], now_s
-        self._is_resumable = len(names) >= PAGE and self._sorts_last(ordered)
+        self._last, self._whole_s = ordered[-KNOWN_KEYS:], now_s
+        self._is_resumable = len(names) >= PAGE_KEYS and self._sorts_last(ordered)
 
     def _resume(self) -> bool:
         """Return `False` if objects were deleted, or the store does not list in order."""
@@ -83,7 +83,7 @@ class ObjectListing:
             return False
         if any(self._names.get(name) != version for name, version in found.items()):
             self._names = {**self._names, **found}
-            self._last = sorted([first, *found])[-OVERLAP:]
+            self._last = sorted([first, *found])[-KNOWN_KEYS:]
             self._is_resumable = self._sorts_last(sorted([first, *found]))
         return True
 

@@ -12,13 +12,15 @@ import io
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cache, partial
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from noted_time.stores.buckets import Bucket
+from noted_time.stores.buckets import Bucket, read_whole
+from noted_time.stores.disk import DirectoryStore
 from noted_time.stores.object_listing import ObjectListing
 from noted_time.stores.places import STORE_CREDENTIALS, LogPath, ObjectPath
-from noted_time.stores.port import CanResume, Listing, Publish, Seconds, Version
+from noted_time.stores.port import CanResume, Listing, LogStore, Publish, Seconds, Version
 from noted_time.values import Recreated, Rejected, Unreachable
 
 TAIL_BYTES = 64 * 1024
@@ -31,37 +33,37 @@ MAX_RETRIES = 6
 TRIAL_NAME = ".conditional-put"
 
 
+def store_of(path: LogPath) -> LogStore:
+    return open_bucket(path.bucket) if isinstance(path, ObjectPath) else DirectoryStore()
+
+
+@cache
+def open_bucket(url: str) -> ObjectStore:
+    return ObjectStore(url)
+
+
 class ObjectStore:
     """The objects of a bucket. Raises `ImportError` without obstore."""
 
     def __init__(self, url: str) -> None:
-        self._bucket = Bucket(
-            url,
-            url,
-            process="each process that reads or appends",
-            extra="files",
-            timeouts=REQUEST_TIMEOUTS,
-            max_retries=MAX_RETRIES,
-        )
+        process = "each process that reads or appends"
+        self._bucket = Bucket(url, process, "files", REQUEST_TIMEOUTS, MAX_RETRIES)
         self._is_azure = STORE_CREDENTIALS[url.partition(":")[0]].startswith("AZURE")
         self._is_tried = False
 
     def list_names(self, directory: LogPath) -> list[str]:
         """Return the next parts of the keys below a prefix."""
-        key = _key(directory)
-        with self._bucket.translate_errors(str(directory)):
-            listed = self._bucket.objects.list_with_delimiter(self._bucket.store, key)
+        listed = self._call("list_with_delimiter", directory)
         keys = [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
         return [each.rstrip("/").rpartition("/")[2] for each in keys]
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
     ) -> Listing:
-        if can_resume is None:
-            return ObjectListing(lambda _: self._list_parts(directory), monotonic, None)
-        return ObjectListing(lambda name: self._list_after(directory, name), monotonic, can_resume)
+        list_after = self._list_parts if can_resume is None else self._list_after
+        return ObjectListing(partial(list_after, directory), monotonic, can_resume)
 
-    def _list_parts(self, directory: LogPath) -> dict[str, Version | None]:
+    def _list_parts(self, directory: LogPath, _: str) -> dict[str, Version | None]:
         names = self.list_names(directory)
         if not names:
             raise FileNotFoundError(f"{directory} has no objects")
@@ -69,17 +71,10 @@ class ObjectStore:
 
     def _list_after(self, directory: LogPath, name: str) -> dict[str, Version | None]:
         prefix = f"{_key(directory)}/"
-        found: dict[str, Version | None] = {}
-        with self._bucket.translate_errors(str(directory)):
-            stream = self._bucket.objects.list(
-                self._bucket.store,
-                prefix,
-                offset=f"{prefix}{name}" if name else None,
-                chunk_size=1000,
-            )
-            for chunk in stream:
-                found.update((each["path"][len(prefix) :], self._version(each)) for each in chunk)
-        return {name: version for name, version in found.items() if "/" not in name}
+        offset = f"{prefix}{name}" if name else None
+        pages = self._call("list", directory, collect=list, offset=offset, chunk_size=1000)
+        metas = ((each["path"][len(prefix) :], each) for page in pages for each in page)
+        return {name: self._version(meta) for name, meta in metas if "/" not in name}
 
     def open(self, path: LogPath, version: Version | None = None) -> ObjectFile:
         return ObjectFile(self, path, version)
@@ -89,24 +84,18 @@ class ObjectStore:
     ) -> tuple[bytes, Version]:
         """Return the bytes of a range, or with `first < 0` the last bytes, and the version."""
         if first < 0 and version is None and self._is_azure:  # it has no ranges from the end
-            version = self._head(path)
+            version = self._version(self._call("head", path))
         if first < 0 and version is not None:
             first, last = max(0, version.size + first), version.size
-        options: dict[str, Any] = {
-            "range": {"suffix": -first} if first < 0 else (first, last),
-            **({"if_match": version.etag} if version is not None and version.etag else {}),
-        }
-        with self._bucket.translate_errors(str(path)):
-            try:
-                got = self._bucket.objects.get(self._bucket.store, _key(path), options=options)
-                return bytes(got.bytes()), self._version(got.meta)
-            except self._bucket.objects.exceptions.PreconditionError:
-                fact = "the object was replaced after it was listed"
-                raise Recreated(f"file log object {path}", fact) from None
-
-    def _head(self, path: LogPath) -> Version:
-        with self._bucket.translate_errors(str(path)):
-            return self._version(self._bucket.objects.head(self._bucket.store, _key(path)))
+        options: dict[str, object] = {"range": (first, last) if first >= 0 else {"suffix": -first}}
+        if version is not None and version.etag:
+            options["if_match"] = version.etag
+        try:
+            body, meta = self._call("get", path, collect=read_whole, options=options)
+        except self._bucket.errors.PreconditionError:
+            fact = "the object was replaced after it was listed"
+            raise Recreated(f"file log object {path}", fact) from None
+        return body, self._version(meta)
 
     def _version(self, meta: Any) -> Version:  # noqa: ANN401 - a dict of obstore
         etag = meta["e_tag"] or ""
@@ -115,60 +104,53 @@ class ObjectStore:
 
     def identify(self, path: LogPath) -> Hashable:
         with suppress(FileNotFoundError):
-            return self._head(path)
+            return self._version(self._call("head", path))
         return None
 
     def prepare(self, directory: LogPath) -> None:
         """Do nothing, because objects need no directories."""
+
+    def sync(self, directory: LogPath) -> None:
+        """Do nothing, because an object is durable once it is there."""
 
     @contextmanager
     def create(self, directory: LogPath, write: Callable[[BinaryIO], object]) -> Iterator[Publish]:
         self._try_condition(directory)
         buffer = io.BytesIO()
         write(buffer)
-        body = buffer.getvalue()
-        yield lambda path: self._put(path, body)
+        yield partial(self._put, buffer.getvalue())
 
-    def sync(self, directory: LogPath) -> None:
-        """Do nothing, because an object is durable once it is there."""
-
-    def _put(self, path: LogPath, body: bytes) -> bool:
+    def _put(self, body: bytes, path: LogPath) -> bool:
         for left in reversed(range(MAX_PUTS)):
             try:
-                if self._put_once(path, body):
+                if self._put_once(body, path):
                     return True
             except Unreachable:
                 if not left:
                     raise
             with suppress(FileNotFoundError):  # the put failed
-                return self._has(path, body)
+                tail, version = self.read(path, -TAIL_BYTES, 0, None)
+                return version.size == len(body) and body.endswith(tail)
         raise Unreachable(f"{path} is neither there nor can it be created: try again")
 
-    def _put_once(self, path: LogPath, body: bytes) -> bool:
-        with self._bucket.translate_errors(str(path)):
-            try:
-                self._bucket.objects.put(
-                    self._bucket.store, _key(path), body, mode="create", use_multipart=False
-                )
-            except self._bucket.objects.exceptions.AlreadyExistsError:
-                return False
-        return True
-
-    def _has(self, path: LogPath, body: bytes) -> bool:
-        tail, version = self.read(path, -TAIL_BYTES, 0, None)
-        return version.size == len(body) and body.endswith(tail)
+    def _put_once(self, body: bytes, path: LogPath) -> bool:
+        with suppress(self._bucket.errors.AlreadyExistsError):
+            self._call("put", path, body, mode="create", use_multipart=False)
+            return True
+        return False
 
     def _try_condition(self, directory: LogPath) -> None:
         """Raise `Rejected` if the store replaces objects in spite of the condition."""
-        if self._is_tried:
-            return
         trial = directory / TRIAL_NAME
-        if all(self._put_once(trial, uuid4().bytes) for _ in range(2)):
+        if not self._is_tried and all(self._put_once(uuid4().bytes, trial) for _ in range(2)):
             raise Rejected(
                 f"{trial} was created twice: the store ignores If-None-Match of a put, so one "
                 "writer could replace the rows of another; append to a store with conditional puts"
             )
         self._is_tried = True
+
+    def _call(self, function: str, path: LogPath, *arguments: object, **options: Any) -> Any:  # noqa: ANN401
+        return self._bucket.call(function, str(path), _key(path), *arguments, **options)
 
 
 class ObjectFile(io.RawIOBase):
@@ -196,13 +178,11 @@ class ObjectFile(io.RawIOBase):
         first, whole = self._at, self.version.size
         last = whole if size is None or size < 0 else min(whole, first + size)
         begin = whole - len(self._tail)
-        if first >= last:
-            return b""
-        if first >= begin:
-            found = self._tail[first - begin : last - begin]
+        if begin <= first or last <= first:
+            found = self._tail[max(first - begin, 0) : max(last - begin, 0)]
         else:
             found, _ = self._store.read(self._path, first, last, self.version)
-        self._at = last
+        self._at = max(first, last)
         return found
 
 

@@ -26,7 +26,7 @@ STORE_CREDENTIALS = {
     "gs": GOOGLE_CREDENTIALS,
 }
 
-_URL = re.compile(r"([A-Za-z][\w+.-]+)://([^/]*)(.*)", re.DOTALL)
+_ROOT_URL = re.compile(r"([A-Za-z][\w+.-]+)://([^/]*)(.*)", re.DOTALL)
 _URL_AS_PATH = re.compile(rf"(?:{'|'.join(STORE_CREDENTIALS)}):[/\\][^/\\]")
 
 
@@ -56,10 +56,6 @@ class ObjectPath:
     def parent(self) -> ObjectPath:
         return ObjectPath(self.bucket, self.key.rpartition("/")[0])
 
-    @property
-    def scheme(self) -> str:
-        return self.bucket.partition(":")[0]
-
 
 LogPath = Path | ObjectPath
 
@@ -79,7 +75,7 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
         if _URL_AS_PATH.match(text):
             raise Rejected(f"{text} is a URL in a Path, which drops a slash: pass it as a str")
         return Path(root)
-    match = _URL.fullmatch(text)
+    match = _ROOT_URL.fullmatch(text)
     if match is None:
         return Path(text)
     scheme, bucket, path = match[1].lower(), match[2], match[3]

@@ -38,7 +38,7 @@ class Listing(Protocol):
     def list_now(self) -> Names: ...
 
 
-class Store(Protocol):
+class LogStore(Protocol):
     """Directories, or a bucket of an object store.
 
     Raises `OSError`. An object store raises `Unreachable` or `Rejected` instead, and

@@ -20,14 +20,7 @@ from noted_time_cli.terminal.brokers import (
     build_kafka_config,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import (
-    ROOT_HELP,
-    AsJson,
-    Stream,
-    WrittenTimes,
-    duration,
-    option,
-)
+from noted_time_cli.terminal.options import AsJson, LogRoot, Stream, WrittenTimes, duration, option
 from noted_time_cli.terminal.output import echo, say
 
 if TYPE_CHECKING:
@@ -139,7 +132,7 @@ def files(  # noqa: PLR0913 - one parameter for each flag
 
 @group_command(app)
 def log(  # noqa: PLR0913 - one parameter for each kind of flag
-    root: Annotated[str, typer.Argument(metavar="ROOT", help=ROOT_HELP)],
+    root: LogRoot,
     stream: Stream,
     columns: FileColumns,
     written: WrittenTimes,

@@ -18,9 +18,7 @@ from noted_time_cli.observers.noting import (
     Skew,
 )
 from noted_time_cli.terminal.flags import group_command
-from noted_time_cli.terminal.options import ROOT_HELP, Stream, WrittenTimes, option
-
-Root = Annotated[str, typer.Argument(metavar="ROOT", help=ROOT_HELP)]
+from noted_time_cli.terminal.options import LogRoot, Stream, WrittenTimes, option
 
 app = typer.Typer(
     name="log", no_args_is_help=True, short_help="Note the arrival or event times of a file log."
@@ -45,7 +43,7 @@ def describe_log() -> None:
 
 @group_command(app)
 def ingestion(
-    root: Root,
+    root: LogRoot,
     stream: Stream,
     *,
     skew: Skew = 0,
@@ -67,7 +65,7 @@ def ingestion(
 
 @group_command(app)
 def event_time(  # noqa: PLR0913 - one parameter for each flag
-    root: Root,
+    root: LogRoot,
     stream: Stream,
     *,
     field: Annotated[str, option("COLUMN", "The column of the event time.")],

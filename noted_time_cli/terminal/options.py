@@ -118,7 +118,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 CommentOption = Annotated[str | None, option("TEXT", "The reason, stored with the change.")]
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of rows.")]
 
-ROOT_HELP = "The root of the file log: a directory, or a URL such as s3://lake/topics."
+LogRoot = Annotated[
+    str,
+    typer.Argument(metavar="ROOT", help="The root of the file log: a directory or s3://lake/log."),
+]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
 StreamOrNone = Annotated[
     str | None, typer.Argument(metavar="STREAM", help="The stream's name.", show_default=False)

@@ -6,12 +6,12 @@ import posixpath
 import re
 from contextlib import suppress
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyarrow import fs
 
 from noted_time import Rejected
-from noted_time.stores.buckets import Bucket
+from noted_time.stores.buckets import Bucket, read_whole
 from noted_time.stores.places import STORE_CREDENTIALS, check_bucket
 
 DISK_SCHEMES = ("", "file", "dbfs")
@@ -110,33 +110,30 @@ class StoredFiles(Files):
         super().__init__(None, place.path)
         self._bucket = Bucket(
             f"{place.scheme}://{place.bucket}",
+            "the driver",
+            "spark",
+            REQUEST_TIMEOUTS,
+            MAX_RETRIES,
             f"checkpoint_location={checkpoint!r}",
-            process="the driver",
-            extra="spark",
-            timeouts=REQUEST_TIMEOUTS,
-            max_retries=MAX_RETRIES,
         )
-        self._store, self._objects = self._bucket.store, self._bucket.objects
 
     def has_files(self, directory: str) -> bool:
-        with self._bucket.translate_errors():
-            prefix = posixpath.join(self._path, directory)
-            listed = self._objects.list_with_delimiter(self._store, prefix)
+        listed = self._call("list_with_delimiter", posixpath.join(self._path, directory))
         return bool(listed["objects"] or listed["common_prefixes"])
 
     def write(self, name: str, text: str) -> None:
-        with self._bucket.translate_errors():
-            self._objects.put(self._store, posixpath.join(self._path, name), text.encode())
+        self._call("put", posixpath.join(self._path, name), text.encode())
 
     def delete(self, name: str) -> None:
-        with self._bucket.translate_errors(), suppress(FileNotFoundError):
-            self._objects.delete(self._store, posixpath.join(self._path, name))
+        with suppress(FileNotFoundError):
+            self._call("delete", posixpath.join(self._path, name))
 
     def _list_paths(self, directory: str) -> list[str]:
-        with self._bucket.translate_errors():
-            listed = self._objects.list_with_delimiter(self._store, directory)
-        return [each["path"] for each in listed["objects"]]
+        return [each["path"] for each in self._call("list_with_delimiter", directory)["objects"]]
 
     def _read_bytes(self, path: str) -> bytes:
-        with self._bucket.translate_errors():
-            return bytes(self._objects.get(self._store, path).bytes())
+        body: bytes = self._call("get", path, collect=read_whole)[0]
+        return body
+
+    def _call(self, function: str, path: str, *arguments: object, **options: Any) -> Any:  # noqa: ANN401
+        return self._bucket.call(function, path, path, *arguments, **options)

@@ -40,8 +40,8 @@ class Segment:
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_listing, "PAGE", 4)
-    monkeypatch.setattr(object_listing, "OVERLAP", 3)
+    monkeypatch.setattr(object_listing, "PAGE_KEYS", 4)
+    monkeypatch.setattr(object_listing, "KNOWN_KEYS", 3)
 
 
 @given(

@@ -13,7 +13,7 @@ from demo.trials.cluster import free_ports
 from demo.trials.daemons import Daemon
 from demo.trials.ports import listens
 from demo.trials.waiting import wait_until
-from noted_time.stores import choice
+from noted_time.stores import objects
 from tests.stores.proxy import Proxy
 from tests.support.object_store import CERTIFICATES, SECRET
 from tests.support.suites import programs_of
@@ -57,10 +57,10 @@ def spark(proxy: Proxy, spark: SparkSession) -> SparkSession:
 @pytest.fixture
 def s3(proxy: Proxy) -> Iterator[Proxy]:
     """Give the proxy, and buckets that no other test has opened."""
-    choice.open_bucket.cache_clear()
+    objects.open_bucket.cache_clear()
     proxy.large = None
     yield proxy
-    choice.open_bucket.cache_clear()
+    objects.open_bucket.cache_clear()
 
 
 @pytest.fixture

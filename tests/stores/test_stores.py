@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from noted_time import Rejected, Unreachable
 from noted_time.filelog import UnreadableFile
-from noted_time.stores import Version, choice, object_listing, parse_root, store_of
+from noted_time.stores import Version, object_listing, objects, parse_root, store_of
 from noted_time.stores.objects import REQUEST_TIMEOUTS
 from noted_time.values import Recreated
 from spark_integration.log.query import LogQuery
@@ -246,8 +246,8 @@ def test_a_store_that_lists_in_another_order_is_listed_whole(
     s3: Proxy, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the first contradiction on."""
-    monkeypatch.setattr(object_listing, "PAGE", 2)
-    monkeypatch.setattr(object_listing, "OVERLAP", 2)
+    monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
+    monkeypatch.setattr(object_listing, "KNOWN_KEYS", 2)
     log, ends, lists = writer_of(f"{bucket}/topics"), LogEnds(f"{bucket}/topics", "flights"), []
     for each in range(5):
         log.append(rows(each))
@@ -263,7 +263,7 @@ def test_a_store_that_lists_in_another_order_is_listed_whole(
 
 def test_offsets_of_another_width_are_found(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text, the first name of eleven digits sorts before most names of ten."""
-    monkeypatch.setattr(object_listing, "PAGE", 2)
+    monkeypatch.setattr(object_listing, "PAGE_KEYS", 2)
     key = "topics/flights/partition=0/flights+0+{:010}.parquet"
     table, ends = pa.table({"time": [1] * 10}), LogEnds(f"{bucket}/topics", "flights")
     seen = []
@@ -320,7 +320,7 @@ def test_a_bucket_and_credentials_that_are_missing_are_named(
         LogEnds(f"s3://us:{SECRET}@none/topics", "flights")
     assert SECRET not in str(refused.value)
     monkeypatch.setitem(REQUEST_TIMEOUTS, "timeout", REQUEST_TIMEOUTS["timeout"] / 300)
-    choice.open_bucket.cache_clear()
+    objects.open_bucket.cache_clear()
     with s3.spoiling(Fault("slow down", "GET")), pytest.raises(Unreachable, match="503") as failed:
         LogEnds("s3://none/topics", "flights")()
     assert SECRET not in str(failed.value)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Recreated, Rejected
+from noted_time.stores.port import Publish
 from tests.support.served import Served
 from tests.writer_client.appending import append_many, files, rows
 from tests.writer_client.scripted import URL, Scripted, accepted, results
@@ -496,10 +497,10 @@ def test_a_batch_that_another_run_appends_at_the_last_moment_is_seen(
     first = writer(tmp_path)
     link = SegmentFiles._try_link
 
-    def overtaken(self: SegmentFiles, hidden: Path, count: int) -> bool:
+    def overtaken(self: SegmentFiles, publish: Publish, count: int) -> bool:
         monkeypatch.setattr(SegmentFiles, "_try_link", link)
         writer(tmp_path).append_once([{"time": 1}], Batch("q", 0))
-        return link(self, hidden, count)
+        return link(self, publish, count)
 
     monkeypatch.setattr(SegmentFiles, "_try_link", overtaken)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noted_time.filelog import SegmentDirectory, file_name, is_hidden, parse_start
-from noted_time.stores import LogPath, Store, store_of
+from noted_time.stores import LogPath, LogStore, store_of
 from noted_time.stores.port import Publish
 from noted_time.values import MAX_INT64, Rejected
 from writer_client.files.arrow_rows import (
@@ -32,7 +32,7 @@ from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
 APPEND_KEY = b"noted_time.append"
-"""The metadata of a file that no other append has, which `Store.create` needs."""
+"""The metadata of a file that no other append has, which `LogStore.create` needs."""
 
 MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 
@@ -48,7 +48,7 @@ class SegmentFiles:
     schema: pa.Schema | None = None
     _last: LogPath | None = None
     _directory: SegmentDirectory = field(init=False)
-    _store: Store = field(init=False)
+    _store: LogStore = field(init=False)
 
     def __post_init__(self) -> None:
         self._store = store_of(self.root)
