@@ -96,6 +96,8 @@ class NotedLogSink(Picklable):
     ) -> None:
         """Append to `segment` of the log of `stream` under `root`, from the first batch on.
 
+        `root` is a path or a URL, such as ``s3://lake/topics``.
+
         `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. It has the
         query's id and the watermark of each batch. `domain` is the time domain of `time_of`, if the
         stream has several. `seal` needs a client with an `admin` token.

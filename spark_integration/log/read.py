@@ -33,8 +33,9 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 ) -> DataFrame:
     """Return the events of a stream's file log, with a watermark that the writers vouch for.
 
-    `root` contains the log in the layout of `noted_time.filelog.layout`; driver and workers read
-    it. `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix
+    `root` contains the log in the layout of `noted_time.filelog.layout`. It is a path or a URL,
+    such as ``s3://lake/topics``. Driver and workers read it, with credentials from their
+    environments. `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix
     ms, timestamps without a zone UTC. The watermark comes from the last mark whose cut the query
     has read, under a `policy`.
 
@@ -54,8 +55,9 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
     if the stream or domain is unknown at the start, the marks at `end_at` are deleted, or the
     checkpoint has another `end_at`. So it does if a sealed stream was recreated after its end was
-    read. While the controller is unreachable, the query reads on, up to the last known cut with
-    `end_at`, and its watermark does not advance.
+    read, or if an object that it read was replaced (`Recreated`). If the store does not answer, it
+    fails with `Unreachable`. While the controller is unreachable, the query reads on, up to the
+    last known cut with `end_at`, and its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(

@@ -23,9 +23,11 @@ from writer_client.files.arrow_rows import open_parquet, read_largest_time
 class LogEnds:
     """Returns the current ends of a file log when it is called.
 
-    A stream without a directory is empty. The constructor raises `InvalidName`. A call raises
+    `root` is a path or a URL, such as ``s3://lake/topics``. A stream without files is empty.
+
+    The constructor raises `InvalidName`, and `Rejected` for another URL. A call raises
     `Unreachable` if the root does not exist or cannot be listed. It raises `Rejected` if a file is
-    foreign or truncated, or an archive has an unknown layout.
+    foreign or truncated, if an archive has an unknown layout, or if the store refuses access.
     """
 
     def __init__(

@@ -74,8 +74,11 @@ class SegmentLogWriter:
     ) -> None:
         """Open the segments, and create their directories.
 
-        By default the first rows determine the `schema` of a new segment. Raises `InvalidName`, or
-        `Rejected` for another schema or a foreign or truncated file.
+        `root` is a path or a URL, such as ``s3://lake/topics``. By default the first rows determine
+        the `schema` of a new segment.
+
+        Raises `InvalidName`, or `Rejected` for another schema, a foreign or truncated file, or a
+        store that refuses access. Raises `Unreachable` if an object store does not answer.
         """
         validate_name("stream", stream)
         self.stream = stream
@@ -121,7 +124,8 @@ class SegmentLogWriter:
         is needed only if several are open.
 
         Raises `Rejected`, before anything is written, if an event time is missing, null or without
-        a zone, or if the schema differs from the segment's.
+        a zone, or if the schema differs from the segment's. Raises `Unreachable` if an object store
+        does not answer; the rows may be there.
         """
         return self._append(rows, segment, None)[0]
 
