@@ -35,9 +35,11 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
     `root` contains the log in the layout of `noted_time.filelog.layout`. It is a path or a URL,
     such as ``s3://lake/topics``. Driver and workers read it, with credentials from their
-    environments. `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix
-    ms, timestamps without a zone UTC. The watermark comes from the last mark whose cut the query
-    has read, under a `policy`.
+    environments.
+
+    `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix ms,
+    timestamps without a zone UTC. The watermark comes from the last mark whose cut the query has
+    read, under a `policy`.
 
     `options` are at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
     `Ingestion`.
