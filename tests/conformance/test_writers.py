@@ -1,10 +1,13 @@
 """Writers of all languages pass the conformance runner, and it finds each fault of a writer."""
 
+import atexit
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,8 @@ from tests.conformance.trial import read_scripts
 WRITERS = Path(__file__).parent / "writers"
 HTTP = (sys.executable, str(WRITERS / "http_writer.py"))
 ROOT = Path(__file__).resolve().parents[2]
-STRIPS_TYPES = 22
-"""The oldest Node that runs TypeScript."""
-
+GO = "/usr/local/go/bin/go"
+"""Where it is if it is not on the path."""
 PYTHON = (sys.executable, str(WRITERS / "python_writer.py"))
 
 FAULTS = {
@@ -78,24 +80,30 @@ def build_java(directory: Path) -> list[str]:
 def build_go(directory: Path) -> list[str]:
     """Compile the program of `go run ./cmd/conformance`, which would compile at each start."""
     program = str(directory / "writer")
-    words = [tool("go", "/usr/local/go/bin/go"), "build", "-o", program, "./cmd/conformance"]
+    words = [tool("go", GO), "build", "-o", program, "./cmd/conformance"]
     subprocess.run(words, cwd=folder("go"), check=True)
     return [program]
 
 
-def build_typescript(directory: Path) -> list[str]:
-    """Compile the program, or have Node strip its types."""
-    node, source = tool("node"), folder("typescript")
-    own = os.pathsep.join((str(source / "node_modules" / ".bin"), os.environ["PATH"]))
-    compiler = shutil.which("tsc", path=own)
-    if compiler is not None:
-        subprocess.run([compiler, "--outDir", str(directory), "-p", str(source)], check=True)
-        shutil.copy(source / "package.json", directory)
-        return [node, str(next(directory.rglob("conformance.js")))]
-    version = subprocess.check_output([node, "--version"], text=True).strip()
-    if int(version.strip("v").partition(".")[0]) < STRIPS_TYPES:
-        pytest.skip(f"Node {version} needs tsc: npm install --prefix integrations/typescript")
-    return [node, "--experimental-strip-types", "--no-warnings", str(source / "conformance.ts")]
+@cache
+def build_package() -> Path:
+    """Return a compiled copy of the TypeScript package. The test is skipped without tsc."""
+    node_modules = tempfile.TemporaryDirectory(prefix="typescript-")
+    atexit.register(node_modules.cleanup)
+    package = Path(node_modules.name) / "writer"
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(folder("typescript"), package, ignore=ignored)
+    npm = tool("npm")
+    install = [npm, "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
+    installed = subprocess.run(install, cwd=package, check=False, capture_output=True, text=True)
+    if installed.returncode != 0:
+        pytest.skip(f"npm cannot install tsc: {installed.stderr}")
+    subprocess.run([npm, "run", "build"], cwd=package, check=True)
+    return package
+
+
+def build_typescript(_: Path) -> list[str]:
+    return [tool("node"), str(build_package() / "dist" / "conformance.js")]
 
 
 BUILDS: dict[str, Callable[[Path], Sequence[str]]] = {
@@ -110,6 +118,17 @@ BUILDS: dict[str, Callable[[Path], Sequence[str]]] = {
 @pytest.mark.parametrize("language", BUILDS)
 def test_a_writer_passes(language: str, tmp_path: Path) -> None:
     assert broken_by(BUILDS[language](tmp_path)) == {}
+
+
+@pytest.mark.parametrize("words", [("vet", "./..."), ("test", "./...")])
+def test_the_go_module_passes_its_own_tests(words: Sequence[str]) -> None:
+    done = subprocess.run([tool("go", GO), *words], cwd=folder("go"), check=False)
+    assert done.returncode == 0
+
+
+def test_the_typescript_package_passes_its_own_tests() -> None:
+    done = subprocess.run([tool("npm"), "test"], cwd=build_package(), check=False)
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)
