@@ -61,7 +61,7 @@ class LogDirectories:
 class SegmentDirectory:
     """The directory with the files of one segment."""
 
-    __slots__ = ("_listed", "_names", "_segment", "_starts", "_stream", "path")
+    __slots__ = ("_latest", "_listed", "_names", "_segment", "_starts", "_stream", "path")
 
     def __init__(self, root: LogPath, stream: str, segment: int, monotonic: Seconds) -> None:
         self.path = segment_directory(root, stream, segment)
@@ -69,6 +69,7 @@ class SegmentDirectory:
         self._listed = store_of(root).watch(self.path, monotonic, can_resume)
         self._stream, self._segment = stream, segment
         self._names: Names = {}
+        self._latest: Names = {}
         self._starts: dict[str, int] = {}
 
     def fetch(self) -> None:
@@ -82,6 +83,7 @@ class SegmentDirectory:
         caller raises. An object that was replaced is new. Raises `Rejected` for a foreign file.
         """
         for names in self._listed.list_changes():
+            self._latest = names
             starts, new = self._find_starts(names)
             yield starts, new
             self._names, self._starts = names, starts
@@ -106,7 +108,7 @@ class SegmentDirectory:
 
     def identify(self, name: str) -> object:
         """Return a value that changes with the file, or raise `FileNotFoundError`."""
-        known = self._names.get(name) or store_of(self.path).identify(self.path / name)
+        known = self._latest.get(name) or store_of(self.path).identify(self.path / name)
         if known is None:
             raise FileNotFoundError(f"{self.path / name} does not exist")
         return known
