@@ -341,3 +341,14 @@ def test_plans_and_pickles_have_no_secret(bucket: str) -> None:
     assert query.beginning.root == root
     assert SECRET not in "".join(map(repr, shown))
     assert not any(SECRET.encode() in each for each in pickled)
+
+
+def test_an_append_waits_while_the_store_slows_down(s3: Proxy, bucket: str) -> None:
+    log = writer_of(f"{bucket}/topics")
+    log.append(rows(1))
+    s3.counts.clear()
+    with s3.spoiling(Fault("slow down", "PUT", 5)):
+        assert log.append(rows(2)) == 2
+
+    assert s3.counts["PUT"] == 6
+    assert [each for each, _ in read(f"{bucket}/topics")] == [1, 2]
