@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
@@ -75,14 +75,17 @@ class DeltaLog:
         kept = {v: known for v, known in self._known.items() if v in infos}
         self._known = {v: k for v, k in kept.items() if k[0] == (infos[v].size, infos[v].mtime_ns)}
 
-        def row_of(version: int) -> Mapping[str, Any]:
-            with files.open_input_stream(infos[version].path) as stream:
-                return {**_parse_commit(stream.read()), "version": version}
+        def read_rows(versions: Sequence[int]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+            for version in versions:
+                with files.open_input_stream(infos[version].path) as stream:
+                    yield version, {**_parse_commit(stream.read()), "version": version}
 
         new = sorted(infos.keys() - self._known.keys())
+        parts = [new[start::FILES_AT_ONCE] for start in range(min(FILES_AT_ONCE, len(new)))]
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
-            for version, row in zip(new, pool.map(row_of, new), strict=True):
-                self._known[version] = ((infos[version].size, infos[version].mtime_ns), row)
+            for rows in pool.map(lambda part: [*read_rows(part)], parts):
+                for version, row in rows:
+                    self._known[version] = ((infos[version].size, infos[version].mtime_ns), row)
 
 
 def _parse_commit(text: bytes) -> Mapping[str, Any]:
