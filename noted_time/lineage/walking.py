@@ -96,10 +96,6 @@ class Hop:
     doubt: str = ""
     ahead_to: int | None = None
 
-    def describe_lag(self, source: Source, limit: int) -> str:
-        """Return how far it is behind a source, as the end of a sentence."""
-        return f"{format_gap(self.complete_to or 0, limit)} behind {source.dataset}"
-
 
 Hops = Mapping[Dataset, Hop]
 
@@ -184,6 +180,14 @@ class Step(NamedTuple):
     source: Source | None
     limit: int | None
     circle: tuple[Dataset, ...] = ()
+
+    @property
+    def lag(self) -> str:
+        """How far the hop is behind its source, in words, or "" if it is not."""
+        complete_to, limit = self.hop.complete_to, self.limit
+        if self.source is None or complete_to is None or limit is None or limit <= complete_to:
+            return ""
+        return f"{format_gap(complete_to, limit)} behind {self.source.dataset}"
 
     @property
     def lag_ms(self) -> int:

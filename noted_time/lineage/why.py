@@ -62,17 +62,17 @@ class Why:
         return f"{answer}, because {self._describe_cause(self.holder)}"
 
     def _describe_cause(self, step: Step) -> str:
-        hop, source, limit, circle = step
+        hop, source, _, circle = step
         if circle:
             names = " from ".join(str(each) for each in (*circle, circle[0]))
             return f"these are made from each other: {names}"
-        if hop.why or source is None or limit is None:
+        if hop.why or source is None:
             return hop.why
         if source.why:
             to = format_time(self.hops[source.dataset].complete_to)
             return f"{source.why}: its sources are complete to {to}"
         who = hop.dataset if hop.dataset.kind == "group" else f"the query of {hop.dataset}"
-        return f"{who} is {hop.describe_lag(source, limit)}"
+        return f"{who} is {step.lag}"
 
     @property
     def remedy(self) -> str:
@@ -93,11 +93,10 @@ class Why:
     def _describe_hop(self, hop: Hop) -> str:
         if hop.complete_to is None:
             return hop.why
-        _, source, limit, _ = find_step(self.hops, hop)
-        is_behind = not hop.why and limit is not None and limit > hop.complete_to
-        lag = f", {hop.describe_lag(source, limit)}" if source and is_behind and limit else ""
+        lag = "" if hop.why else find_step(self.hops, hop).lag
+        known = f"{hop.dataset} is complete to {format_time(hop.complete_to)}"
         why = f": {hop.why}" if hop.dataset.kind == "stream" else ""
-        return f"{hop.dataset} is complete to {format_time(hop.complete_to)}{lag}{hop.lack}{why}"
+        return f"{known}{lag and f', {lag}'}{hop.lack}{why}"
 
     def to_json(self) -> dict[str, Any]:
         fields = ("time", "is_complete", "sentence", "remedy")

@@ -17,15 +17,7 @@ from noted_time.extras import require_extra
 from noted_time.lineage import RUN_QUERY, Dataset, Hop, Source, Why, describe_table, walk
 from noted_time.progress import ReadOffsets
 from noted_time.tables.table_urls import open_history
-from noted_time.values import (
-    MIN_INT64,
-    UNIX_MS,
-    YEAR_MS,
-    Rejected,
-    VouchedBy,
-    format_time,
-    pluralize,
-)
+from noted_time.values import MIN_INT64, UNIX_MS, YEAR_MS, Rejected, VouchedBy, format_time
 from reader_client.protocol.completeness import find_last_reached, make_performer
 from reader_client.protocol.questions import ask_cut, ask_explanation
 
@@ -141,7 +133,7 @@ def _describe_holders(explained: Json) -> str:
     first = min(explained["waiting_for"], key=lambda each: each["time"] or MIN_INT64)
     time = "" if first["time"] is None else f" after {format_time(first['time'])}"
     more = explained["holders"] - 1
-    others = f", and {pluralize(more, 'writer')} more" if more else ""
+    others = f", and {more:,} more" if more else ""
     return f"{first['writer']} has noted no time{time or ' yet'}{others}"
 
 

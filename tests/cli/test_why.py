@@ -108,7 +108,8 @@ def test_hops_that_cannot_be_read_are_named(run: Commands, lake: Lake) -> None:
     ended = lake.said(run("why", gold, ASKED))
     Path(lake.orders.path).rename(lake.directory / "away")
     lake.note(oslo=60, lima=60)
-    gone = lake.said(run("why", gold, ASKED))
+    moved = run("why", gold, ASKED)
+    gone = lake.said(moved)
     nobody = Commands("http://127.0.0.1:9")
     away = nobody("why", gold, ASKED), nobody("why", lake.stream)
 
@@ -119,6 +120,7 @@ def test_hops_that_cannot_be_read_are_named(run: Commands, lake: Lake) -> None:
     )
     assert gone[0] == 3
     assert gone[1].startswith(f"{start} orders cannot be read: there is no Delta table at")
+    assert f"\n  {lake.stream} is complete to {HOUR}" in moved.out
     assert [each.status for each in away] == [3, 69]
     assert f"{lake.stream} cannot be read: no answer from http://127.0.0.1:9" in away[0].out
 

@@ -2,7 +2,6 @@
 
 import random
 
-from noted_time import Rejected
 from noted_time.lineage import Dataset, Hop, Source, Why, walk
 from noted_time.lineage.walking import MOST_DEPTH, Hops
 
@@ -69,27 +68,6 @@ def test_circles_are_named_and_the_walk_ends() -> None:
     why = Why(a, 5, walk(hops[a], hops.__getitem__))
 
     assert why.sentence.endswith("made from each other: delta:a from delta:b from delta:a")
-
-
-def test_an_unreadable_hop_is_named_and_the_walk_goes_on() -> None:
-    """To the streams that the table made from it remembers."""
-    gold, silver, orders = Dataset("delta:gold"), Dataset("delta:silver"), Dataset("orders")
-    known = {
-        gold: Hop(gold, 3, (Source(silver, 3, 1, "", 4, (orders,)),)),
-        orders: Hop(orders, 9, ahead_to=9),
-    }
-
-    def read(each: Dataset) -> Hop:
-        if each not in known:
-            raise Rejected("it was moved")
-        return known[each]
-
-    why = Why(gold, 5, walk(known[gold], read))
-
-    assert [*why.hops] == [gold, silver, orders]
-    because = "because delta:silver cannot be read: it was moved"
-    assert why.sentence == f"delta:gold is complete to 3 and not to 5, {because}"
-    assert [*why.lines][1].startswith("delta:silver is complete to 4, as delta:gold remembers; ")
 
 
 def test_a_walk_ends_after_twenty_hops() -> None:
