@@ -27,6 +27,7 @@ class Why:
 
     @property
     def root(self) -> Hop:
+        """The hop of the dataset itself."""
         return self.hops[self.dataset]
 
     @property
@@ -44,6 +45,7 @@ class Why:
 
     @property
     def culprit(self) -> Hop | None:
+        """The hop that holds the dataset, or `None`."""
         return None if self.holder is None or self.root.doubt else self.holder.hop
 
     @property
@@ -99,6 +101,7 @@ class Why:
         return f"{known}{lag and f', {lag}'}{hop.lack}{why}"
 
     def to_json(self) -> dict[str, Any]:
+        """Return the answer and the hops as values of JSON."""
         fields = ("time", "is_complete", "sentence", "remedy")
         hops = [self._convert_hop(hop) for hop in self.hops.values()]
         return {each: getattr(self, each) for each in fields} | {"hops": hops}
