@@ -186,6 +186,7 @@ async def test_a_controller_reports_marks_that_its_database_has_lost(
         lost = scraped(controller, "noted_time_lost_marks_total")
 
     said = [call for call in logger.calls if call.args == ("went_back",)]
+    assert ("buckets_acquired",) in {call.args for call in logger.calls}
     held, found = {"domain": "default", "seq": 4}, {"domain": "default", "seq": 1}
     facts = {"stream": "s", "domain": "default", "held": 4, "found": 1}
     assert [(each.method_name, each.kwargs) for each in said] == [("error", facts)]
