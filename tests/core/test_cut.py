@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, NotCompleteYet, Rejected, StreamCut, TimeWindow
@@ -182,6 +182,7 @@ def test_complete_to_is_the_first_mark_at_or_above_the_time(marks: list[Mark], t
 
 
 @given(marks=chains, time=st.integers(0, 40), seq=st.integers(0, 13))
+@example(marks=[following(BEFORE, (1, 2, {}))], time=1, seq=1)
 def test_the_last_bound_below_a_time_is_what_a_scan_finds(
     marks: list[Mark], time: int, seq: int
 ) -> None:
