@@ -82,7 +82,11 @@ ROOMS = {
     "marks_source": Room(
         ("spark_integration/marks_source/*",), ("tests/spark/test_ahead.py",), 0.9
     ),
-    "marks": Room(("spark_integration/marks/*",), ("tests/spark/test_feed.py",), 0.9),
+    "marks": Room(
+        ("spark_integration/marks/*",),
+        ("spark_integration/marks", *_tests("tests/spark", "feed release")),
+        0.9,
+    ),
     "sending": Room(
         ("writer_client/sending/*",),
         (
