@@ -57,6 +57,10 @@ def flights(  # noqa: PLR0913 - the options of a command
         bool,
         typer.Option("--kafka", help="Through a Kafka broker; one of its producers is killed."),
     ] = False,
+    store: Annotated[
+        Literal["s3"] | None,
+        typer.Option(help="Keep the log in an object store: an S3 server on 127.0.0.1."),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="Where to put the picture, the figures (.json) and flights.db.")
     ] = Path("flights-demo"),
@@ -75,16 +79,19 @@ def flights(  # noqa: PLR0913 - the options of a command
     console = Console()
     with _ending_in_order(console), ExitStack() as stack:
         played = _story(story, of_tables=of_tables, on_kafka=on_kafka)
+        if store and (played or on_kafka):
+            raise typer.BadParameter("--store s3 is for the comparison on files alone")
         data = read_flights(months, days or (tables.DAYS if of_tables else None))
         delays, run_own = findings.delay_hours(data), months == 1
-        plot = report.plot(data, delays, run_own=run_own, on_kafka=on_kafka)
+        where = {"on_kafka": on_kafka, "in_store": store is not None}
+        plot = report.plot(data, delays, run_own=run_own, **where)
         _say(console, report.opening(data), *(played.opening(data) if played else plot))
         scratch = TemporaryDirectory(prefix="noted-time-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(scratch))
         _clear(out)
         stack.callback((out / f"{DATABASE}.serving").unlink, missing_ok=True)
         url = stack.enter_context(controller(out / DATABASE, directory))
-        with staged(data, url, directory, out, console, on_kafka=on_kafka) as stage:
+        with staged(data, url, directory, out, console, **where) as stage:
             if played:
                 result = stage.beside.submit(played.play, stage).result()
             else:

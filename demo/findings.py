@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import DataFrame
+
 from demo import kafka, picture, report
 from demo.data import HOUR_MS, Flights
 from demo.measurement import Cuts, Outcome, came_in, noted_outcome, own_outcome
@@ -24,6 +26,7 @@ from demo.schedule import Step, hourly_batches, steps
 from demo.simulation import analysed, least_delay_without_loss, noted_time, own_watermark
 from demo.stage import Result, Stage
 from demo.trials.kafka import Broker
+from demo.trials.s3 import read_parquet
 from reader_client import ReaderClient
 from spark_integration import Batches
 
@@ -83,9 +86,7 @@ def find(stage: Stage, *, run_own: bool) -> Findings:
     own = stage.beside.submit(_count_under_own_watermark, stage) if run_own else None
     broker, incidents = stage.broker, list[str]()
     run, replayed = _count_from_kafka(stage, broker, incidents) if broker else _count_files(stage)
-    read = stage.spark.read
-    written = kafka.read(read, stage.bootstrap) if broker else read.parquet(f"{stage.log}/{STREAM}")
-    counted = truth(written)
+    counted = truth(_read_written(stage))
     measured = [
         noted_outcome(run, counted, replayed, cuts_of(stage.url, stage.flights.window_ends))
     ]
@@ -96,6 +97,16 @@ def find(stage: Stage, *, run_own: bool) -> Findings:
     predicted = [own_watermark(stage.flights, hours * HOUR_MS) for hours in delays]
     both = tuple(measured), (noted_time(stage.flights), *predicted)
     return Findings(*both, tuple(incidents))
+
+
+def _read_written(stage: Stage) -> DataFrame:
+    """Return all rows of the log, read without noted time."""
+    read = stage.spark.read
+    if stage.store:
+        return stage.spark.createDataFrame(read_parquet(f"{stage.log}/{STREAM}"))
+    return (
+        kafka.read(read, stage.bootstrap) if stage.broker else read.parquet(f"{stage.log}/{STREAM}")
+    )
 
 
 def _count_files(stage: Stage) -> tuple[Run, Replayed]:

@@ -33,7 +33,7 @@ JUDGED_BY_THE_BATCH_BEFORE_LAST = "spark.sql.streaming.statefulOperator.allowMul
 
 
 def with_noted_time(
-    spark: SparkSession, root: Path, controller_url: str, *options: Option
+    spark: SparkSession, root: str | Path, controller_url: str, *options: Option
 ) -> DataFrame:
     """Return the flights of the log under the noted watermark."""
     return read_noted_log(

@@ -51,7 +51,7 @@ class Replayed:
 class Carriers:
     """The carriers of one stream, each a writer of the file log."""
 
-    def __init__(self, root: Path, clients: Mapping[str, WriterClient]) -> None:
+    def __init__(self, root: str | Path, clients: Mapping[str, WriterClient]) -> None:
         """Join all carriers; `clients` are by name."""
         self._ends = dict.fromkeys(range(SEGMENTS), 0)
         self._clients = clients
@@ -111,7 +111,7 @@ def create_stream(
 
 
 @contextmanager
-def at_work(names: Sequence[str], root: Path, controller_url: str) -> Iterator[Carriers]:
+def at_work(names: Sequence[str], root: str | Path, controller_url: str) -> Iterator[Carriers]:
     """Create the stream and yield its joined carriers, which finish at the end."""
     create_stream(controller_url, expected=names)
     with ExitStack() as stack:

@@ -23,6 +23,7 @@ URL = "http://127.0.0.1:7464"
 
 TITLE = "Departures per hour, counted as flights land; latency in replay time"
 APPENDS = f"appends them to a log of {SEGMENTS} segments"
+PUTS = f"{APPENDS}, as objects of an S3 server"
 PRODUCES = "produces them to a Kafka topic, in transactions"
 INCIDENTS = "On the way a partition is added, and a carrier is killed (-9) amid a transaction."
 HEADINGS = ("watermark", "lost", "lost %", "median", "longest", "by")
@@ -43,14 +44,20 @@ def _day(time: int) -> str:
 
 
 def plot(
-    flights: Flights, delay_hours: Iterable[int], *, run_own: bool, on_kafka: bool
+    flights: Flights,
+    delay_hours: Iterable[int],
+    *,
+    run_own: bool,
+    on_kafka: bool,
+    in_store: bool = False,
 ) -> list[str]:
+    writes = PRODUCES if on_kafka else PUTS if in_store else APPENDS
     delays = ", ".join(map(str, delay_hours))
     return [
         "A controller (SQLite) and a Spark of two cores start, both on 127.0.0.1 only.",
         (
             f"Each of {len(flights.carriers)} carriers is a writer. As its flights land, it "
-            f"{PRODUCES if on_kafka else APPENDS}, and notes the earliest departure that it "
+            f"{writes}, and notes the earliest departure that it "
             "still has in the air, or the clock when it has none."
         ),
         *([INCIDENTS] if on_kafka else []),

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from demo.data import Flights
 from demo.surroundings import spark_session
-from demo.trials import kafka
+from demo.trials import kafka, s3
 from demo.trials.kafka import Broker
 
 
@@ -25,8 +25,8 @@ from demo.trials.kafka import Broker
 class Stage:
     """The flights, a controller at `url`, a Spark, a directory, and progress bars.
 
-    `out` has the files that stay. `beside` runs calls of Spark, whose client cannot handle the main
-    thread's interrupts.
+    `out` has the files that stay, and `store` is the bucket of the log, if it has one. `beside`
+    runs calls of Spark, whose client cannot handle the main thread's interrupts.
     """
 
     flights: Flights
@@ -37,14 +37,15 @@ class Stage:
     out: Path
     bars: Progress
     broker: Broker | None = None
+    store: str = ""
 
     @property
     def bootstrap(self) -> str:
         return self.broker.address if self.broker else ""
 
     @property
-    def log(self) -> Path:
-        return self.directory / "log"
+    def log(self) -> str:
+        return f"{self.store or self.directory}/log"
 
     def bar(self, description: str, total: int) -> Callable[[int], None]:
         """Show a bar, and return a function that sets how much of `total` is done.
@@ -59,18 +60,26 @@ class Stage:
 
 @contextmanager
 def staged(  # noqa: PLR0913 - what there is on it
-    flights: Flights, url: str, directory: Path, out: Path, console: Console, *, on_kafka: bool
+    flights: Flights,
+    url: str,
+    directory: Path,
+    out: Path,
+    console: Console,
+    *,
+    on_kafka: bool,
+    in_store: bool = False,
 ) -> Iterator[Stage]:
-    """Yield a stage in `directory`, with a broker if asked, which ends with the block."""
+    """Yield a stage in `directory`, which ends with the block."""
     if on_kafka:
         kafka.install()
     with ExitStack() as stack:
         broker = stack.enter_context(kafka.Broker(directory / "kafka")) if on_kafka else None
+        store = stack.enter_context(s3.create_bucket(directory / "s3.log")) if in_store else ""
         bars = stack.enter_context(bars_on(console))
         beside = stack.enter_context(ThreadPoolExecutor(2))
         jars = ",".join(kafka.connector()) if on_kafka else ""
         spark = stack.enter_context(spark_session(directory, jars))
-        yield Stage(flights, url, spark, beside, directory, out, bars, broker)
+        yield Stage(flights, url, spark, beside, directory, out, bars, broker, store)
 
 
 def bars_on(console: Console) -> Progress:

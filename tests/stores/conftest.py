@@ -1,18 +1,13 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from demo.trials.cluster import free_ports
-from demo.trials.daemons import Daemon
-from demo.trials.ports import listens
-from demo.trials.waiting import wait_until
+from demo.trials.s3 import serve_s3
 from noted_time.stores import objects
 from tests.stores.proxy import Proxy
 from tests.support.object_store import CERTIFICATES, SECRET
@@ -22,12 +17,7 @@ from tests.support.suites import programs_of
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Give the port of an S3 server."""
-    python = programs_of("stores") / "python"
-    port = free_ports(1)
-    script = Path(__file__).with_name("serve.py")
-    words = [str(python), str(script), str(port)]
-    with Daemon(words, tmp_path_factory.mktemp("s3") / "log", os.environ) as server:
-        wait_until(lambda: server.running() and listens(port))
+    with serve_s3(programs_of("stores") / "python", tmp_path_factory.mktemp("s3") / "log") as port:
         yield port
 
 
