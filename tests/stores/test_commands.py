@@ -1,0 +1,28 @@
+"""The commands of the file log, over a log in a store."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import Commands, observed
+from tests.support.served import Served
+from writer_client import SegmentLogWriter
+
+HOUR_MS = 3_600_000
+
+
+def test_a_log_in_a_bucket_is_observed_and_analysed(bucket: str) -> None:
+    log = SegmentLogWriter(bucket, "flights", segments=[0, 1], event_time="at")
+    for segment, hour in ((0, 400_000), (1, 400_002), (0, 400_001)):
+        log.append([{"at": hour * HOUR_MS}], segment=segment)
+    with Served() as served:
+        served.call("PUT", "/flights", {"mark_interval_ms": 0})
+        words = ("log", "event-time", bucket, "flights", "--field", "at", "--delay", "0s")
+        said = observed(served, *words, "--for", "0s")
+        (mark,) = served.all_marks("flights")
+        analysed = Commands(served.url)(
+            "analyse", "log", bucket, "flights", "--time", "at", "--json"
+        )
+
+    assert (said.status, mark["cut"]) == (0, {"0": 2, "1": 1}), said.err
+    assert (json.loads(analysed.out)["rows"], analysed.status) == (3, 0)
