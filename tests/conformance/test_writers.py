@@ -94,7 +94,7 @@ def build_package() -> Path:
     ignored = shutil.ignore_patterns("node_modules", "dist")
     shutil.copytree(folder("typescript"), package, ignore=ignored)
     npm = tool("npm")
-    install = [npm, "install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]
+    install = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     installed = subprocess.run(install, cwd=package, check=False, capture_output=True, text=True)
     if installed.returncode != 0:
         pytest.skip(f"npm cannot install tsc: {installed.stderr}")
