@@ -72,7 +72,8 @@ def why(  # noqa: PLR0913 - one parameter for each flag
     kafka = build_kafka_config("", config) if config else {}
     found = HopReader(make_performer(call), asked, kafka).find_why(root, tuple(name))
     if as_dot:
-        typer.echo(found.to_dot())
+        for line in found.to_dot().splitlines():
+            echo(line)
     elif not call.print_json(found.to_json()):
         echo(found.sentence)
         for line in found.lines:

@@ -21,7 +21,7 @@ function render() {
   if (isMissing(fault)) show($("#main"), h("main", missingView(fault)));
   else if (data.overview) show($("#main"), h("main", streamsView(data)));
   else if (data.explain) show($("#main"), h("main", streamView(data)));
-  else $("#main").replaceChildren(); // the alert explains the fault
+  else $("#main").replaceChildren();
   if (state.isNew && $("h1")) {
     state.isNew = false;
     $("h1").focus();
@@ -38,7 +38,7 @@ const isMissing = (fault) =>
 function renderFault() {
   const { fault, at } = state;
   const pulse = $("#pulse");
-  const isLive = !fault || isMissing(fault); // the controller has answered
+  const isLive = !fault || isMissing(fault);
   pulse.className = `pulse ${isLive ? "live" : "gone"}`;
   pulse.textContent = isLive ? "live" : "not live";
   const alert = $("#alert");

@@ -37,7 +37,7 @@ function charts({ from, to, before: start, points: all }) {
   const highest = greatest([...points.map((point) => point.upper), isTime && most < 4 * (to - from) ? to : last]);
   const hasClock = isTime && highest > from;
   const flags = all.filter((point) => point.excluded_marks);
-  const isLevel = lowest === highest; // drawn as a line in the middle of the frame
+  const isLevel = lowest === highest;
   // a lower that stands is drawn a little above the edge of the frame
   const margin = isLevel ? 1n : lowest === last ? BigInt(minus(highest, lowest)) / 8n : 0n;
   const [low, high] = [minus(lowest, margin), minus(highest, -margin)];

@@ -53,7 +53,7 @@ function spark(lag) {
   const most = greatest([1, ...known.map(([, value]) => value)]);
   if (known.length < 2 || !isLag(most)) return null;
   const shares = known.map(([place, value]) => [place, share(value, 0, most)]);
-  const high = 1 + least(shares.map(([, each]) => each)); // a constant lag is a line in the middle
+  const high = 1 + least(shares.map(([, each]) => each));
   const points = shares.map(([place, each]) =>
     `${(place / (lag.length - 1)) * 92},${(21 - (each / high) * 19).toFixed(1)}`);
   const label = `lag, at most ${lasting(most)}`;

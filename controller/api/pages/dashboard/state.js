@@ -4,7 +4,7 @@
 
 import { access, call, loadAccess } from "./api.js";
 import { $, h } from "./elements.js";
-import { DAY, HOUR, isUnix, minus } from "./values.js";
+import { DAY, HOUR, isUnix } from "./values.js";
 
 const POLL_MS = 1500;
 export const PAGE = 50;
@@ -75,16 +75,15 @@ const FEEDS = {
   },
 };
 
-/** Load the last complete windows, if times are in Unix ms: days if the marks are whole days apart, or else hours. */
+/** Load the last complete hours, or days if the marks are whole days apart. */
 async function loadWindows() {
   const { lower, seq } = state.data.stream.marks[domain()] ?? {};
   if (!isUnix(lower)) return { windows: [] };
   const { marks } = await ofDomain(["marks"], { after: Math.max(0, seq - 3), limit: 3 });
-  const steps = marks.slice(1).map((mark, place) => minus(mark.lower, marks[place].lower));
-  const isDaily = steps.length > 0 && steps.every((step) => step % DAY === 0);
-  const size = isDaily ? DAY : HOUR;
-  const tiling = { size_ms: size, origin: isDaily ? lower : 0 };
-  return { ...await ofDomain(["windows"], { ...tiling, after: lower - 13 * size, limit: 13 }), isDaily };
+  const isDaily = marks[1] && marks.every((mark) => (lower - Number(mark.lower)) % DAY === 0);
+  const [size_ms, origin] = isDaily ? [DAY, lower] : [HOUR, 0];
+  const found = await ofDomain(["windows"], { size_ms, origin, after: lower - 13 * size_ms, limit: 13 });
+  return { ...found, isDaily };
 }
 
 /** Load the marks of the range. By default it is the last hour, or everything if the hour has no mark. */

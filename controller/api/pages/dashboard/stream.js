@@ -10,12 +10,10 @@ import { address, chosen, domain, may, PAGE, state } from "./state.js";
 import { readersSection, scaleOf, writersSection } from "./strip.js";
 import { counted, inWords, isLag, isUnix, lasting, listed, many, shownPosition } from "./values.js";
 
-const ONE_COLUMN = "(max-width: 900px)"; // as in dashboard.css
-
 export function streamView(data) {
   const scale = scaleOf(data);
   const top = [writersSection(data, scale), whySection(data)];
-  if (matchMedia(ONE_COLUMN).matches) top.reverse(); // cards of writers would push the watermark out of sight
+  if (innerWidth <= 900) top.reverse(); // one column, as in dashboard.css
   const first = [...top, historySection(data.history), windowsSection(data.windows)];
   const pair = [readersSection(data, scale), segmentsSection(data)];
   const last = [ledgerSection(data), settingsSection(data.stream)];
@@ -64,7 +62,7 @@ function windowsSection({ windows, isDaily }) {
     tr(`w${window.start}`, cell("From", when(window.start)), cell("To", when(window.end)),
       cell("Missing", missingText(window)), cell("Late rows", lateText(window))));
   const extras = [soft("writers that the watermark did not wait for, and rows written below it")];
-  const title = isDaily ? "Complete days" : "Complete hours";
+  const title = `Complete ${isDaily ? "days" : "hours"}`;
   return rows.length > 0 && section(title, extras, table(title, rows));
 }
 

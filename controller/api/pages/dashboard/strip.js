@@ -29,7 +29,6 @@ function bar(kind, scale, from, to) {
 }
 const watermarkLine = (scale) => scale.lower != null && h("b", { "data-left": scale.at(scale.lower).toFixed(2) });
 const track = (scale, shown) => scale && h("div.track", shown, watermarkLine(scale));
-/** Return the ends of the axis, or one end if both have the same text. */
 function axis({ low, high }) {
   const ends = [when(low), when(high)];
   const [[day], [otherDay, time]] = ends.map((end) => end.textContent.split(" "));
