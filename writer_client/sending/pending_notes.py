@@ -47,12 +47,12 @@ class PendingNotes:
         waiting = [*self._timed.values(), *([] if self._change is None else [self._change])]
         return [pending.since for pending in waiting]
 
-    def note(self, note: Note, ticket: int, written: int = 0) -> None:
+    def note(self, note: Note, ticket: int, written: int) -> None:
         replaced = (self._timed.get(note.domain), self._change)
         since = min((each.since for each in replaced if each is not None), default=ticket)
         self._timed[note.domain] = PendingNote(note, since, ticket, written)
 
-    def change(self, note: Note, ticket: int, written: int = 0) -> None:
+    def change(self, note: Note, ticket: int, written: int) -> None:
         since = ticket if self._change is None else self._change.since
         self._change = PendingNote(note, since, ticket, written)
 
