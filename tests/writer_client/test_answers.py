@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from noted_time import InvalidNote, Rejected
+from noted_time import InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import ClientFailed, SharedName
 from tests.support.faults import Faults
@@ -17,6 +17,9 @@ from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted, accepted, results
 from writer_client import Pace, WriterClient
 from writer_client.sending.exchange import unix_us
+from writer_client.sending.notices import Notices
+from writer_client.sending.outbox import Outbox
+from writer_client.sending.posting import Posting
 
 SOON = Backoff(first_s=0.001, cap_s=0.005)
 
@@ -89,6 +92,19 @@ def test_what_the_controller_refuses_is_not_tried_again(status: int, word: str) 
         client.flush()
 
     assert [note["time"] for note in network.notes] == [5, 6]
+
+
+def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
+    """If no answer arrives in time, `Unreachable` has no cause."""
+    outbox = Outbox("UA")
+    posting = Posting(outbox, Pace(), Notices("s", "UA", URL, None), now=0)
+    ticket = outbox.note(5, {})
+    posting.settle(outbox.take(), UnknownStream("s"), now=0)
+    posting.hurry()
+    with pytest.raises(Unreachable, match="not durable within 0 s: no answer") as raised:
+        posting.get_outcome(ticket, 0)
+
+    assert (raised.value.__cause__, posting.wait_s(0)) == (None, 0)
 
 
 @pytest.mark.parametrize(

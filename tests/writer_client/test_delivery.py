@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import DeliveryFailed, Rejected
+from noted_time import DeliveryFailed, InvalidNote, Rejected
 from noted_time.values import LateRows, Time, unix_ms_of
 from writer_client import DeliveryTracker
 from writer_client.sending.delivery import Epoch, OnFailure
-from writer_client.sending.vouched import EMPTY_POSITION
+from writer_client.sending.vouched import EMPTY_POSITION, HeldBack
 from writer_client.sending.writer import Writer
 
 OFTEN = ("produce", "produce", "count", "send", "deliver", "deliver", "note", "note")
@@ -367,4 +367,7 @@ def test_each_domain_has_notes_largest_times_and_late_rows_of_its_own() -> None:
         tracker.produced(9, {"paid": 5})
     with pytest.raises(Rejected, match="no domain 'paid'"):
         tracker.note(5, domain="paid")
+    with pytest.raises(InvalidNote, match="as invalid_time: it noted 60 before"):
+        tracker.note(59, domain="sent")
     assert tracker.under_way == 0
+    assert HeldBack("ordered", 9, 8, {0: 3}) in client._outbox.vouched.take_back("ordered", 8)

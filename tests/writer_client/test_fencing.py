@@ -56,19 +56,26 @@ def test_two_processes_of_one_name_lose_no_row_in_silence(
     assert (lost(tmp_path, served, stream), older_log.position) == ([], {0: 2})
 
 
-def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(tmp_path: Path) -> None:
-    """What was appended before the takeover was accepted lies below the first timed note."""
+@pytest.mark.parametrize("takeovers", [1, 2])
+def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(
+    tmp_path: Path, takeovers: int
+) -> None:
+    """The first timed note covers all rows that were appended before the takeover was accepted.
+
+    A restored controller forgot the takeover, so the name is taken over again.
+    """
     other = SegmentLogWriter(tmp_path, "flights", event_time="time")
 
     class Appending(Scripted):
         """The other process appends until the join is answered."""
 
         def _answer(self, request: httpx.Request) -> httpx.Response:
-            if not self.posts:
+            if b'"time"' not in request.content:
                 other.append([{"time": 8}, {"time": 3}])
             return super()._answer(request)
 
-    network = Appending(results(accepted(position={"0": 0})))
+    joined = results(accepted(position={"0": 0}, took_over=[HELD["session"]]))
+    network = Appending(*[joined, results(FENCED)] * (takeovers - 1), joined)
     client = WriterClient(URL, "s", "UA", transport=network)
     log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
     log.note_time(5)
@@ -78,7 +85,7 @@ def test_a_successor_joins_without_a_position_and_then_looks_up_the_ends(tmp_pat
     assert (join, noted["time"], noted["position"], noted["max_time"]) == (
         {"writer": "UA", "state": "live"},
         5,
-        {"0": 2},
+        {"0": 2 * takeovers},
         8,
     )
 

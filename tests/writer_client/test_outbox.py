@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from noted_time import Accepted, InvalidNote, Note, Refused, Rejected, Unreachable
 from noted_time.client import Reply, position_to_wire
@@ -81,6 +82,21 @@ def test_nothing_sent_is_refused(played: list[Act]) -> None:
     run = Run().play(played).drain()
 
     assert run.outbox.pop_refused() is None
+
+
+@laws
+@given(acts, st.sampled_from([("unknown_domain", ("default",)), ("too_many_writers", 7)]))
+def test_a_writer_that_may_not_join_gives_up(played: list[Act], joins: tuple[str, Any]) -> None:
+    """The controller refuses its live notes, and its end because it never joined."""
+    outbox = Run().play(played).outbox
+    for _ in range(5):
+        if outbox:
+            batch = outbox.take()
+            live = [pending.note.state == "live" for pending in batch]
+            answers = (Refused(*(joins if each else ("unknown_writer", None))) for each in live)
+            outbox.record_answer(batch, NotesReply(tuple(answers)))
+
+    assert (bool(outbox), outbox.durable_through) == (False, outbox.calls)
 
 
 @laws
