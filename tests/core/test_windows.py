@@ -446,8 +446,7 @@ def test_adjacent_reports_of_the_writer_with_most_are_merged_first() -> None:
 
 
 def test_what_was_merged_is_returned_also_if_reports_are_deleted_then() -> None:
-    late = LateReports([LateReport(f"w{n}", 1, 0, 0, n, n) for n in range(7)])
-    late.add(LateReport("w9", 1, 0, 0, 9, 9), most=8)
+    late = LateReports([LateReport(f"w{n}", 1, 0, 0, n, n) for n in (*range(8), 9)])
     before = {each.place for each in late}
     new = LateReport("w9", 1, HOUR_MS, HOUR_MS, 9, 9)
     changed = late.add(new, most=8)
