@@ -6,7 +6,8 @@ broke. Its exit status is 0 if all trials pass, and 1 otherwise.
 
 The program gets NOTED_TIME_URL, NOTED_TIME_STREAM, NOTED_TIME_WRITER, NOTED_TIME_OFFSET (default 0)
 and NOTED_TIME_GIVE_UP_S (default 30) in its environment. Its log is a counter of events in segment
-"0", which begins at NOTED_TIME_OFFSET. It reads one command a line from standard input:
+"0", which begins at NOTED_TIME_OFFSET. It reads one command a line from standard input. The next
+command follows the answer:
 
   join       join the stream in a new session
   write N    write N events
@@ -14,22 +15,26 @@ and NOTED_TIME_GIVE_UP_S (default 30) in its environment. Its log is a counter o
   heartbeat  say that it lives, without a new time
   idle       say that it writes nothing for now
   finish     say that it will write no more
-  leave      leave the stream
-  close      deliver all pending notes, and exit with status 0
+  leave      leave the stream, as idle or finished
+  close      deliver all pending notes, answer "accepted", and exit with status 0
 
 It answers each command with one JSON object on a line of standard output:
 
   {"answer": "ok", "position": {"0": END}}  to `write`, at once; to the others, once it is known:
-  {"answer": "accepted"}                    with "late": true if the time is at or below the lower
-  {"answer": "excluded"}                    the watermark advanced without the writer
+  {"answer": "accepted"}                    with "late": true if the time is below its `lower`
+  {"answer": "excluded"}                    the result has `excluded`
   {"answer": "fenced"}                      another session has the name
-  {"answer": "refused", "code": CODE}       final, with the code of the API
-  {"answer": "gave up"}                     no answer for NOTED_TIME_GIVE_UP_S
+  {"answer": "refused", "code": CODE}       final: the status of the result, or the problem's code
+  {"answer": "gave up"}                     no final answer within NOTED_TIME_GIVE_UP_S
 
-The end of input is a crash: it exits at once and sends nothing more.
+After `fenced` the program sends nothing, and answers each command with `fenced`. It does not exit,
+because the trial continues. Write logs to standard error. If the program ends too early, the
+command prints what it wrote there.
 
-docs/reference/protocol.md describes the protocol. An example is
-tests/conformance/writers/http_writer.py.
+The end of input is a crash: the program exits at once and sends nothing more.
+
+docs/reference/protocol.md describes the protocol. tests/conformance/trials.txt has the steps of
+each trial. An example is tests/conformance/writers/http_writer.py.
 """
 
 from __future__ import annotations
@@ -58,6 +63,7 @@ AT_ONCE = 4
 
 MOST_SHOWN = 4
 
+STEPS = "tests/conformance/trials.txt"
 
 console = Console()
 
@@ -90,7 +96,12 @@ def main() -> int:
     with console.status(f"{len(chosen)} trials"):
         verdicts = list(run_trials(given.command, chosen))
     console.print(build_table(verdicts))
-    return 1 if any(each.broken for each in verdicts) else 0
+    failed = next((each.name for each in verdicts if each.broken), None)
+    if failed is not None:
+        console.print(
+            f"\n{STEPS} has the steps of each trial. --only '{failed}' runs a single one."
+        )
+    return 0 if failed is None else 1
 
 
 def run_trials(command: Sequence[str], scripts: Sequence[Script]) -> Iterator[Verdict]:

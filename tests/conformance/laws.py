@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from noted_time.client import Json
 from noted_time.values import MIN_INT64
@@ -128,7 +130,8 @@ def _acknowledged(said: Sequence[Said], requests: Sequence[Request]) -> Iterator
             field, value = "time", str(each.time)
         sent = [at for at, note in delivered if str(note.get(field, "live")) == value]
         if not sent or (field == "state" and sent[-1] < each.at):
-            yield f"`{each.command}` is answered {each.answer}, and no answer accepts such a note"
+            given = json.dumps(each.answer)
+            yield f"`{each.command}` is answered {given}, and no answer accepts such a note"
 
 
 def _is_accepted(results: Sequence[Json]) -> bool:
@@ -165,7 +168,8 @@ def _pace(requests: Sequence[Request]) -> Iterator[str]:
         is_failed = each.answer is None or each.answer.status in REPEATED
         failed = [*failed, each.at] if is_failed else []
         if any(len(failed) > n and each.at - failed[-n - 1] < s for s, n in MOST_FAILED.items()):
-            yield f"too many requests without a final answer: {len(failed)}, the last {failed[-9:]}"
+            pauses = ", ".join(f"{b - a:.2f}" for a, b in pairwise(failed[-9:]))
+            yield f"{len(failed)} requests without a final answer, at intervals of {pauses} s"
             break
     for place, each in enumerate(requests[:-1]):
         waits_s = each.fault.retry_after_s

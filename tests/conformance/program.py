@@ -22,6 +22,9 @@ ANSWER_S = 60.0
 
 EXIT_S = 10.0
 
+SHOWN = 200
+"""The characters of each end of a program's log."""
+
 ANSWERS = frozenset(("ok", "accepted", "excluded", "fenced", "refused", "gave up"))
 
 
@@ -51,6 +54,11 @@ class Said:
     def is_acknowledged(self) -> bool:
         """Whether the answer says that the controller has the note."""
         return self.answer.get("answer") in ("accepted", "excluded")
+
+
+def shorten(log: str) -> str:
+    """Return the two ends of a long log: Go has the error at the first one, Python at the last."""
+    return log if len(log) <= 2 * SHOWN else f"{log[:SHOWN]} … {log[-SHOWN:]}"
 
 
 class WriterProgram:
@@ -118,8 +126,9 @@ class WriterProgram:
             raise Broken(f"no answer to `{command}` within {ANSWER_S:.0f} s")
         line = output.readline()
         if not line:
-            log = self._errors.read_text(errors="replace")[-300:].strip()
-            raise Broken(f"the program ended at `{command}`: {log or 'it printed no error'}")
+            log = shorten(self._errors.read_text(errors="replace").strip())
+            log = log or "it printed no error"
+            raise Broken(f"the program ended without an answer to `{command}`: {log}")
         with suppress(ValueError, KeyError, TypeError):
             answer: Json = json.loads(line)
             if answer["answer"] in ANSWERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sqlite3
@@ -166,11 +167,13 @@ class Trial:
         command, _, wanted = step.partition(" = ")
         answer = program.close() if command == "close" else program.ask(command)
         if command.startswith("write "):
-            is_right = answer == {"answer": "ok", "position": {"0": program.end}}
+            right: Json = {"answer": "ok", "position": {"0": program.end}}
+            is_right, wanted = answer == right, json.dumps(right)
         else:
             is_right = format_answer(answer) in (wanted or "accepted").split(" | ")
         if not is_right:
-            raise Broken(f"`{command}` is answered {answer}, not {wanted or 'accepted'}")
+            given = json.dumps(answer)
+            raise Broken(f"`{command}` is answered {given}, not {wanted or 'accepted'}")
 
     def _ask_until(self, step: str) -> None:
         until = time.monotonic() + RETURN_S
@@ -200,7 +203,9 @@ class Trial:
         row = self._row()
         known = row["times"].get("default", "-"), row["position"].get("0", 0)
         if wanted != (found := f"{row['state']} {known[0]} {known[1]}"):
-            raise Broken(f"the controller has the writer as {found!r}, not {wanted!r}")
+            raise Broken(
+                f"the controller has the writer as {found!r}, not {wanted!r} (state, time, offset)"
+            )
 
     def _begin(self, thread: threading.Thread) -> None:
         self._background.append(thread)
