@@ -1,8 +1,8 @@
 """Check a writer program against a real controller behind a proxy that fails.
 
-The proxy delays answers, cuts connections, doubles and holds requests, and answers 408, 429 and
-5xx. The controller restarts, and its database is put back. The command prints each trial, and what
-broke. Its exit status is 0 if all trials pass, and 1 otherwise.
+The proxy delays or withholds answers, cuts connections, doubles and holds requests, and answers
+408, 429 and 5xx. The controller restarts, and its database is put back. The command prints each
+trial, and what broke. Its exit status is 0 if all trials pass, and 1 otherwise.
 
 The program gets NOTED_TIME_URL, NOTED_TIME_STREAM, NOTED_TIME_WRITER, NOTED_TIME_OFFSET (default 0)
 and NOTED_TIME_GIVE_UP_S (default 30) in its environment. Its log is a counter of events in segment

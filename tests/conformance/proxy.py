@@ -17,10 +17,12 @@ from controller.api.wire.problems import build_problem
 from controller.api.wire.responses import PROBLEM
 from noted_time.client import Json
 
-KINDS = frozenset(("delay", "cut", "lose", "half", "double", "hold"))
+KINDS = frozenset(("delay", "cut", "lose", "half", "double", "hold", "mute"))
 KEPT = ("content-type", "retry-after", "noted-time-owner")
 
 DELAY_S = 0.3
+MUTE_S = 60.0
+"""Longer than a program may take, so it passes only with a timeout."""
 UPSTREAM_S = 20.0
 
 
@@ -36,6 +38,7 @@ class Fault(NamedTuple):
     - `half`: the same, but the answer breaks off.
     - `double`: the controller gets the request twice, and the writer the second answer.
     - `hold`: as `cut`, but `Proxy.release` delivers the request later.
+    - `mute`: as `cut`, but the connection stays open for `MUTE_S`.
     - `status`: the proxy answers, with a problem document if there is a `code`.
     """
 
@@ -112,7 +115,9 @@ class Proxy:
             return _refuse(fault)
         if fault.kind == "hold":
             self._held.append((path, headers, request))
-        if fault.kind in ("cut", "hold"):
+        if fault.kind == "mute":
+            time.sleep(MUTE_S)
+        if fault.kind in ("cut", "hold", "mute"):
             return None
         answer = self._deliver(path, headers, request)
         if fault.kind == "double":
