@@ -351,11 +351,15 @@ class _Fold:
             return (
                 WRONG_PREDECESSOR.format(claim.after) if self._history.is_whole else HISTORY_EXPIRED
             )
-        if place >= 0 and self._last_ids[place] != claim.after_id:
+        last_id = claim.after_id if place < 0 else self._last_ids[place]
+        is_expired = not last_id and not self._history.is_whole
+        if last_id != claim.after_id and not is_expired:
             return WRONG_PREDECESSOR.format(claim.after)
         if before.ended_at > place:
             return CHANGED_SINCE.format(claim.after, before.why)
-        return CHANGED_SINCE.format(claim.after, "rows changed") if self._changed_at > place else ""
+        if self._changed_at > place:
+            return CHANGED_SINCE.format(claim.after, "rows changed")
+        return "" if last_id == claim.after_id else HISTORY_EXPIRED
 
     def _has_record(self, after: int, claim: Claim) -> bool:
         commit = self._history.commits[self._places[after]]

@@ -230,6 +230,28 @@ def test_accept_is_for_the_version_that_was_looked_at(
     assert found.standings()["flights"].complete_to == complete_to
 
 
+@pytest.mark.parametrize("is_numbered", [True, False])
+def test_an_accepted_claim_is_unknown_if_the_record_before_it_has_expired(
+    *, is_numbered: bool
+) -> None:
+    """The next record of its query claims again. A change since the acceptance still ends it."""
+    kept = commit(2, change="other")
+    (vouched,) = build_acceptance(history(FIRST, SECOND, kept), "Ada", at=2)
+    accepted, change = replace(vouched, id="v"), commit(3, change="other")
+    after = record(2, 60, after=3, after_id="v", seen=3)
+
+    def find(*commits: Commit) -> Standing:
+        return TableHistory(commits, table="t", is_numbered=is_numbered).standings()["flights"]
+
+    unknown, again = (
+        find(kept, commit(3, accepted)),
+        find(kept, commit(3, accepted), commit(4, after)),
+    )
+    assert (unknown.complete_to, unknown.why) == (None, claims.HISTORY_EXPIRED)
+    assert again.complete_to == 60
+    assert find(kept, change, commit(4, accepted)).why.endswith("rows changed")
+
+
 def test_a_renamed_column_ends_the_claims_about_it_alone() -> None:
     """Its name may be given to another column next."""
     for renamed, complete_to in ((("time", "at"), None), (("name", "carrier"), 50)):
