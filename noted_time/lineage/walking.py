@@ -27,9 +27,9 @@ DEFAULT_DOMAIN = "default"
 MOST_DEPTH, MOST_HOPS = 20, 100
 NOT_FOLLOWED = f"it is more than {MOST_DEPTH} hops away, or one of more than {MOST_HOPS}"
 
-RUN_JOB = "run the job, then `{program} claim inherit {dataset}`"
+RUN_JOB = "run the job, then `{program} claim inherit {dataset} …`"
 RUN_QUERY = "check that the query runs and keeps up: `{program} doctor --checkpoint DIR`"
-LET_CLAIM = "let its query claim (NotedTable), or its job (`{program} claim inherit {dataset}`)"
+LET_CLAIM = "let its query claim (NotedTable), or its job (`{program} claim inherit {dataset} …`)"
 ACCEPT_AGAIN = "`{program} claim accept {dataset}` lists the commits since the claim"
 RESTORE_SOURCE = "restore {dataset}, or the access to it"
 
@@ -115,7 +115,8 @@ def describe_table(
     sources = tuple(s for each in known for s in _list_sources(dataset, each, moments))
     is_by_job = any(each.why for each in sources)
     if isinstance(found, NoClaim):
-        remedy = LET_CLAIM if NOT_CLAIMED in found.why else RUN_JOB if is_by_job else ACCEPT_AGAIN
+        is_unclaimed = not known or NOT_CLAIMED in found.why
+        remedy = LET_CLAIM if is_unclaimed else RUN_JOB if is_by_job else ACCEPT_AGAIN
         return Hop(dataset, None, sources, f"nothing is claimed of {dataset}: {found.why}", remedy)
     why = "" if sources else f"the claim of {dataset} names no stream"
     remedy = RUN_JOB if is_by_job else RUN_QUERY

@@ -80,9 +80,10 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
 def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     """Return the commits to inspect before `accept`: all from the first one that ended a claim.
 
-    Raises the same as `standing`.
+    If no claim is kept, there is nothing to accept, and the list is empty. Raises the same as
+    `standing`.
     """
     history = open_history(url)
-    known = history.standings()
+    known = {name: each for name, each in history.standings().items() if each.claim is not None}
     places = [each.ended_at for name, each in known.items() if name in (tuple(names) or known)]
-    return list(history.commits[max(min(places, default=0), 0) :])
+    return list(history.commits[max(min(places), 0) :]) if places else []

@@ -11,6 +11,7 @@ from noted_time import NotedTimeError, OpenStream, Rejected
 from noted_time.client import run
 from noted_time.client.waiting import NotYet
 from noted_time.installation import name_program
+from noted_time.lineage import LET_CLAIM
 from noted_time.tables import NoClaim, TableClaim, accept, inherit, pin, since_claims, standing
 from noted_time.values import format_time
 from noted_time_cli.client.caller import Caller
@@ -191,3 +192,5 @@ def _show_commits(table: str, names: list[str]) -> None:
         options = "".join(f" --name {each}" for each in names)
         last = f"--at {commits[-1].id} --comment …"
         echo(f"if the table is right:  {name_program()} claim accept {table}{options} {last}")
+    else:
+        echo(f"to claim: {LET_CLAIM.format(program=name_program(), dataset=table)}")

@@ -125,6 +125,28 @@ def test_an_operator_accepts_what_ended_a_claim(run: Commands, orders: Orders) -
     assert (again.status, again.out) == (1, "")
 
 
+@pytest.mark.parametrize("is_expired", [True, False])
+def test_a_table_without_a_kept_claim_has_nothing_to_accept(
+    run: Commands, tmp_path: Path, *, is_expired: bool
+) -> None:
+    """Its history has expired, or no commit ever had a claim. `accept` and `why` say what to do."""
+    orders = Orders(tmp_path)
+    if is_expired:
+        orders.claim(TEN, 0)
+    for _ in range(2):
+        write_deltalake(orders.path, ROWS, mode="append")
+    if is_expired:
+        DeltaTable(orders.path).create_checkpoint()
+        (tmp_path / "orders/_delta_log/00000000000000000000.json").unlink()
+    looked, asked = run("claim", "accept", orders.url), run("why", orders.url)
+
+    reason = "its claims are in history that has expired" if is_expired else "no commit has a claim"
+    remedy = "let its query claim (NotedTable), or its job (`noted-time claim inherit"
+    assert (looked.status, asked.status) == (1, 3)
+    assert looked.out == f"{orders.url}: {reason}\nto claim: {remedy} {orders.url} …`)\n"
+    assert asked.out.endswith(f"To do: {remedy} {orders.url} …`)\n")
+
+
 def test_waiting_ends_with_the_first_version_that_is_complete(
     run: Commands, orders: Orders
 ) -> None:
