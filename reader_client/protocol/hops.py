@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from noted_time import UnknownStream
@@ -29,6 +30,7 @@ GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092
 EXPLAIN_WRITERS = "`{{program}} explain {{dataset}}{}` explains each writer"
 RUN_CONSUMERS = "check that its consumers run and keep up, and commit after writing"
 LET_NOTE = "let the writers of the topic note to its stream, or correct the name"
+DELTA_TABLE = "{0} is a Delta table and not a checkpoint: write delta:{0}"
 NOBODY_VOUCHES = "nobody vouches for times before the first mark of {}"
 
 _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
@@ -61,6 +63,8 @@ class HopReader:
             case "group":
                 return self._read_reader(dataset, self._open_group(dataset.name))
             case _:
+                if Path(dataset.name, "_delta_log").is_dir():
+                    raise Rejected(DELTA_TABLE.format(dataset.name))
                 with require_extra(f"reading {dataset.name}", "spark"):
                     checkpoints = import_module(CHECKPOINT_MODULE)  # the package is above this one
                 return self._read_reader(dataset, checkpoints.open_streams(dataset.name))

@@ -141,6 +141,7 @@ def test_times_for_which_nobody_vouches_are_not_complete(run: Commands, lake: La
     ("words", "status", "said"),
     [
         (("delta:/nowhere",), 1, "there is no Delta table at '/nowhere'"),
+        (("{path}",), 1, "orders is a Delta table and not a checkpoint: write delta:/"),
         (("group:billing",), 1, "does not name a group and its topic: group:NAME@"),
         (("{stream}s",), 1, "did you mean"),
         (("{table}", "--name", "web"), 3, "web: no commit has a claim"),
@@ -151,7 +152,7 @@ def test_times_for_which_nobody_vouches_are_not_complete(run: Commands, lake: La
 def test_a_mistaken_question_is_refused(
     run: Commands, lake: Lake, words: tuple[str, ...], status: int, said: str
 ) -> None:
-    known = {"stream": lake.stream, "table": lake.orders.url}
+    known = {"stream": lake.stream, "table": lake.orders.url, "path": lake.orders.path}
     done = run("why", *(each.format(**known) for each in words))
 
     assert done.status == status
