@@ -5,10 +5,10 @@ from noted_time.lineage.walking import (
     RUN_QUERY,
     Dataset,
     Hop,
-    Source,
+    HopSource,
     describe_table,
     walk,
 )
 from noted_time.lineage.why import Why
 
-__all__ = ["LET_CLAIM", "RUN_QUERY", "Dataset", "Hop", "Source", "Why", "describe_table", "walk"]
+__all__ = ["LET_CLAIM", "RUN_QUERY", "Dataset", "Hop", "HopSource", "Why", "describe_table", "walk"]

@@ -58,7 +58,7 @@ class Dataset(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class HopSource:
     """A dataset that a hop is made from.
 
     - `taken_to`: the hop has its rows below this time, `None` if this is not known.
@@ -89,7 +89,7 @@ class Hop:
 
     dataset: Dataset
     complete_to: int | None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[HopSource, ...] = ()
     why: str = ""
     remedy: str = ""
     lack: str = ""
@@ -127,12 +127,12 @@ def describe_table(
 
 def _list_sources(
     dataset: Dataset, standing: Standing, moments: Mapping[int, int]
-) -> Iterator[Source]:
+) -> Iterator[HopSource]:
     """Yield the sources of a claim. A job's claim is their least time, less the job's delay."""
     claim, taken_to = standing.claim or Claim("", None), standing.complete_to
     streams = tuple(Dataset(each, claim.domain) for each in claim.stream.split(",") if each)
     if not claim.inherits:
-        yield from (Source(each, taken_to) for each in streams)
+        yield from (HopSource(each, taken_to) for each in streams)
         return
     least_time = min(each.complete_to for each in claim.inherits)
     delay_ms = 0 if claim.complete_to is None else least_time - claim.complete_to
@@ -140,7 +140,7 @@ def _list_sources(
     since = f"since {format_time(second)}" if second else "again"
     why = f"the job that writes {dataset} has not run {since}"
     for each in claim.inherits:
-        yield Source(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, streams)
+        yield HopSource(Dataset(each.table), taken_to, delay_ms, why, each.complete_to, streams)
 
 
 def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
@@ -164,9 +164,9 @@ def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
     return hops
 
 
-def _describe_unread(child: Hop, source: Source, error: Exception) -> Hop:
+def _describe_unread(child: Hop, source: HopSource, error: Exception) -> Hop:
     dataset, lack = source.dataset, f", as {child.dataset} remembers; it cannot be read: {error}"
-    sources, why = tuple(map(Source, source.origins)), f"{dataset} cannot be read: {error}"
+    sources, why = tuple(map(HopSource, source.origins)), f"{dataset} cannot be read: {error}"
     return Hop(dataset, source.remembered, sources, why, RESTORE_SOURCE, lack)
 
 
@@ -178,7 +178,7 @@ class Step(NamedTuple):
     """
 
     hop: Hop
-    source: Source | None
+    source: HopSource | None
     limit: int | None
     circle: tuple[Dataset, ...] = ()
 
@@ -202,12 +202,12 @@ def find_step(hops: Hops, hop: Hop) -> Step:
 
     Among several, it is the least complete one.
     """
-    limits: dict[Source, int | None] = {}
+    limits: dict[HopSource, int | None] = {}
     for each in hop.sources:
         complete_to = hops[each.dataset].complete_to
         limits[each] = None if complete_to is None else complete_to - each.delay_ms
 
-    def rank(each: Source) -> list[int]:
+    def rank(each: HopSource) -> list[int]:
         return [MIN_INT64 if time is None else time for time in (each.taken_to, limits[each])]
 
     source = min(limits, key=rank, default=None)
@@ -221,7 +221,7 @@ def find_holder(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     all datasets that are made from it.
 
     >>> silver, orders = Dataset("delta:silver"), Dataset("orders")
-    >>> hops = {silver: Hop(silver, 5, (Source(orders, 5),)), orders: Hop(orders, 9)}
+    >>> hops = {silver: Hop(silver, 5, (HopSource(orders, 5),)), orders: Hop(orders, 9)}
     >>> [find_holder(hops, silver, time).hop.dataset.name for time in (8, 10, None)]
     ['delta:silver', 'orders', 'delta:silver']
     """

@@ -14,7 +14,7 @@ from noted_time.reading import Commit, NoClaim, TableClaim, TableHistory, build_
 from noted_time.tables.history_rows import history_of
 from noted_time.tables.inheriting import Inheritance, inherit, pin
 from noted_time.tables.pins import Pin
-from noted_time.tables.table_urls import OpenTable, open_history
+from noted_time.tables.table_urls import LoadedTable, open_history
 from noted_time.values import Claim, Rejected
 
 __all__ = [
@@ -70,7 +70,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     """
     if not comment.strip():
         raise Rejected("the comment is empty: say who vouches for the table, and why")
-    table = OpenTable(url)
+    table = LoadedTable(url)
     claims = build_acceptance(table.history, comment, tuple(names), at=at)
     records = [replace(claim, id=token_hex(8)) for claim in claims]
     table.append_nothing({claim.key: claim.to_json() for claim in records})

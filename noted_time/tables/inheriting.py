@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from noted_time.reading import format_properties
 from noted_time.tables.pins import Pin, build_inheritance
-from noted_time.tables.table_urls import OpenTable, open_history, split_url
+from noted_time.tables.table_urls import LoadedTable, open_history, split_url
 from noted_time.values import RESERVED_NAMES, Claim, Rejected, check_least, validate_name
 
 WINDOW_START = (
@@ -75,7 +75,7 @@ def inherit(  # noqa: PLR0913 - the options of the command
     histories = {each: open_history(each.table) for each in pins if each.table not in static}
     if not histories:
         raise Rejected(f"{table} inherits nothing: name a source with a claim")
-    written = OpenTable(table)
+    written = LoadedTable(table)
     written.check_column(time_of)
     history = written.history
     record = build_inheritance(table, history, name, time_of, histories, delay_ms=delay_ms, at=at)

@@ -18,7 +18,7 @@ TABLE_KINDS = ("delta", "iceberg")
 URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
 
-class OpenTable:
+class LoadedTable:
     """A table that is read once, with its history, its columns and a way to commit a record.
 
     Raises as `standing`.
@@ -73,7 +73,7 @@ class OpenTable:
 
 
 def open_history(url: str, at: int | str | None = None) -> TableHistory:
-    return OpenTable(url, at).history
+    return LoadedTable(url, at).history
 
 
 def split_url(url: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from noted_time.client import Json, Question, read_value, run
 from noted_time.client.transport import Transport
 from noted_time.client.waiting import NothingKnown
 from noted_time.extras import require_extra
-from noted_time.lineage import RUN_QUERY, Dataset, Hop, Source, Why, describe_table, walk
+from noted_time.lineage import RUN_QUERY, Dataset, Hop, HopSource, Why, describe_table, walk
 from noted_time.progress import ReadOffsets
 from noted_time.tables.table_urls import open_history
 from noted_time.values import MIN_INT64, UNIX_MS, YEAR_MS, Rejected, VouchedBy, format_time
@@ -104,7 +104,7 @@ class HopReader:
 
     def _read_reader(self, dataset: Dataset, streams: Mapping[str, Offsets]) -> Hop:
         """Return a reader of streams. It is complete to the least of their times."""
-        sources = list[Source]()
+        sources = list[HopSource]()
         remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
         for name, offsets in streams.items():
@@ -117,7 +117,7 @@ class HopReader:
             except (NothingKnown, UnknownStream) as error:
                 remedy = LET_NOTE if isinstance(error, UnknownStream) else remedy
                 reasons.append(f"nothing is known of {dataset.name}: {error}")
-            sources.append(Source(stream, time))
+            sources.append(HopSource(stream, time))
         known = [each.taken_to for each in sources if each.taken_to is not None]
         return Hop(
             dataset,

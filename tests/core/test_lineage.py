@@ -2,7 +2,7 @@
 
 import random
 
-from noted_time.lineage import Dataset, Hop, Source, Why, walk
+from noted_time.lineage import Dataset, Hop, HopSource, Why, walk
 from noted_time.lineage.walking import MOST_DEPTH, Hops
 
 
@@ -14,7 +14,7 @@ def draw_chain(chance: random.Random) -> dict[Dataset, Hop]:
     hops = {}
     for place, (name, time) in enumerate(zip(names, times, strict=True)):
         after = names[place + 1 : place + 2]
-        hops[name] = Hop(name, time, tuple(Source(each, time) for each in after))
+        hops[name] = Hop(name, time, tuple(HopSource(each, time) for each in after))
     return hops
 
 
@@ -49,9 +49,9 @@ def test_the_least_complete_source_is_followed() -> None:
     """Less its delay, and each source is read once, also if two hops are made from it."""
     gold, a, b, orders = (Dataset(each) for each in ("delta:gold", "delta:a", "delta:b", "orders"))
     hops = {
-        gold: Hop(gold, 3, (Source(a, 3), Source(b, 3, delay_ms=4))),
-        a: Hop(a, 5, (Source(orders, 5),)),
-        b: Hop(b, 7, (Source(orders, 7),)),
+        gold: Hop(gold, 3, (HopSource(a, 3), HopSource(b, 3, delay_ms=4))),
+        a: Hop(a, 5, (HopSource(orders, 5),)),
+        b: Hop(b, 7, (HopSource(orders, 7),)),
         orders: Hop(orders, 9, why="lima has noted no time after 9"),
     }
     found, read = walk_through(hops, gold)
@@ -64,7 +64,7 @@ def test_the_least_complete_source_is_followed() -> None:
 def test_circles_are_named_and_the_walk_ends() -> None:
     """Also where all sources of the culprit are in the circle."""
     a, b = Dataset("delta:a"), Dataset("delta:b")
-    hops = {a: Hop(a, 1, (Source(b, 1),)), b: Hop(b, 1, (Source(a, 1),))}
+    hops = {a: Hop(a, 1, (HopSource(b, 1),)), b: Hop(b, 1, (HopSource(a, 1),))}
     why = Why(a, 5, walk(hops[a], hops.__getitem__))
 
     assert why.sentence.endswith("made from each other: delta:a from delta:b from delta:a")
@@ -74,7 +74,7 @@ def test_a_walk_ends_after_twenty_hops() -> None:
     """The next hop says why it was not read."""
     names = [Dataset(f"delta:{n}") for n in range(50)]
     hops = {
-        name: Hop(name, 1, tuple(Source(each, 1) for each in names[n + 1 : n + 2]))
+        name: Hop(name, 1, tuple(HopSource(each, 1) for each in names[n + 1 : n + 2]))
         for n, name in enumerate(names)
     }
     found = walk(hops[names[0]], hops.__getitem__)
