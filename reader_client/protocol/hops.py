@@ -71,10 +71,11 @@ class HopReader:
 
     def _read_stream(self, dataset: Dataset) -> Hop:
         found = self.ask(ask_explanation(dataset.name, None, dataset.domain or None))
-        lower, known = found["lower"], [*filter(None, found["lower_without"].values())]
+        lower, without = found["lower"], found["lower_without"].values()
         ahead_to = lower
         if lower is not None and found["condition"] != "sealed":
             is_near = lower in UNIX_MS and found["now"] - lower < YEAR_MS
+            known = [each for each in without if each is not None]
             ahead_to = found["now"] if is_near else max(known, default=lower)
         options = f" --domain {dataset.domain}" if str(dataset) != dataset.name else ""
         return Hop(
@@ -130,11 +131,17 @@ class HopReader:
         )
 
 
+def _get_time(writer: Json) -> int:
+    """Return the time of a writer; one without a time is before all others."""
+    time: int | None = writer["time"]
+    return MIN_INT64 if time is None else time
+
+
 def _describe_holders(explained: Json) -> str:
     """Return which writers a stream waits for, or why it waits for none."""
     if not explained["waiting_for"]:
         return str(explained["sentences"][0]).rstrip(".")
-    first = min(explained["waiting_for"], key=lambda each: each["time"] or MIN_INT64)
+    first = min(explained["waiting_for"], key=_get_time)
     time = "" if first["time"] is None else f" after {format_time(first['time'])}"
     more = explained["holders"] - 1
     others = f", and {more:,} more" if more else ""
