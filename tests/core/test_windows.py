@@ -371,8 +371,9 @@ def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  #
     history = MarkHistory(marks)
     if marks and seals:
         history.seal(marks[-1].cut.offsets)
-    coverage = Coverage(MissingWriters(), LateReports(rows), first_lower=0)
-    recent = replace(coverage, late=LateReports(each for each in rows if each.last_seen >= since))
+    late = LateReports(rows)
+    coverage = Coverage(MissingWriters(), late, first_lower=0)
+    recent = replace(coverage, late=LateReports(each for each in late if each.last_seen >= since))
     start = -80 if after is None else after
     windows = find_complete_windows(history, tiling, after=start, limit=999, coverage=recent)
 
