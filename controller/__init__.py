@@ -1,1 +1,1 @@
-"""The controller takes notes over HTTP, aggregates them to marks, and serves both."""
+"""The controller of streams."""

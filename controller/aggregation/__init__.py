@@ -1,1 +1,1 @@
-"""The streams in memory, and the changes that must be written."""
+"""The streams in memory, and their changes."""

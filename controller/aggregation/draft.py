@@ -28,7 +28,7 @@ class Moment:
 
 
 class DraftedStream(Protocol):
-    """The attributes of a stream that a draft reads."""
+    """A stream in memory."""
 
     @property
     def id(self) -> str: ...
@@ -38,10 +38,7 @@ class DraftedStream(Protocol):
 
 @dataclass(slots=True)
 class Draft:
-    """The changes of one group commit, made in memory but not durable yet.
-
-    Deleting a record also drops it from the draft.
-    """
+    """The changes of one group commit, made in memory but not durable yet."""
 
     moment: Moment
     batch: Transaction
@@ -70,7 +67,7 @@ class Draft:
         self.batch.forgotten_members += [(stream.id, writer) for writer in sorted(forgotten)]
 
     def report(self, readers: Iterable[ReaderRecord]) -> None:
-        self._readers.update((_build_key(reader), reader) for reader in readers)
+        self._readers.update(((each.stream_id, each.group, each.reader), each) for each in readers)
 
     def forget_readers(self, readers: Iterable[ReaderKey]) -> None:
         self._readers.update(dict.fromkeys(readers))
@@ -97,7 +94,7 @@ class Draft:
         self.batch = self.batch.without_dropped()
 
     def finish(self) -> Iterator[None]:
-        """Complete the batch; yield after each slice of members."""
+        """Yield after each slice of members."""
         members = self.batch.members = []
         for stream_id, (aggregator, writers) in self._touched.items():
             for some in split_slices(list(writers)):
@@ -114,16 +111,7 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        if (
-            self.keep_clock
-            or self._readers
-            or self._backlogs
-            or self._late
-            or any(writers for _, writers in self._touched.values())
-        ):
+        kept = (self.keep_clock, self._readers, self._backlogs, self._late)
+        if any(kept) or any(writers for _, writers in self._touched.values()):
             return False
         return self.batch == Transaction(clocks=self.batch.clocks)
-
-
-def _build_key(reader: ReaderRecord) -> ReaderKey:
-    return reader.stream_id, reader.group, reader.reader

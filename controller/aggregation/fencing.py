@@ -22,8 +22,7 @@ MOST_RECORDED = 100
 
 FIGHT_MS = 60_000
 
-FIGHT_TAKEOVERS = 3
-"""A rolling deployment takes a name over once, or twice with a restart."""
+FIGHT_TAKEOVERS = 3  # a rolling deployment takes a name over once, or twice with a restart
 
 TAKEOVERS_WATCHED = 1000
 
@@ -90,14 +89,14 @@ class Fences:
 
 
 class Takeovers:
-    """The live processes that lose their names through the notes of one request."""
+    """The live processes that lose their names through one request."""
 
     def __init__(self, aggregator: Aggregator) -> None:
         self._aggregator = aggregator
         self._before: dict[str, Session] = {}
 
     def watch(self, note: Note) -> None:
-        """Remember, before the note is accepted, which process has the writer's name."""
+        """Remember the name's process, before the note is accepted."""
         if note.writer in self._aggregator:
             member = self._aggregator.member(note.writer)
             if member.is_active and member.session.id not in {None, note.session}:

@@ -15,7 +15,7 @@ from noted_time.progress import Backlog, BacklogPolicy, BacklogState
 
 @dataclass(frozen=True, slots=True)
 class GroupBacklog:
-    """Whether a group has a backlog, and the `record` to store, if any."""
+    """A group's backlog, and the `record` to store, if any."""
 
     record: BacklogRecord | None = None
     because: tuple[Cause, ...] = ()

@@ -1,4 +1,4 @@
-"""The reader groups of one stream in memory: their readers and positions."""
+"""The reader groups of one stream in memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ REMOVE_GROUP_REMEDY = "remove a group with DELETE /v1/streams/{stream}/reader-gr
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Limits of groups, of readers of one group, and of segments of all groups.
-
-    One group is limited to `SEGMENTS_PER_POSITION` segments.
-    """
+    """Limits of groups, of readers of one group, and of segments of all groups."""
 
     groups: int = 100
     readers: int = 1000
@@ -64,9 +61,8 @@ class _Group:
 
 
 class ReaderGroups:
-    """The reader groups of one stream, by name.
+    """The reader groups of one stream, by name; `now` is its service clock in ms.
 
-    `now` is the stream's service clock in ms. Methods raise `UnknownReader` for an unknown group.
     An offline reader is remembered until others have taken over its segments.
     """
 
@@ -87,10 +83,7 @@ class ReaderGroups:
     def restore(
         self, records: Iterable[ReaderRecord], backlogs: Iterable[BacklogRecord] = ()
     ) -> int:
-        """Restore the groups after a restart, and return the time of the latest report.
-
-        A reader without that time gets one at the next `time_out`.
-        """
+        """Return the time of the latest report. `time_out` dates readers without one."""
         for backlog in backlogs:
             self._groups[backlog.group] = _Group(backlog=backlog)
         latest = 0
@@ -141,7 +134,7 @@ class ReaderGroups:
     ) -> None:
         """Raise `LimitReached` if a report would exceed the limits.
 
-        Without `reader`, only the group's creation is checked, which an admin always may.
+        Without `reader`, only the group's creation is checked.
         """
         group = self._groups.get(name)
         if group is None and len(self._groups) >= limits.groups and not is_admin:
@@ -177,18 +170,15 @@ class ReaderGroups:
         now: int,
         own: OwnBacklog | None = None,
     ) -> ReaderGroup:
-        """Record a reader's position, after `check_room`.
-
-        Without `own`, the reader's previous report of its backlog remains.
-        """
-        group = self._groups.get(name) or _Group()
-        self._groups[name] = group
+        group = self._groups.setdefault(name, _Group())
         offsets = group.position.offsets
         owners = {offsets[segment][1] for segment in position if segment in offsets}
         group.position.report(reader, position)
         group.reports[reader] = now
-        if own is not None:
-            _set_own_backlog(group, reader, own)
+        if own is not None and own.backlog is not None:
+            group.own[reader] = own.backlog
+        elif own is not None:
+            group.own.pop(reader, None)
         self._check_at = min(self._check_at, now)
         self._write_readers(name, owners | {reader}, draft)
         return group.position
@@ -209,7 +199,6 @@ class ReaderGroups:
         return self._check_at + timeout_ms <= now
 
     def time_out(self, timeout_ms: int, draft: Draft, *, now: int) -> list[Silent]:
-        """Take silent readers offline at their last positions."""
         timed_out = []
         self._check_at = NEVER_DUE
         for name, group in self._groups.items():
@@ -228,10 +217,7 @@ class ReaderGroups:
         return timed_out
 
     def forget_unused(self, retention_ms: int, draft: Draft, *, now: int) -> list[str]:
-        """Remove groups without online readers and without reports for `retention_ms`.
-
-        A group with a policy is kept.
-        """
+        """Remove groups without a policy or online readers, silent for `retention_ms`."""
         unused = [
             name
             for name, group in self._groups.items()
@@ -277,13 +263,6 @@ class ReaderGroups:
         for reader in forgotten:
             del group.reports[reader]
         draft.forget_readers((stream, name, reader) for reader in forgotten)
-
-
-def _set_own_backlog(group: _Group, reader: str, own: OwnBacklog) -> None:
-    if own.backlog is None:
-        group.own.pop(reader, None)
-    else:
-        group.own[reader] = own.backlog
 
 
 def _build_row(name: str, group: _Group, unix_shift: int) -> GroupRow:

@@ -33,7 +33,7 @@ def bucket_of(name: str, buckets: int) -> int:
 
 
 class OwnedStreams:
-    """The streams of this controller in memory."""
+    """The streams, and the service clocks of their buckets."""
 
     def __init__(self, buckets: int = 1) -> None:
         self.buckets = buckets
@@ -67,7 +67,7 @@ class OwnedStreams:
         return state
 
     def is_owned(self, stream: StreamState) -> bool:
-        """Return whether the stream is still owned: not removed, recreated or released."""
+        """Return whether the stream was neither removed, recreated nor released."""
         return self._by_id.get(stream.id) is stream
 
     def find_by_ids(self, stream_ids: Iterable[str]) -> Iterator[StreamState]:
@@ -101,8 +101,8 @@ class OwnedStreams:
     def publish(self, batch: Transaction) -> Iterator[None]:
         """Show the changes that a commit made durable.
 
-        Missing writers of new marks come first, with a yield after each slice, because earlier
-        marks do not depend on them. Everything else follows without a break.
+        Missing writers of new marks come first, in slices, because earlier marks do not depend on
+        them. Everything else follows without a break.
         """
         records = [(self._by_id[each.id], each) for each in batch.streams if each.id in self._by_id]
         for entry in batch.ledger:

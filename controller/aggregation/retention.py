@@ -9,8 +9,7 @@ from noted_time.values import DAY_MS
 
 RECORDS_KEPT_MS = 90 * DAY_MS
 
-FORGOTTEN_AT_ONCE = 5000
-"""This takes 50 ms; the next tick deletes the rest."""
+FORGOTTEN_AT_ONCE = 5000  # in 50 ms
 
 
 def forget_old_marks(streams: OwnedStreams, draft: Draft) -> None:

@@ -38,14 +38,12 @@ from noted_time.values import (
 )
 
 CLOCKS_APART_MS = 100
-"""How far the clocks may drift apart before shown moments are corrected."""
 
 
 class StreamState:
     """The running state of one stream.
 
-    During a commit, the aggregator is ahead of the histories: a mark is shown once it and its notes
-    are durable.
+    During a commit, the aggregator is ahead of the histories: a mark is shown once it is durable.
     """
 
     def __init__(self, record: StreamRecord) -> None:
@@ -116,7 +114,6 @@ class StreamState:
 
     @property
     def id(self) -> str:
-        """The creation id, new for a recreated stream."""
         return self.record.id
 
     @property
@@ -129,8 +126,7 @@ class StreamState:
     def unix_shift(self, moment: Moment) -> int:
         """Return the difference between Unix ms and the service clock.
 
-        It is kept while it is right within `CLOCKS_APART_MS`, so a moment is always shown as the
-        same time.
+        It stays the same within `CLOCKS_APART_MS`, so a moment is always shown as the same time.
         """
         shift = moment.wall - self.service_ms(moment)
         if abs(shift - self._unix_shift) > CLOCKS_APART_MS:
@@ -175,8 +171,7 @@ class StreamState:
     ) -> list[Accepted | Refused]:
         """Aggregate the notes in order, and return the outcome of each.
 
-        Without a mark interval, each note may cause a mark; at `most_writers`, new writers are
-        refused.
+        At `most_writers`, new writers are refused.
         """
         crowded = (
             len(self.aggregator) + len(notes) > most_writers and self.aggregator.sealed is None
@@ -190,17 +185,19 @@ class StreamState:
         repeating = {each.writer for each in notes if each.late is not None and repeats(each)}
         result: Accepted | Refused
         for each in notes:
-            if crowded and self._is_full_for(each.writer, most_writers):
+            is_full = crowded and len(self.aggregator) >= most_writers
+            logs = self.record.logs
+            if is_full and each.writer not in self.aggregator:
                 result = Refused("too_many_writers", most_writers)
-            elif each.log is not None and not self._is_own_log(each.log):
-                result = Refused("another_log", OtherLog(self.record.logs[-1], each.log))
+            elif each.log is not None and logs and each.log not in logs:
+                result = Refused("another_log", OtherLog(logs[-1], each.log))
             else:
                 if each.takes_over or each.took_over:
                     takeovers.watch(each)
                 result = note(each, now, largest)
             if type(result) is Accepted:
                 touched.add(each.writer)
-                if each.log is not None and not self.record.logs:
+                if each.log is not None and not logs:
                     self.rewrite(draft, logs=(each.log,))
                 if each.late is not None or latecomers:
                     self._report_late(each, draft, again=each.writer in repeating)
@@ -236,7 +233,6 @@ class StreamState:
             self.rewrite(draft, unbounded=unbounded)
 
     def keep_forgotten(self, draft: Draft) -> None:
-        """Write facts about forgotten members that affect later marks and answers."""
         self.keep_unbounded(draft)
         lowers = self.aggregator.forgotten_lowers
         if lowers != self.record.forgotten_lowers:
@@ -298,12 +294,6 @@ class StreamState:
     def final_cut(self) -> Mapping[int, int] | None:
         return next(iter(self.histories.values())).final_cut
 
-    def _is_own_log(self, log: str) -> bool:
-        return not self.record.logs or log in self.record.logs
-
-    def _is_full_for(self, writer: str, most_writers: int) -> bool:
-        return len(self.aggregator) >= most_writers and writer not in self.aggregator
-
     def _find_largest_time(self, moment: Moment) -> int:
         ahead = self.settings.max_time_ahead_ms
         return LARGEST_TIME if ahead is None else min(moment.wall + ahead, LARGEST_TIME)
@@ -311,8 +301,7 @@ class StreamState:
     def _find_due_time(self, domain: str, moment: Moment) -> int:
         """Return when the interval since the last mark is over (steady clock).
 
-        After a restart, the wall clock is used, because the steady clock restarts. If it stepped
-        back, the wait is one interval.
+        After a restart, the wall clock replaces the steady clock, for at most one interval.
         """
         due = self._next_mark_at.get(domain)
         if due is None:

@@ -46,8 +46,7 @@ API_DESCRIPTION = """\
 Watermarks that the writers vouch for: writers note time, the controller aggregates
 the notes to marks, readers turn their position into a time window. Errors are RFC 9457 problems."""
 
-# FastAPI adds and removes a filter of this warning, which is not safe between threads. This one has
-# a message, so it stays.
+# FastAPI adds and removes such a filter, which is not safe between threads.
 warnings.filterwarnings("ignore", "The '.+' attribute", UnsupportedFieldAttributeWarning)
 
 health = APIRouter(tags=["health"])
@@ -130,8 +129,7 @@ class Api(FastAPI):
     """
 
     gate: Gate
-    document: ClassVar[dict[str, Any] | None] = None
-    """Shared by all apps of a process, as building it takes 0.5 s."""
+    document: ClassVar[dict[str, Any] | None] = None  # one for all apps: building it takes 0.5 s
     describing: ClassVar[threading.Lock] = threading.Lock()
 
     def openapi(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ASGI middleware: admits each request, reads its body, and answers it here or by its owner."""
+"""Admits each request, reads its body, and answers it here or by its owner."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Given = TypeVar("Given")
 MAX_BODY = 1024 * 1024
 MOST_DROPPED = 16 * MAX_BODY
 CLOSE_HEADERS = ((b"connection", b"close"),)
-IGNORE_DISCONNECT = suppress(ClientDisconnect)  # stateless, so all requests share it
+IGNORE_DISCONNECT = suppress(ClientDisconnect)
 
 
 class Middleware:
@@ -63,7 +63,7 @@ class Middleware:
         info = RequestInfo(scope["method"], scope["path"], scope["headers"], remote)
         names = [name for name, _ in info.headers]
         if info.method == "CONNECT" or b"upgrade" in names:
-            # the following bytes would be parsed as requests, which must not run
+            # the following bytes would be parsed as requests
             answer = build_problem(400, "unknown_protocol", "this server speaks only HTTP/1.1")
             await answer.with_headers(CLOSE_HEADERS).send(send)
             return
@@ -184,8 +184,7 @@ def _replay_body(body: bytes) -> Receive:
 async def _wait_while_connected(connection: Connection, answering: Awaitable[Given]) -> Given:
     """Return the answer, or raise `ClientDisconnect` if the client hangs up first.
 
-    Such a client may have sent a newer request elsewhere, which another forward of the old one
-    would undo.
+    It may have sent a newer request elsewhere, which the old one would undo.
     """
     try:
         async with asyncio.timeout(None) as waiting:

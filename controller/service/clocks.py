@@ -29,7 +29,6 @@ class Clocks:
         return Moment(self.service.now, self.wall_ms(), self.steady_ms())
 
     def serve(self) -> None:
-        """Advance the service clock by the time since the last call, up to a limit."""
         steady = self.steady_ms()
         if self._served_at is not None:
             self.service.serve(steady - self._served_at)

@@ -2,15 +2,11 @@
 
 Callers submit *work*: a function that changes the streams in memory and adds records to a draft.
 The task runs it in order, appends due marks, commits the draft in one transaction and answers the
-callers. Meanwhile, the next batch collects. An idle controller commits at once.
+callers. So each note that was acknowledged before a mark is in its transaction or an earlier one.
 
-A mark is committed with the notes of its batch, so each note that was acknowledged before a mark is
-in its transaction or an earlier one.
-
-Memory is ahead of the database during a commit. If a commit fails, waiting callers are refused and
-the streams are reloaded. A request that was written nevertheless may be repeated safely. The next
-cut is looser, but valid. The service clock returns to the start of the batch, as no note could be
-accepted meanwhile.
+If a commit fails, waiting callers are refused and the streams are reloaded, because memory is ahead
+of the database. A request that was written nevertheless may be repeated safely. The service clock
+returns to the start of the batch, as no note could be accepted meanwhile.
 """
 
 from __future__ import annotations
@@ -48,14 +44,12 @@ Outcome = TypeVar("Outcome")
 
 BATCH_NOTES = 5000
 RETRY_BACKOFF = Backoff(first_s=0.1, cap_s=4.0)
-"""Half as long because jitter is off."""
 
 DATABASE_UNAVAILABLE = "the database does not answer; try again"
 
 CONTROLLER_FAILED = "the controller failed (see its log); restart it"
 
-PROOF_LASTS_S = 2.0
-"""How long a commit or a ping proves that the database accepts commits."""
+PROOF_LASTS_S = 2.0  # of a commit or ping
 
 
 @dataclass(slots=True)
@@ -68,10 +62,7 @@ class Job:
     outcome: Any = None
 
     def run(self, streams: OwnedStreams, draft: Draft) -> Iterator[None]:
-        """Do the work unless the caller has disconnected; yield between slices.
-
-        A refusal is the outcome; any other exception fails the batch.
-        """
+        """Do the work, unless the caller has disconnected. An unexpected error fails the batch."""
         if self.answer.cancelled():
             return
         try:
@@ -159,7 +150,6 @@ class Committer:
             raise StoreUnavailable(self._refusal)
 
     def check_alive(self) -> None:
-        """Raise `StoreUnavailable` if only a restart helps."""
         if self.failed:
             raise StoreUnavailable(self._refusal)
 
@@ -168,10 +158,6 @@ class Committer:
         self._work.set()
 
     async def ping(self) -> None:
-        """Raise `StoreUnavailable` if the database does not accept commits.
-
-        It asks at most once in `PROOF_LASTS_S`, and not while commits succeed.
-        """
         if monotonic() - self._proved_at < PROOF_LASTS_S:
             return
         if self._pinging is None or self._pinging.done():
@@ -189,7 +175,7 @@ class Committer:
     async def _run(self) -> None:
         while True:
             await self._work.wait()
-            await asyncio.sleep(0)  # let parsed requests join this batch
+            await asyncio.sleep(0)  # parsed requests join this batch
             self._work.clear()
             self._clocks.serve()
             if self.ownership.is_due(self._clocks.read()):
@@ -248,7 +234,6 @@ class Committer:
         log_changes(self.streams, batch)
 
     async def _give_up(self, jobs: list[Job], fault: Exception, service_ms: int) -> None:
-        """Refuse callers whose work may not be durable, and reload the streams."""
         expected = isinstance(fault, StoreUnavailable | NotedTimeError)
         self._metrics.failed_commits.inc()
         log.error("commit_failed", error=str(fault), exc_info=None if expected else fault)
@@ -272,7 +257,7 @@ class Committer:
             await self._reload()
 
     async def _reload(self, service_ms: int | None = None) -> None:
-        """Reload the streams; retry, with growing pauses, until the database answers.
+        """Reload the streams once the database answers.
 
         Service clocks that no other process can have changed continue from `service_ms`.
         """
@@ -303,10 +288,7 @@ class Committer:
                 return
 
     def _handle_end(self, task: asyncio.Task[None]) -> None:
-        """Take no more work if the task failed, because the process must be restarted.
-
-        The leases are not renewed, so other controllers take over.
-        """
+        """Stop renewing the leases, so other controllers take over."""
         fault = None if task.cancelled() else task.exception()
         if fault is None:
             return
@@ -333,12 +315,10 @@ class Committer:
             raise self._metrics.overload(f"{self._notes_waiting} notes wait already; try again")
 
     async def _call_in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any call
-        """Call the store in its thread, one call at a time."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
 
 
 async def _run_in_turn(slices: Iterator[None]) -> None:
-    """Run the slices of some work, and let other tasks run in between."""
     for _ in slices:
         await asyncio.sleep(0)
 

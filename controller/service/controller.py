@@ -37,8 +37,7 @@ log = structlog.get_logger()
 Given = ParamSpec("Given")
 Outcome = TypeVar("Outcome")
 
-SEGMENTS_PER_NOTE = 32
-"""A reader's segments that take as long as one note."""
+SEGMENTS_PER_NOTE = 32  # they take as long as one note
 
 
 class Controller:
@@ -63,7 +62,7 @@ class Controller:
         self._maintenance: asyncio.Task[None] | None = None
 
     def register_url(self, url: str) -> None:
-        """Register this controller's URL for other controllers, before `start`."""
+        """Register this controller's URL, before `start`."""
         self._store.register(url)
         self._url = url
 
@@ -105,10 +104,6 @@ class Controller:
         log.info("stopped")
 
     def owns(self, name: str) -> bool:
-        """Return whether this controller owns the stream, which may not exist.
-
-        Streams are owned by bucket, a range of hashed names with one lease.
-        """
         return name in self._committer.streams
 
     def check_serving(self) -> None:
@@ -129,14 +124,13 @@ class Controller:
         return await asyncio.to_thread(self._store.reading.names)
 
     async def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of these streams, including other controllers'."""
         return await asyncio.to_thread(self._store.reading.summaries, names)
 
     async def replicas_secret(self) -> bytes:
         return await asyncio.to_thread(self._store.reading.replicas_secret)
 
     async def replicas(self) -> list[tuple[Replica, int]]:
-        """Return the database's controllers, each with its number of buckets."""
+        """Return each with its number of buckets."""
         records = await asyncio.to_thread(self._store.reading.replicas)
         alone = [Replica(self._url, find_running_version(), SCHEMA_REVISION, None)]
         leases = self.ownership.leases
@@ -144,10 +138,7 @@ class Controller:
         return [(each, owned[each.url]) for each in records or alone]
 
     async def risk(self, *, check: bool = False) -> str | None:
-        """Return why acknowledged changes may be lost, such as by a power cut.
-
-        If `check`, also look for damage.
-        """
+        """Return why acknowledged changes may be lost. If `check`, also look for damage."""
         reading = self._store.reading
         damage = await asyncio.to_thread(reading.damage) if check else None
         return damage or await asyncio.to_thread(reading.risk)
@@ -172,7 +163,7 @@ class Controller:
         )
 
     def count_notes(self, results: Iterable[tuple[Accepted | Refused, int]]) -> int:
-        """Count the outcomes of one request's notes, and return how many were refused."""
+        """Return how many were refused."""
         refused = 0
         for result, count in results:
             status = "accepted"
@@ -189,10 +180,7 @@ class Controller:
         *,
         log: str | None = None,
     ) -> tuple[StreamState, bool]:
-        """Create the stream or change its settings or log, and return whether it is new.
-
-        Raises `LimitReached`.
-        """
+        """Return the stream and whether it is new; raises `LimitReached`."""
         validate_name("stream", name)
         new_id, most = uuid4().hex, self.limits.streams
 
@@ -219,7 +207,7 @@ class Controller:
         *given: Given.args,
         **named: Given.kwargs,
     ) -> tuple[StreamState, Outcome]:
-        """Call `work`, such as a function of `aggregation/operations.py`, to change a stream.
+        """Change a stream by `work`, such as a function of `aggregation/operations.py`.
 
         Return the stream and the outcome once they are durable. Raises `UnknownStream`, `NotOwner`
         and the errors of `work`, which must change nothing then.
@@ -232,7 +220,7 @@ class Controller:
         return await self._committer.submit(change)
 
     async def seal(self, name: str, order: Order, request: SealRequest) -> tuple[StreamState, Seal]:
-        """Seal a stream. Raises the same as `change` and `operations.seal`."""
+        """Raises the same as `change` and `operations.seal`."""
         sealed: Seal = await self._committer.submit(
             lambda streams, draft: operations.seal(streams.stream(name), draft, order, request)
         )
@@ -248,7 +236,7 @@ class Controller:
         own: OwnBacklog | None = None,
         is_admin: bool = False,
     ) -> tuple[StreamState, ReaderGroup]:
-        """Record a reader's position and backlog; raises `LimitReached`."""
+        """Raises `LimitReached`."""
         validate_name("reader group", group)
         validate_name("reader", reader)
 
@@ -265,7 +253,7 @@ class Controller:
     async def offline(
         self, name: str, group: str, reader: str, position: Position
     ) -> tuple[StreamState, ReaderGroup]:
-        """Take a reader offline at `position`; raises `UnknownReader`."""
+        """Raises `UnknownReader`."""
 
         def offline(stream: StreamState, draft: Draft) -> ReaderGroup:
             now = stream.service_ms(draft.moment)
@@ -278,10 +266,7 @@ class Controller:
         log.info("reader_group_removed", stream=name, group=group)
 
     async def backlog(self, name: str, group: str) -> GroupBacklog:
-        """Return whether a reader group has a backlog now; raises `UnknownReader`.
-
-        A changed result is stored first, so it survives a restart.
-        """
+        """Store a changed result first, so it survives a restart; raises `UnknownReader`."""
         stream = self.stream(name)
         backlog = group_backlog.assess(stream, group, self.now)
         if backlog.record != stream.groups.backlog(group):
@@ -296,7 +281,7 @@ class Controller:
         await self._committer.ping()
 
     def measure(self) -> Exposition:
-        """Return the current metrics, which any thread may format."""
+        """Any thread may format the metrics."""
         metrics, streams, now = self.metrics, self._committer.streams, self._clocks.read()
         metrics.show_state(ready=self._committer.ready, leases=self.ownership.leases)
         metrics.streams.set(len(streams))

@@ -13,7 +13,7 @@ from controller.aggregation.stream import StreamState
 class Intervals:
     """The waiting streams, with one timer for all.
 
-    A timer is never postponed, so `wake` may be called early: check `are_over`.
+    A timer is never postponed, so `wake` may be called early.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -23,7 +23,6 @@ class Intervals:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, streams: Iterable[StreamState]) -> None:
-        """Add loaded streams, to be checked at once."""
         for stream in streams:
             self._waiting[stream.id] = stream
             self._due = 0
@@ -32,7 +31,7 @@ class Intervals:
         self._waiting = {}
 
     def are_over(self, now: Moment) -> bool:
-        """Return whether an interval is over. If not, set the timer again."""
+        """If no interval is over, set the timer again."""
         if not self._waiting:
             return False
         if now.steady < self._due:
@@ -41,7 +40,6 @@ class Intervals:
         return True
 
     def advance(self, draft: Draft, owned: OwnedStreams) -> None:
-        """Append the due marks of waiting and changed streams."""
         changed = owned.find_by_ids(draft.stream_ids())
         streams = {stream.id: stream for stream in changed} | self._waiting
         self._waiting = {}

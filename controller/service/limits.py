@@ -1,4 +1,4 @@
-"""The limits of one controller, and the error for an overload."""
+"""The limits of one controller, so that no caller can exhaust its memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from noted_time.values import ProblemKind
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one controller, so that no caller can exhaust its memory."""
+    """The limits of one controller."""
 
     streams: int = 10_000
-    writers: int = 1_000_000
-    """For each stream, including excluded and finished writers."""
-    waiting_notes: int = 100_000
-    """Between two commits. The default takes a second and tens of megabytes."""
+    writers: int = 1_000_000  # of each stream, including excluded and finished ones
+    waiting_notes: int = 100_000  # for the next commit: a second, and tens of megabytes
     waiting_requests: int = 20_000
     long_polls: int = 10_000
-    readers: GroupLimits = DEFAULT_LIMITS
-    """For each stream."""
+    readers: GroupLimits = DEFAULT_LIMITS  # of each stream
 
 
 class Overloaded(StoreUnavailable):

@@ -28,8 +28,7 @@ from noted_time.values import VouchedBy, format_time
 
 T = TypeVar("T")
 
-SLICE_S = 0.002
-"""How long a slice may block the event loop."""
+SLICE_S = 0.002  # blocks the event loop
 
 
 class Views:
@@ -52,8 +51,7 @@ class Views:
     ) -> Period:
         """Return how the watermark moved, by default since the first kept mark.
 
-        Raises `UnknownDomain`, the errors of `Controller.stream`, and `Rejected` for an empty
-        period.
+        Raises `Rejected` for an empty period.
         """
         now, trend = self._clocks.read().wall, self._get_stream(name).history(domain).trend()
         end = now if end is None else end
@@ -84,7 +82,6 @@ class Views:
     async def segments(
         self, name: str, domain: str | None, *, start: int, limit: int
     ) -> list[SegmentRow]:
-        """Return at most `limit` segments from index `start`. Raises the same as `history`."""
         segments = Segments(self._get_stream(name), domain)
         positions = segments.positions()
         async for _, position in iterate_in_slices(positions):
@@ -100,8 +97,8 @@ class Views:
     ) -> OverviewPage:
         """Return a page of the streams that `is_shown` accepts by name.
 
-        Other controllers' rows come from the database. If there are any, streams are sorted by
-        name, so all controllers return the same order. Raises `StoreUnavailable`.
+        If other controllers own streams, all are sorted by name, so all controllers return the same
+        order.
         """
         streams, now = self._get_owned(), self._clocks.read()
         others = await self._list_unowned(streams, is_shown)
@@ -147,7 +144,7 @@ async def tally_vouching(roster: Roster, marks: Sequence[tuple[int, int]]) -> li
 
 
 async def iterate_in_slices(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yield the items, and let other tasks run after every `SLICE_S`."""
+    """Let other tasks run after every `SLICE_S`."""
     started_at = perf_counter()
     for item in items:
         yield item

@@ -26,8 +26,7 @@ KEEP_CLOCK_EVERY_MS = 5_000
 FORGET_EVERY_MS = 60_000
 FORGET_RECORDS_EVERY_MS = 60 * 60_000
 
-MOST_LOGGED = 100
-"""Maximum number of a stream's writers logged one by one at an exclusion."""
+MOST_LOGGED = 100  # excluded writers of a stream, one by one
 
 
 async def maintain(committer: Committer, store: Store, clocks: Clocks) -> None:
@@ -89,7 +88,6 @@ def _has_silent_readers(stream: StreamState, moment: Moment) -> bool:
 
 
 def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
-    """Remove groups without online readers that were silent for as long as marks are kept."""
     for stream in streams:
         now, retention_ms = stream.service_ms(draft.moment), stream.settings.mark_retention_ms
         for group in stream.groups.forget_unused(retention_ms, draft, now=now):
@@ -97,7 +95,7 @@ def forget_unused_groups(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
-    """Store the service clock if a timeout of a writer or reader depends on it."""
+    """Store the service clock if a timeout depends on it."""
     draft.keep_clock = any(
         stream.aggregator.next_timeout() is not None or any(stream.groups.online())
         for stream in streams
@@ -105,7 +103,7 @@ def keep_clock(streams: OwnedStreams, draft: Draft) -> None:
 
 
 def forget_departed(streams: OwnedStreams, draft: Draft) -> bool:
-    """Forget departed writers, and return whether more may be due."""
+    """Return whether more may be due."""
     is_more = False
     for stream in streams:
         forgotten = retention.forget_departed(stream, draft)

@@ -1,17 +1,10 @@
 """Shares the streams among the controllers of a database, by buckets of hashed names.
 
 A controller takes a turn once a second, or sooner while a bucket is free or an owner does not
-answer:
-
-- stores the service clocks of its buckets;
-- reads the owners of all buckets;
-- releases the buckets beyond its share;
-- acquires free buckets up to its share, and loads their streams.
-
+answer. It stores its clocks, releases buckets beyond its share, and acquires free ones up to it.
 Turns run between commits, so a bucket's next owner loads all acknowledged changes.
 
-A stopping controller *leaves*: it releases all buckets, and then only reads the owners, to forward
-requests.
+A stopping controller *leaves*: it releases all buckets, and then only forwards requests.
 """
 
 from __future__ import annotations
@@ -38,15 +31,11 @@ InThread = Callable[..., Coroutine[Any, Any, Any]]
 
 log = structlog.get_logger()
 
-TURN_MS = 1000
-"""Time between turns."""
-
-HURRY_MS = 100
-"""Time between turns while a bucket is free or an owner did not answer."""
+TURN_MS, HURRY_MS = 1000, 100
 
 
 class Share(NamedTuple):
-    """The free buckets to acquire and the owned ones to release; one set is empty."""
+    """The free buckets to acquire, or the owned ones to release."""
 
     acquire: frozenset[int] = frozenset()
     release: frozenset[int] = frozenset()
@@ -56,7 +45,7 @@ def find_share(leases: Leases, chance: Random) -> Share:
     """Return the buckets to acquire or release to reach this controller's share.
 
     The share is the number of buckets per controller, rounded up, so every bucket gets an owner.
-    The choice is random, so two controllers rarely try to acquire the same bucket.
+    The choice is random, so two controllers rarely try the same bucket.
 
     >>> from controller.store.port import Leases
     >>> from random import Random
@@ -91,7 +80,6 @@ class Ownership:
         self._last_marks: dict[str, dict[str, Mark]] = {}
 
     def is_due(self, now: Moment) -> bool:
-        """Return whether a turn is due. A local database needs none."""
         if self._store.local:
             return False
         if self._is_leaving and not self._has_left:
@@ -101,7 +89,6 @@ class Ownership:
 
     @property
     def is_sure(self) -> bool:
-        """Whether the leases have not expired."""
         silent_ms = self._clocks.steady_ms() - self._extended_at
         return self._store.local or silent_ms < LEASE_MS
 
@@ -113,7 +100,6 @@ class Ownership:
         self._is_urgent = True
 
     def remember(self, streams: Iterable[StreamState]) -> None:
-        """Remember the last marks of streams that leave memory."""
         for stream in streams:
             lasts = {domain: history.last for domain, history in stream.histories.items()}
             self._last_marks[stream.id] = {d: _drop_cut(mark) for d, mark in lasts.items() if mark}
@@ -128,7 +114,7 @@ class Ownership:
         return self._has_left and self.leases.replicas == 0
 
     def owner_url(self, name: str) -> str | None:
-        """Return the URL of the other controller that owns the stream, if known."""
+        """Return the URL of another controller, if known."""
         leases = self.leases
         return leases.others.get(bucket_of(name, leases.buckets)) or None
 
@@ -201,8 +187,8 @@ class Ownership:
     async def _report_lost_marks(self, streams: Iterable[StreamState]) -> None:
         """Report streams whose last shown marks are missing in the database.
 
-        The database is then a restored copy or a lagging standby. The next marks reuse seqs that
-        readers know.
+        It is then a restored copy or a lagging standby, and the next marks reuse seqs that readers
+        know.
         """
         at, changes = self._clocks.read().wall, []
         known = [(each, self._last_marks.get(each.id, {})) for each in streams]
@@ -222,7 +208,6 @@ class Ownership:
 
     @staticmethod
     def _find_last_stored(stream: StreamState, domain: str, mark: Mark) -> int:
-        """Return the last seq, up to `mark`, that may still be stored."""
         history = stream.histories.get(domain, MarkHistory())  # the domain may be lost
         if history.last_seq < mark.seq:
             return history.last_seq

@@ -33,8 +33,6 @@ class Patterns:
     >>> flights = Patterns(("flights", "eu.*.late"))
     >>> [flights.match(name) for name in ("flights", "flights2", "eu.west.late", "eu.late")]
     [True, False, True, False]
-    >>> Patterns(("*",)).match("whatever"), Patterns().match("whatever")
-    (True, False)
     """
 
     patterns: tuple[str, ...] = ()
@@ -71,8 +69,6 @@ class Grant:
     >>> carrier = Grant(write=Patterns(("flights*",)), writers=Patterns(("UA", "UA-*")))
     >>> carrier.may_write("flights"), carrier.find_foreign(["UA-7", "DL"])
     (True, 'DL')
-    >>> carrier.may_read("flights"), carrier.may_administer()
-    (False, False)
     """
 
     admin: bool = False
@@ -84,21 +80,19 @@ class Grant:
         return self.admin
 
     def may_read(self, stream: str) -> bool:
-        """Return whether the token may read the stream and report positions."""
+        """Return whether the token may read and report positions."""
         return self.admin or self.read.match(stream)
 
     def may_read_all(self) -> bool:
         return self.admin or self.read.match_all
 
     def may_write(self, stream: str) -> bool:
-        """Return whether the token may note on the stream, for writers as in `find_foreign`."""
         return self.admin or self.write.match(stream)
 
     def is_bound(self) -> bool:
         return not (self.admin or self.writers.match_all)
 
     def find_foreign(self, writers: Iterable[str]) -> str | None:
-        """Return the first writer that the token may not note for."""
         return next((each for each in writers if not self.writers.match(each)), None)
 
     @classmethod
@@ -108,9 +102,6 @@ class Grant:
         """Return the grant of these scopes on these streams, or on all streams if none are given.
 
         Raises `Rejected` for an unknown scope, and for streams or writers without effect.
-
-        >>> Grant.of(["read"]).may_read("flights")
-        True
         """
         for scope in scopes:
             if scope not in SCOPE_NAMES:
@@ -152,7 +143,7 @@ class Grant:
 
     @classmethod
     def from_json(cls, grant: Mapping[str, Any]) -> Self:
-        """Return the grant from its JSON; missing entries grant nothing."""
+        """Grant nothing for missing entries."""
         return cls(
             admin=grant.get("admin", False) is True,
             read=Patterns(tuple(grant.get("read", ()))),

@@ -19,17 +19,14 @@ from noted_time import CompleteWindow, Mark, MarkHistory
 from noted_time.reading import Tiling, check_time, check_windows, find_complete_windows
 from noted_time.values import NotCompleteYet
 
+# the awaited value, a unique number, and a future: true for a mark, false at a timeout
 _Poll: TypeAlias = tuple[int, int, asyncio.Future[bool]]
-"""The awaited value, a unique number, and a future: true for a mark, false at a timeout."""
 
 NO_POLLS: Mapping[tuple[str, str], list[_Poll]] = {}
 
-WOKEN_AT_A_TIME = 16
-"""How many polls are woken before other tasks run, at 0.2 ms each."""
+WOKEN_AT_A_TIME = 16  # at 0.2 ms each
 
-
-TOGETHER_S = 0.01
-"""Polls that end within this time share one timer."""
+TOGETHER_S = 0.01  # polls that end within this time share one timer
 
 
 class AwaitedMark(NamedTuple):
@@ -42,10 +39,7 @@ class AwaitedMark(NamedTuple):
 
 
 class LongPollNotifier:
-    """Wakes long polls that a new mark answers, and all at shutdown.
-
-    The polls for a field are sorted by the awaited value.
-    """
+    """Wakes long polls that a new mark answers, and all at shutdown."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, defaultdict[tuple[str, str], list[_Poll]]] = {}
@@ -102,7 +96,7 @@ class LongPollNotifier:
     def _find_ending(
         self, loop: asyncio.AbstractEventLoop, seconds: float
     ) -> set[asyncio.Future[bool]]:
-        """Return the polls that time out together, up to `TOGETHER_S` late."""
+        """Return the polls that time out together."""
         at = ceil((loop.time() + seconds) / TOGETHER_S)
         if at not in self._endings:  # a timer for each would take 5 % of the time
             self._endings[at] = set()
@@ -139,12 +133,11 @@ class LongPollNotifier:
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """The result of a poll for marks."""
+    """The result of a poll for marks; while `quiet`, no mark follows."""
 
     stream: StreamState
     history: MarkHistory
     quiet: bool
-    """Whether no writer is waited for, so no mark follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +175,7 @@ class LongPolls:
     ) -> NewMarks:
         """Return the marks after a seq, waiting up to `wait_ms` for the first.
 
-        Does not wait above the last seq, or at a sealed stream's end.
+        Does not wait above the last seq.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:
@@ -234,7 +227,7 @@ class LongPolls:
     ) -> CompleteWindows:
         """Return the complete windows from `after` on, waiting up to `wait_ms` for the first.
 
-        Does not wait on a sealed stream. Also raises `ImplausibleTime`.
+        Also raises `ImplausibleTime`.
         """
         deadline = monotonic() + wait_ms / 1000
         while True:

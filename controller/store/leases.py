@@ -4,8 +4,8 @@ Streams are hashed to buckets by name, and a bucket's lease is an advisory lock,
 session. Each controller ends sessions that were silent for `LEASE_MS` by the server's clock, so
 every statement renews its leases.
 
-If a controller loses a lease, it loses the session and all uncommitted changes. The session is not
-replaced automatically, because another controller may have written since.
+A lost session loses all uncommitted changes. It is not replaced automatically, because another
+controller may have written since.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ from controller.store.port import LEASE_MS, Leases, StoreUnavailable, find_runni
 from controller.store.schema import SCHEMA_REVISION
 
 RENEW_S = 1.0
-"""While streams are loaded, leases older than this are renewed (seconds)."""
-
-END_MS = 500
-"""How long to wait for a terminated session to end."""
-
-PATIENCE_MS = 5000
-"""How long a statement waits for a lock on rows or tables."""
+END_MS = 500  # for a terminated session to end
+PATIENCE_MS = 5000  # for a lock on rows or tables
 
 # An advisory lock is a pair of numbers: the schema, and a bucket's number plus `first`, or `live`,
 # which all live controllers share.
 _LOCK_NUMBERS = {"first": int.from_bytes(b"note"), "live": int.from_bytes(b"note") - 1}
 
-# A session is idle since `state_change`. An active one may wait for its client.
+# An active session may wait for its client.
 _END_SILENT_SESSIONS = """
 SELECT pg_terminate_backend(pid, %(end_ms)s) FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -87,7 +82,7 @@ class LeaseSession:
         self._url = url
 
     def heartbeat(self, buckets: int) -> Leases:
-        """End silent sessions, and return the owners of the buckets. Raises the driver's errors."""
+        """Raises the driver's errors."""
         if self._session is None or self._session.closed:
             self._session = self._begin()
         self._last_statement_at = monotonic()

@@ -33,19 +33,18 @@ from controller.store.sqlite import (
 from noted_time.installation import name_program
 
 PACKAGE_DIRECTORY = Path(__file__).parents[1]
+# in a wheel inside the package, in a clone next to it
 MIGRATIONS_DIRECTORY = next(
     each
     for each in (PACKAGE_DIRECTORY / "migrations", PACKAGE_DIRECTORY.with_name("migrations"))
     if each.is_dir()
 )
-"""In a wheel, the migrations are in the package, in a clone next to it."""
 
-LOCK_MS = 1000
-"""How long a migration waits for a table lock (ms), as controllers wait behind it."""
+LOCK_MS = 1000  # controllers wait behind a migration that waits for a table
 
 
 class WrongSchema(StoreUnavailable):
-    """The database does not have this version's tables, or, without `found`, no tables."""
+    """The database has no tables, or another version's."""
 
     def __init__(self, url: str, revision: str | None, oldest: str | None = None) -> None:
         url = hide_password(url) if is_postgres(url) else url
@@ -67,7 +66,7 @@ class WrongSchema(StoreUnavailable):
 
 
 def check(url: str) -> None:
-    """Raise `WrongSchema` if this code does not work with the schema, without a lock.
+    """Raise `WrongSchema` if this code does not work with the schema.
 
     A newer schema must be marked as compatible.
     """
@@ -83,7 +82,7 @@ def read_revision(url: str) -> str | None:
 
 
 def _read_state(url: str) -> tuple[str | None, str | None]:
-    """Return the database's revision, and for a newer one the oldest compatible revision."""
+    """Return the revision, and for a newer one the oldest compatible revision."""
     if not is_postgres(url) and not parse_file(url).exists():
         return None, None
     with _connect(_engine(url)) as connection:
@@ -94,7 +93,6 @@ def _read_state(url: str) -> tuple[str | None, str | None]:
 
 
 def create_if_new(url: str) -> bool:
-    """Create the tables if the database is empty or the file does not exist."""
     is_new = _is_new(url)
     if is_new:
         migrate(url)
@@ -104,8 +102,7 @@ def create_if_new(url: str) -> bool:
 def migrate(url: str) -> None:
     """Migrate the database, or create a missing file, with this version's tables.
 
-    Several processes may call it; a newer schema is not changed. Raises `WrongSchema` if this code
-    does not work with it.
+    Several processes may call it. Raises `WrongSchema` for an incompatible newer schema.
     """
     revision = read_revision(url)
     if revision is not None and revision >= SCHEMA_REVISION:

@@ -23,8 +23,7 @@ LOCK_WAIT_S = 3.0
 def open_store(url: str) -> Store:
     """Return the store of ``sqlite:///path`` or ``postgresql://…``.
 
-    Raises `WrongSchema` before a migration, `StoreUnavailable`, and `Rejected` for an invalid URL
-    or another database.
+    Raises `WrongSchema` before a migration, `StoreUnavailable`, and `Rejected` for another URL.
     """
     check(url)
     if is_postgres(url):
@@ -47,10 +46,8 @@ def open_tokens(url: str) -> Tokens:
 def exclusive_lock(url: str) -> Iterator[None]:
     """Keep all other controllers from a database file, or raise `StoreUnavailable`.
 
-    Appends compare and set, but each controller checks notes against its own memory, so one could
-    overwrite a note that another acknowledged.
-
-    It is SQLite's lock on an empty file next to the database.
+    Each controller checks notes against its own memory, so one could overwrite a note that another
+    acknowledged. The lock is SQLite's on an empty file next to the database.
     """
     if is_postgres(url):
         yield

@@ -2,15 +2,14 @@
 
 One test suite checks these rules for every store:
 
-- `commit` is atomic and durable. Once it returns, the batch survives any crash of the process or
-  the machine.
+- `commit` is atomic, and once it returns, the batch survives any crash of the machine.
 - After a `Conflict`, nothing of the batch was written.
 - After `StoreUnavailable`, either all or nothing was written, and the caller must read again.
 - After `StoreLost`, every call fails.
-- Marks are appended by compare-and-set on (stream, domain, seq). `commit` raises `MarkConflict` if
-  a mark does not follow the last stored mark. The first mark has seq 1.
+- Marks are appended by compare-and-set on (stream, domain, seq), from seq 1. `commit` raises
+  `MarkConflict` if a mark does not follow the last stored mark.
 - `commit` raises `Conflict` for an unknown stream id, for two streams with one name, and for a
-  scale event that is already stored.
+  stored scale event.
 - Readers get exactly the values that were committed.
 """
 
@@ -33,8 +32,7 @@ from noted_time import (
 from noted_time.answers import Action, EntryAnswer, Replica
 from noted_time.values import LateReport, ProblemKind
 
-LateKey = tuple[str, str, str, int, int, int]
-"""Stream id, domain, writer and hours of a report."""
+LateKey = tuple[str, str, str, int, int, int]  # stream id, domain, writer, hours of a report
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +42,10 @@ class StreamRecord:
     - `id` is never used again, unlike the name.
     - `declared_at` is when domains were added to the existing stream (service time, ms).
     - `unbounded` are the domains whose later uppers are not bounds.
-    - `ledger_from` and `late_from`: if records were deleted, they are complete from this time on.
-    - `first_lowers` are the lowers of the first marks, which may have been dropped.
+    - `ledger_from` and `late_from`: records are complete from this time on.
+    - `first_lowers` are of the first marks, which may have been dropped.
     - `forgotten_lowers` are the lowers when members were last forgotten.
-    - `logs` are the ids of the logs that positions were in. The current log is the last.
+    - `logs` are the ids of the logs that positions were in, the current one last.
     """
 
     id: str
@@ -65,7 +63,7 @@ class StreamRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppendedMark:
-    """A mark of a stream's domain. It was appended at `appended_at` (service time, ms).
+    """A mark that was appended at `appended_at` (service time, ms).
 
     The watermark waited for `last_writer` last, if that is known.
     """
@@ -123,7 +121,7 @@ class LateRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerEntry(EntryAnswer):
-    """A mark of a stream's domain that advanced without writers, or learned of their return."""
+    """A mark that advanced without writers, or learned of their return."""
 
     stream_id: str
     domain: str
@@ -148,7 +146,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """A stream in a list, with the last mark of each domain and the scale events."""
+    """A stream in a list."""
 
     record: StreamRecord
     last_marks: Mapping[str, Mark]
@@ -164,8 +162,8 @@ class Transaction:
     - `scales` are numbered. A stream's numbers must increase.
     - `members` has at most one record for each writer. It may add forgotten members again.
     - `changes` are numbered from 1 within a stream, without gaps.
-    - `forgotten_ledger` and `forgotten_changes` delete older records than a time (Unix ms). The
-      last change is kept, because its number is needed.
+    - `forgotten_ledger` and `forgotten_changes` delete older records than a time (Unix ms), except
+      the last change, whose number is needed.
     - `forgotten` deletes the marks of a domain up to a seq, except the last mark.
     - `dropped` streams are deleted with all their data. Their names are free for `streams`.
     """
@@ -190,10 +188,7 @@ class Transaction:
     dropped: list[str] = field(default_factory=list)
 
     def without_dropped(self) -> Transaction:
-        """Return the batch without writes to the streams that it drops.
-
-        Ids are never used again, so dropping them first is the same.
-        """
+        """Drop streams first, which is the same because ids are never used again."""
         dropped = set(self.dropped)
         if not dropped:
             return self
@@ -220,16 +215,15 @@ def find_stream_id(written: Any) -> str:  # noqa: ANN401 - an entry of a transac
     return stream_id
 
 
-LEASE_MS = 3000
-"""How long a controller may be silent before others take its buckets (ms)."""
+LEASE_MS = 3000  # a longer silence lets others take a controller's buckets
 
 
 @dataclass(frozen=True, slots=True)
 class Leases:
     """The owners of the buckets that streams are hashed to by name.
 
-    `mine` are this store's buckets, `others` has the URLs of their owners. `replicas` counts the
-    live controllers, including this one until it leaves.
+    `others` has the URLs of the other owners. `replicas` counts the live controllers, including
+    this one until it leaves.
     """
 
     buckets: int
@@ -247,17 +241,13 @@ def find_running_version() -> str | None:
 
 
 class Reading(Protocol):
-    """Reads committed data of any stream, in any thread.
-
-    Results are sorted by key.
-    """
+    """Reads committed data of any stream, in any thread. Results are sorted by key."""
 
     def streams(self) -> list[StreamRecord]: ...
 
     def names(self) -> list[str]: ...
 
-    def summaries(self, names: Sequence[str]) -> list[StreamSummary]:
-        """Return summaries of the given streams that exist."""
+    def summaries(self, names: Sequence[str]) -> list[StreamSummary]: ...
 
     def scales(self, stream_id: str) -> list[ScaleEvent]: ...
 
@@ -274,15 +264,12 @@ class Reading(Protocol):
     def ledger(
         self, stream_id: str, domain: str, *, after: int, limit: int, newest_first: bool = False
     ) -> list[LedgerEntry]:
-        """Return ledger entries after the seq `after`, sorted by seq.
-
-        With `newest_first`, return those before `after` (0: all), newest first.
-        """
+        """Return entries after the seq `after`, or with `newest_first` before it (0: all)."""
 
     def changes(
         self, stream_id: str, *, before: int | None, limit: int
     ) -> list[tuple[int, Change]]:
-        """Return changes below the number `before`, with numbers, newest first."""
+        """Return changes below the number `before`, newest first."""
 
     def replicas_secret(self) -> bytes:
         """Return the secret that authenticates the controllers to each other.
@@ -291,22 +278,21 @@ class Reading(Protocol):
         """
 
     def replicas(self) -> list[Replica]:
-        """Return the connected controllers by URL. It is empty if the database is not shared."""
+        """Return none if the database is not shared."""
 
     def risk(self) -> str | None:
-        """Return why a power cut may lose acknowledged notes, and the remedy, or `None`."""
+        """Return why a power cut may lose acknowledged notes, and the remedy."""
 
     def damage(self) -> str | None:
-        """Check the whole database, and return its damage and the remedy, or `None`."""
+        """Check the whole database, and return its damage and the remedy."""
 
 
 class Store(Reading, Protocol):
     """The database of a controller, called one call at a time.
 
-    Unless `local`, controllers share the buckets by leases, and each writes only to its own.
-
-    After a lost lease, `commit` raises `StoreUnavailable` until `heartbeat` starts a new session
-    without buckets. Everything must then be read again.
+    Unless `local`, controllers share the buckets by leases, and each writes only to its own. After
+    a lost lease, `commit` raises `StoreUnavailable` until `heartbeat` starts a new session without
+    buckets. Everything must then be read again.
     """
 
     @property
@@ -314,13 +300,13 @@ class Store(Reading, Protocol):
 
     @property
     def reading(self) -> Reading:
-        """Reads the database in other threads, including streams of other controllers."""
+        """Reads in other threads, including streams of other controllers."""
 
     def register(self, url: str) -> None:
         """Set this controller's URL for others, before the first `heartbeat`."""
 
     def heartbeat(self) -> Leases:
-        """Renew the leases, and return the owners of all buckets."""
+        """Renew the leases."""
 
     def acquire(self, buckets: Iterable[int]) -> frozenset[int]: ...
 
@@ -340,10 +326,7 @@ class Store(Reading, Protocol):
         """
 
     def ping(self) -> None:
-        """Raise `StoreUnavailable` if the database would not accept a commit.
-
-        It may not answer, be read-only, or have another version's tables.
-        """
+        """Raise `StoreUnavailable` if the database would not accept a commit."""
 
     def close(self) -> None: ...
 

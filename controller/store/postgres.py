@@ -22,7 +22,6 @@ from noted_time.answers import Replica
 
 URL_HINT = "use postgresql://user@host:5432/database"
 
-# detect a lost connection within seconds
 CONNECT_OPTIONS: dict[str, Any] = {
     "application_name": "noted-time",
     "client_encoding": "UTF8",  # Debian's default is SQL_ASCII
@@ -38,7 +37,7 @@ _MIGRATION_LOCK = (
     [int.from_bytes(b"move")],
 )
 
-# A binary array for each column, as text takes several times as much CPU time.
+# Text takes several times as much CPU time as a binary array.
 _ARRAY_CASTS = {BigInteger: "%b::bigint[]", Text: "%b::text[]"}
 _MEMBER_ARRAYS = ", ".join(_ARRAY_CASTS[type(column.type)] for column in member.columns)
 _PUT_MEMBERS = upsert(member, f"SELECT * FROM unnest({_MEMBER_ARRAYS})")  # noqa: S608 - constants
@@ -158,7 +157,7 @@ class PostgresStore(SqlStore):
             return chain_rows
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return the rows, and renew the leases, because a load has many such queries."""
+        """Renew the leases, because a load has many such queries."""
         self._renew()
         return super()._rows(query)
 
@@ -176,11 +175,6 @@ class PostgresStore(SqlStore):
 
 
 def is_postgres(url: str) -> bool:
-    """Return whether the URL is of a PostgreSQL database.
-
-    >>> is_postgres("postgresql://db/noted"), is_postgres("sqlite:///noted-time.db")
-    (True, False)
-    """
     return url.startswith(("postgresql://", "postgres://"))
 
 
@@ -225,10 +219,7 @@ def create_postgres_engine(url: str) -> Engine:
 
 @contextmanager
 def lock_migration(url: str) -> Iterator[None]:
-    """Keep other processes from migrating the database, or raise `StoreUnavailable`.
-
-    The lock has its own session, because a migration may use several transactions.
-    """
+    """Lock in a separate session, because a migration may use several transactions."""
     try:
         session = connect(url)
     except psycopg.Error as error:

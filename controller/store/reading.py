@@ -133,11 +133,11 @@ class SqlReading:
         return []
 
     def risk(self) -> str | None:
-        """Return `None`, because each connection makes its commits durable."""
+        """Return `None`: each connection makes its commits durable."""
         return None
 
     def damage(self) -> str | None:
-        """Return `None`, because the server checks its data."""
+        """Return `None`: the server checks its data."""
         return None
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class SqlReading:
         self._reading.dispose()
 
     def _rows(self, query: Executable) -> Sequence[Any]:
-        """Return the rows; streaming them would take another round trip."""
+        """Fetch all rows, because streaming takes another round trip."""
         with self._convert_errors(), self._reading.connect() as connection:
             return connection.execute(query).fetchall()
 
@@ -190,10 +190,7 @@ def _select_stream(table: Table, stream_id: str) -> Select[Any]:
 def _read_last_marks(
     connection: Connection, streams: Sequence[StreamRecord]
 ) -> dict[str, dict[str, Mark]]:
-    """Return the last mark of each domain of the streams.
-
-    On PostgreSQL this is one query, to save round trips; SQLite has no lateral join.
-    """
+    """Use one query on PostgreSQL, to save round trips; SQLite has no lateral join."""
     chains = [(record.id, domain) for record in streams for domain in record.settings.domains]
     tails: list[Row[Any]] = []
     if connection.dialect.name == "postgresql":

@@ -1,8 +1,7 @@
 """Converts values of the port to rows of the tables, and back.
 
-Rows are tuples in the order of the columns, for `executemany`. Most tables have key columns and a
-`record`, the value as compact JSON; marks and members have separate columns, because field names
-would double bytes and time.
+Most tables have key columns and a `record`, the value as compact JSON; marks and members have
+separate columns, to save bytes and time.
 
 A mark's row is *whole* if it has all offsets of its cut. Others have only the changed ones. These
 rows are whole:
@@ -43,8 +42,8 @@ from noted_time import Mark, MemberRecord, ScaleEvent, StreamCut
 Values = tuple[Any, ...]
 Value = TypeVar("Value")
 
+# The sealed columns: of streams and scale events, of members, and of marks.
 RECORD_COLUMN, POSITION_COLUMN, CUT_COLUMN = 2, 3, 5
-"""The sealed columns: of streams and scale events, of members, and of marks."""
 
 _SEAL_BLANKS = ["".join(each) for each in product(" \t\n\r", repeat=4)]  # 4 blanks for each byte
 
@@ -73,7 +72,7 @@ def add_seals(unsealed: Iterable[Values], at: int) -> list[Values]:
 def read_row(
     table: Table, row: Sequence[Any], at: int, decode: Callable[[Sequence[Any]], Value]
 ) -> Value:
-    """Return the value of a row, or raise `StoreDamaged`."""
+    """Raise `StoreDamaged` for a damaged row."""
     try:
         return decode(_remove_seal(row, at))
     except Exception as error:  # damaged rows may raise any
@@ -127,10 +126,7 @@ _others = msgspec.json.Decoder(_Others).decode
 
 
 def member_rows(members: Iterable[tuple[str, MemberRecord]]) -> Iterator[Values]:
-    """Yield the rows of members, sorted by key.
-
-    Sorted rows write pages in order, and overlapping batches cannot deadlock.
-    """
+    """Sort rows to write pages in order, and so that overlapping batches cannot deadlock."""
     # a combined key would hold the interpreter's lock longer
     by_writer = sorted(members, key=lambda each: each[1].writer)
     for stream_id, each in sorted(by_writer, key=itemgetter(0)):
@@ -173,10 +169,7 @@ def _member_of(row: Sequence[Any]) -> MemberRecord:
 
 
 def ledger_row(entry: LedgerEntry) -> Values:
-    """Return the row of an entry, with each writer encoded separately.
-
-    Encoding many at once would block the event loop.
-    """
+    """Encode each writer separately, so that the event loop is not blocked."""
     writers: Any = tuple([msgspec.Raw(encode(each)) for each in entry.writers])
     return LEDGER_ROWS.row(replace(entry, writers=writers))
 
@@ -191,7 +184,7 @@ def scale_of(row: Sequence[Any]) -> ScaleEvent:
 
 
 def change_row(change: Change) -> Values:
-    """Return the parameters of a change, whose number the second stream id selects."""
+    """Give the stream id twice, because the second selects the number."""
     return (change.stream_id, change.stream_id, change.at, encode(change).decode())
 
 
@@ -203,8 +196,7 @@ def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
     return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
 
 
-ROW_OFFSETS = 8
-"""As many offsets take as much space as a row's other columns."""
+ROW_OFFSETS = 8  # they take as much space as a row's other columns
 
 
 class Tail(NamedTuple):
@@ -227,8 +219,7 @@ class Tail(NamedTuple):
     cost: int = 0
 
 
-Tails = dict[tuple[str, str], Tail]
-"""By (stream id, domain)."""
+Tails = dict[tuple[str, str], Tail]  # by (stream id, domain)
 
 
 def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int]]:
@@ -244,7 +235,7 @@ def extend_tail(before: Tail | None, mark: Mark) -> tuple[Tail, Mapping[int, int
 
 
 def mark_rows(marks: Iterable[AppendedMark], tails: Tails) -> list[Values]:
-    """Return the rows of marks, and update their chains in `tails`."""
+    """Update the marks' chains in `tails`."""
     values = []
     for appended in marks:
         chain = appended.stream_id, appended.domain

@@ -1,7 +1,6 @@
 """The tables of a controller's database, the same in every dialect.
 
-A row has key columns, and a value as compact JSON text, because a dialect's JSON type costs the
-server more time.
+A row has key columns, and a value as compact JSON text, because a JSON type costs the server more.
 
 A new field needs a default and a revision, because older controllers drop unknown fields (see
 migration 0001).
@@ -126,7 +125,7 @@ ledger = _stream_table(
     "ledger", _key_column("domain"), _key_column("seq", BigInteger), *_at(), _record_column()
 )
 
-# Rows written below the lower, by writer, and by the hours of their times and of their report.
+# Rows below the lower, by writer, and by the hours of their times and of their report.
 late = _stream_table(
     "late",
     _key_column("domain"),

@@ -1,7 +1,6 @@
 """Writes a batch in SQL, as far as SQLite and PostgreSQL are alike.
 
-The driver's `executemany` takes a batch of text statements several times faster than SQLAlchemy's
-bulk insert.
+The driver's `executemany` takes text statements several times faster than SQLAlchemy's bulk insert.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ SELECT_OLDEST_REVISION = """
 SELECT oldest FROM compatible WHERE revision = (SELECT version_num FROM alembic_version)
 """
 
-ROWS_AT_ONCE = 64
-"""Members in one statement; with 16 or 256, each takes longer."""
+ROWS_AT_ONCE = 64  # with 16 or 256, each member takes longer
 
 _FORGET_LEDGER = "DELETE FROM ledger WHERE stream_id = ? AND at < ?"
 _FORGET_CHANGES = """
@@ -45,7 +43,6 @@ DELETE FROM mark WHERE stream_id = ? AND domain = ? AND seq <= ? AND EXISTS (
 )
 """
 
-# Each database has its own expression for several chains.
 _ONE_CHAIN = "(SELECT ? AS stream_id, ? AS domain, ? AS seq) chain"
 _LAST_SEQ = """
 SELECT chain.stream_id, chain.domain, (
@@ -68,9 +65,8 @@ ORDER BY 1, 2, 3, mark.seq
 class SqlStore(SqlReading):
     """A `Store` without leases, over two engines of one database.
 
-    - Transactions of the engine `writing` take the write lock at once.
-    - `placeholder` is the driver's placeholder for a parameter.
-    - `seals` is true if rows are sealed, because the database has no checksums.
+    Transactions of the engine `writing` take the write lock at once. Rows have `seals` if the
+    database has no checksums.
     """
 
     placeholder = "?"
@@ -124,7 +120,7 @@ class SqlStore(SqlReading):
 
     @contextmanager
     def _transaction(self) -> Iterator[DBAPICursor]:
-        """Run a transaction with the write lock, by the driver alone for speed."""
+        """Use the driver alone, for speed."""
         with closing(self._writing.raw_connection()) as connection:
             cursor = connection.cursor()
             cursor.execute(self._writing.get_execution_options()["begin"])
@@ -157,8 +153,7 @@ class SqlStore(SqlReading):
     def _take_tails(self, last: Mapping[tuple[str, str], int]) -> rows.Tails:
         """Remove and return the tails of chains that no other store has appended to.
 
-        An equal seq proves this, because no seq is written twice. The caller stores the new tails
-        after the commit.
+        An equal seq proves this, because no seq is written twice.
         """
         tails = {chain: self._tails.pop(chain, None) for chain in last}
         return {chain: tail for chain, tail in tails.items() if tail and tail.seq == last[chain]}
@@ -186,7 +181,6 @@ def _put_members(count: int) -> str:
 
 
 def check_revision(revision: object, ask: Callable[[str], Any]) -> None:
-    """Raise `StoreUnavailable` if this code does not work with the schema."""
     if revision == schema.SCHEMA_REVISION or (
         str(revision) > schema.SCHEMA_REVISION and is_compatible(ask(SELECT_OLDEST_REVISION))
     ):
@@ -208,18 +202,13 @@ def is_compatible(oldest: str | None) -> bool:
 
 
 def insert(table: Table, source: str = "") -> str:
-    """Return the statement that inserts one row, or the rows of `source`, in the column order.
-
-    >>> insert(schema.bucket)
-    'INSERT INTO bucket (number, service_ms) VALUES (?, ?)'
-    """
     names = ", ".join(table.columns.keys())
     values = ", ".join("?" * len(table.columns))
     return f"INSERT INTO {table.name} ({names}) {source or f'VALUES ({values})'}"
 
 
 def upsert(table: Table, source: str = "") -> str:
-    """Return the statement that inserts rows, or replaces rows with the same key.
+    """Insert one row or the rows of `source`, or replace rows with the same key.
 
     >>> upsert(schema.bucket).partition(" ON ")[2]
     'CONFLICT (number) DO UPDATE SET service_ms = excluded.service_ms'
@@ -231,11 +220,6 @@ def upsert(table: Table, source: str = "") -> str:
 
 
 def delete(table: Table) -> str:
-    """Return the statement that deletes a row by its key.
-
-    >>> delete(schema.reader)
-    'DELETE FROM reader WHERE stream_id = ? AND reader_group = ? AND reader = ?'
-    """
     key = " AND ".join(f"{column.name} = ?" for column in table.primary_key)
     return f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608 - names from the schema
 

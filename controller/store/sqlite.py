@@ -33,8 +33,8 @@ BUSY_MS = 5000
 
 MIGRATION_MS = 60_000
 
-# FULL: with NORMAL, a power cut loses commits, and batches are not faster. 64000 pages: with 1000,
-# checkpoints took 25% of the throughput. 64 MiB of cache: with 2 MB, some pages were written twice.
+# With NORMAL, a power cut loses commits. With 1000 pages, checkpoints took 25% of the throughput,
+# and with a cache of 2 MB, some pages were written twice.
 CONNECTION_PRAGMAS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
@@ -42,11 +42,9 @@ CONNECTION_PRAGMAS = (
     "PRAGMA cache_size = -65536",
 )
 
-# A commit of few members writes a page for each; existing files keep their size.
-PAGE_BYTES = 1024
+PAGE_BYTES = 1024  # a commit of few members writes a page for each
 
-CHECKED_BYTES = 10**9
-"""Maximum size of a file that is checked at the start, at 4 ms for each MB."""
+CHECKED_BYTES = 10**9  # at the start, at 4 ms for each MB
 
 URL_HINT = "use sqlite:///path/to/file.db or postgresql://user@host:5432/database"
 
@@ -99,7 +97,6 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         super().__init__(reading, create_writing_engine(reading))
 
     def check(self) -> None:
-        """Raise `StoreDamaged` if a quick check of a small file finds damage."""
         if self._files.file.stat().st_size <= CHECKED_BYTES:
             self._look_through(_QUICK_CHECKS)
 
@@ -111,10 +108,7 @@ class SqliteStore(SingleNodeLeases, SqlStore):
         return None
 
     def _look_through(self, checks: Iterable[str]) -> None:
-        """Raise `StoreDamaged` if SQLite's checks find damage, or rows have wrong keys.
-
-        Seals cannot detect a missing row.
-        """
+        """Raise `StoreDamaged` for damage, or for misplaced rows, which seals cannot detect."""
         with self._convert_errors(), self._reading.connect() as connection:
             ask = connection.exec_driver_sql
             faults = [why for each in checks for (why,) in ask(each) if why != "ok"]
@@ -143,7 +137,6 @@ class SqliteStore(SingleNodeLeases, SqlStore):
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """Convert errors, and raise if other files were opened."""
         self._check_files()
         with super()._convert_errors():
             yield
@@ -189,7 +182,7 @@ def parse_file(url_or_path: str | Path) -> Path:
 
 
 def create_sqlite_engine(file: Path, *, busy_ms: int = BUSY_MS) -> Engine:
-    """Return an engine for an existing file, whose transactions begin by reading."""
+    """Return an engine for an existing file; its transactions begin by reading."""
 
     def connect() -> sqlite3.Connection:
         connection = _connect(file, "rw", busy_ms)
@@ -213,7 +206,7 @@ def create_writing_engine(engine: Engine) -> Engine:
 def create_migration_engine(file: Path) -> Engine:
     """Return an engine that creates a missing file, and writes without foreign keys.
 
-    SQLite alters a table by dropping it, which would delete all rows that refer to it.
+    SQLite alters a table by dropping it, and would delete all rows that refer to it.
     """
 
     def connect() -> sqlite3.Connection:
@@ -234,7 +227,7 @@ def check_references(connection: Connection) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to the write-ahead log; retry, as SQLite does not wait here."""
+    """Retry, as SQLite does not wait here."""
     deadline = time.monotonic() + MIGRATION_MS / 1000
     while True:
         try:
@@ -277,8 +270,8 @@ LOG_LOST = "the last acknowledged notes may be lost; restart the controller"
 class DatabaseFiles:
     """The files of a database as they were opened: the database, its log and the log's index.
 
-    Writes to a removed or replaced file succeed, but are lost with the process. A moved database
-    file may return, but not its log (`-wal`) and index (`-shm`): another process creates new ones.
+    Writes to a removed or replaced file are lost with the process. A moved database file may
+    return, but not its log (`-wal`) and index (`-shm`): another process creates new ones.
     """
 
     def __init__(self, file: Path) -> None:

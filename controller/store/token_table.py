@@ -1,7 +1,7 @@
 """The tokens of a database: digests of their secrets, and their scopes.
 
-A row is added, may be revoked once, and is never deleted, so `counts` shows any change. A database
-with a token requires tokens forever.
+A row is never deleted, so `counts` shows any change. A database with a token requires tokens
+forever.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class Tokens:
             return [_build_record(row) for row in connection.execute(query)]
 
     def add(self, record: TokenRecord) -> None:
-        """Add a new token, or raise `Conflict` if the id exists."""
+        """Raise `Conflict` if the id exists."""
         row = {name: getattr(record, name) for name in record.__slots__}
         row["scopes"] = json.dumps(record.scopes)
         with _convert_errors(self._writing), self._writing.begin() as connection:
             connection.execute(insert(token).values(row))
 
     def revoke(self, token_id: str, at_ms: int) -> bool:
-        """Revoke a token for good, and return whether it was valid."""
+        """Return whether the token was valid."""
         living = token.c.id == token_id, token.c.revoked_at.is_(None)
         with _convert_errors(self._writing), self._writing.begin() as connection:
             done = connection.execute(update(token).where(*living).values(revoked_at=at_ms))

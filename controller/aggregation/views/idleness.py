@@ -1,7 +1,6 @@
 """Describes writers that the watermark does not wait for, although they are not excluded.
 
-An idle writer may stay silent, but an idle observer notes every few seconds, so its last note shows
-whether it runs.
+An idle observer notes every few seconds, so its last note shows whether it runs.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ def _describe_quiet_segments(
     members: Sequence[Member],
     now: Moment,
 ) -> Iterator[str]:
-    """Yield segments of live observers that had no new rows for the writer timeout.
-
-    Segments of other writers are not reported, because these choose segments by keys.
-    """
+    """Yield segments of observers, because other writers choose segments by keys."""
     final, known = stream.aggregator.succession.final, stream.aggregator.domains.segments.offsets
     live = (each for each in members if each.counted_as == "live" and _is_alive(stream, each, now))
     pairs = ((each, segment) for each in live if each.observes for segment in each.position)

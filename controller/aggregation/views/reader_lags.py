@@ -1,4 +1,4 @@
-"""How far readers are behind in time, by segment, reader and reader group."""
+"""Readers' lags in time, by segment, reader and reader group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GroupReading(NamedTuple):
 
 
 class GroupReadings(NamedTuple):
-    """The measured groups, and how many were not measured."""
+    """The measured groups, and the number of the others."""
 
     shown: list[GroupReading]
     not_shown: int

@@ -1,6 +1,6 @@
 """Describes the decision of a domain in sentences for operators.
 
-Moments are written in UTC, as `2013-01-01T10:00:00Z`. A page may show them in the reader's zone.
+A page can show their moments, such as `2013-01-01T10:00:00Z`, in another zone.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ REASON_WORDS = {
 
 NAMES_PER_SENTENCE = 5
 
-HEARD_MS = 60_000
-"""How long a writer counts as alive after a report. Producers report every ten seconds."""
+HEARD_MS = 60_000  # producers report every ten seconds
 
 HOLDERS_SUPPOSED = 100
 
@@ -70,7 +69,6 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     reader: ReaderPlace | None = None,
     foreseen: Forecast | None = None,
 ) -> Iterator[str]:
-    """Yield the decision, its reasons, when it ends, and last the result of a dry run."""
     lower = last.lower if last else None
     states, is_calm = _count_states(stream, decision), condition == "advancing"
     yield from _describe_condition(stream, domain, decision, condition, now)
@@ -164,10 +162,7 @@ def _describe_reader(reader: ReaderPlace, decision: Decision) -> str:
 
 
 def _count_states(stream: StreamState, decision: Decision) -> dict[MemberState, int]:
-    """Return the number of writers in each state, counting holders as live.
-
-    Returned writers that do not hold count as excluded until they have caught up.
-    """
+    """Count holders as live, although they may have returned from an exclusion."""
     states, member = dict(stream.aggregator.domains.census.members), stream.aggregator.member
     waiting_for = decision.waiting_for if isinstance(decision, Hold) else ()
     back = sum(member(waiting.writer).exclusion is not None for waiting in waiting_for)

@@ -1,4 +1,4 @@
-"""Silent streams: all writers have finished or are excluded, so the watermark does not advance."""
+"""Silent streams, whose writers have all finished or are excluded."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ NOTHING_LATE = "No later time was noted, so nothing is late."
 
 
 def classify_silence(stream: StreamState, wall_ms: int) -> Silence | None:
-    """Return the consequence of a stream's silence, or `None` if it is not silent.
-
-    Only the first writers to join are examined.
-    """
+    """Return `None` if the stream is not silent. Only the first writers to join are examined."""
     counts, domains = stream.aggregator.domains.census.members, stream.aggregator.domains
     if not counts["excluded"] or counts["live"] or counts["idle"] or stream.final_cut is not None:
         return None

@@ -45,7 +45,7 @@ class Roster:
     def tally(self, marks: Sequence[tuple[int, int]]) -> Iterator[list[VouchedBy]]:
         """Yield who vouches at each of several marks, given by rising seq and time.
 
-        An empty list after each member lets the caller pause; the results come last.
+        An empty list lets the caller pause; the results come last.
         """
         tally = VouchingTally(marks, self.expected)
         for member in self.members:
@@ -66,8 +66,7 @@ class Roster:
     ) -> tuple[int, list[NotVouching]]:
         """Return the first mark that meets the requirements, and the writers that never vouch.
 
-        `writers` must vouch; `known` allows no missing writer, and `every` also needs all expected
-        ones.
+        `known` allows no missing writer, and `every` also needs all expected ones.
         """
         members = self._stream.aggregator.domains.members
         required: Mapping[str, tuple[tuple[VouchingPeriod, ...], WriterStanding]] = {

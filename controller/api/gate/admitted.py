@@ -1,4 +1,4 @@
-"""An admitted request: the caller, and the parts of the request that select its stream."""
+"""An admitted request: its caller and its stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 FORWARDED_HEADER = b"noted-time-forwarded"
 FORWARDED_MARK = (FORWARDED_HEADER, b"1")
-"""Marks a forwarded request, which must not be forwarded again."""
 
 
 class Call(NamedTuple):

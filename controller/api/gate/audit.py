@@ -25,7 +25,7 @@ Outcome = Literal["unauthenticated", "forbidden", "foreign_origin", "foreign_hos
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The method and path of a call without its query, the stream, and the caller's address."""
+    """A call, its path without the query, for the audit log."""
 
     what: str
     stream: str
@@ -53,5 +53,5 @@ def _build_fields(attempt: Attempt, holder: Holder) -> dict[str, str]:
 
 
 def _sanitize(text: str) -> str:
-    """Return the text as one short ASCII line, so that no caller can forge log lines."""
+    """Return one short ASCII line, so that no caller can forge log lines."""
     return ascii(text[:LONGEST_TEXT])[1:-1]

@@ -1,7 +1,6 @@
 """The body of a request with notes: its fields and bounds, decoder, faults and schema.
 
-msgspec decodes it to a struct that the core reads like a `Note`; pydantic has a model of the same
-fields, for faults and OpenAPI.
+msgspec decodes it for speed; pydantic has a model of the same fields, for faults and OpenAPI.
 """
 
 from __future__ import annotations
@@ -57,8 +56,7 @@ from noted_time.values import (
     State,
 )
 
-EXPLAINED_BYTES = 16 * 1024
-"""In a larger body only the first fault is reported, to save time."""
+EXPLAINED_BYTES = 16 * 1024  # in a larger body only the first fault is reported
 
 DOT_NAMES = frozenset((".", ".."))
 
@@ -70,7 +68,7 @@ def _define_struct(name: str, *types: tuple[Any, ...]) -> Any:  # noqa: ANN401 -
 
 
 def _define_struct_of(value: type[Any], about: About, **own: Any) -> Any:  # noqa: ANN401 - as `_define_struct`'s
-    """Return a struct with a value's fields, without patterns: `decode` checks characters."""
+    """Return a struct without patterns, because `decode` checks characters."""
     types = {name: kind for name, (kind, _) in about.items()} | own
     named = [
         (each.name, types[each.name], msgspec.field(**default_of(each))) for each in fields(value)
@@ -120,10 +118,7 @@ NOTE_FIELDS: About = {
     "max_time": (Int64 | None, "the largest event time written so far, in the note's domain"),
     "max_times": (
         Times | None,
-        (
-            "the same by domain, for a writer with times in several domains; for the note's own "
-            "domain the larger value counts"
-        ),
+        "the same by domain; for the note's own domain the larger value counts",
     ),
     "state": (State, None),
     "sequence": (Threshold | None, None),
@@ -150,10 +145,7 @@ NOTE_FIELDS: About = {
     ),
     "took_over": (
         Annotated[list[Id], *bounds(max_length=FORMER_KEPT)] | None,
-        (
-            "the sessions that lost the name to this session; if one of them holds the name again, "
-            "this session takes it over once more"
-        ),
+        "the sessions that lost the name to this one; it takes the name over from them again",
     ),
     "held": (
         Annotated[Line, *bounds(min_length=1, max_length=HELD_LENGTH)] | None,
@@ -161,10 +153,7 @@ NOTE_FIELDS: About = {
     ),
     "log": (
         Id | None,
-        (
-            "the id of the log that the position is in, such as a Kafka topic's id; the stream "
-            "keeps the first id, and refuses notes with another"
-        ),
+        "the id of the position's log, such as a Kafka topic's id; another log is refused",
     ),
     "observes": (bool, "the writer observes the log, and notes for other writers"),
     "because": (

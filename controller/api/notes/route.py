@@ -106,7 +106,7 @@ def _answer(controller: Controller, stream: str, results: Results) -> Answer:
 
 @lru_cache(maxsize=16)
 def _encode_accepted(lower: int | None) -> Answer:
-    """Return the answer to one accepted note, which is the same until the next mark."""
+    """Keep the answer, which is the same until the next mark."""
     return _encode_all_accepted(_encoder.encode([{"status": "accepted", "lower": lower}]))
 
 
@@ -129,10 +129,7 @@ def _describe_refusals(runs: Runs) -> str:
 
 
 def _encode_results(runs: Runs) -> Iterator[bytes]:
-    """Yield the results as JSON.
-
-    Positions and times of joining writers are limited to the size of one request.
-    """
+    """Limit positions and times of joining writers to the size of one request."""
     room = SEGMENTS_PER_POSITION
     for result, n in runs:
         answer = build_result(result)
@@ -144,7 +141,6 @@ def _encode_results(runs: Runs) -> Iterator[bytes]:
 
 
 def build_result(result: Accepted | Refused) -> Json:
-    """Return the JSON of an `AcceptedAnswer` or a `RefusedAnswer`."""
     if isinstance(result, Refused):
         return _build_refused(result, result.last)
     found: Json = {"status": "accepted", "lower": result.lower}

@@ -1,7 +1,6 @@
 """Serves the files of the dashboard, which need no token.
 
-A browser must not mix modules of two versions. So the path of the modules has the digest of all
-files, and the page is not cached.
+A browser must not mix modules of two versions, so their path has the digest of all files.
 """
 
 from __future__ import annotations
@@ -85,5 +84,5 @@ for each in PAGES_BY_PATH:
 
 @router.get(DOCS_PATH)
 async def docs() -> RedirectResponse:
-    """Redirect to the API reference, relative to a proxy's path."""
+    """Redirect relative to a proxy's path."""
     return RedirectResponse("openapi.json")

@@ -1,1 +1,1 @@
-"""The other controllers of the database, and the forwarding of requests to them."""
+"""The other controllers of the database."""

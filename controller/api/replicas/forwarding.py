@@ -1,15 +1,10 @@
 """Forwards requests for streams that another controller owns, and returns its answers.
 
-So every acknowledged request for a stream passes the one task that appends its marks.
-
 Without an owner's answer, a request waits at most `HOLD_S`, or not at all if this controller stops
-and no other runs.
+and no other runs. Notes, `GET` and `PUT` are idempotent and sent again; other requests only if they
+reached no controller.
 
-Notes, `GET` and `PUT` are idempotent and sent again, other requests only if they reached no
-controller.
-
-Notes for one owner are sent in batches, called *frames*, authenticated by the controllers' shared
-secret. Each request in a frame has its own token.
+Notes for one owner are sent in batches, called *frames*. Each request in a frame has its own token.
 """
 
 from __future__ import annotations
@@ -41,19 +36,15 @@ AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
 log = structlog.get_logger()
 
 FORWARDED_PATH = FORWARDED_NOTES
-HOLD_S = 8.0
-"""How long a request waits for an owner: a little more than two leases."""
+HOLD_S = 8.0  # a little more than two leases
 
 OWNER_S = 4.0
-"""Timeout of an owner's answer."""
-
 CONNECT_S = 1.0
 RETRY_INTERVAL_S = 0.1
 REPEATABLE_METHODS = frozenset(("GET", "PUT"))
 CONNECT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL)
 
-FORWARDED_BYTES = 64 * 1024 * 1024
-"""Maximum size of the waiting requests."""
+FORWARDED_BYTES = 64 * 1024 * 1024  # of all waiting requests
 
 FRAMES_AT_ONCE = 4
 MOST_ITEMS = 4096
@@ -99,8 +90,7 @@ class Forwarding:
     async def answer(self, request: StreamRequest, here: AnswerHere) -> Answer:
         """Return the answer of the stream's owner, by `here` if that is this controller.
 
-        Raises `StoreUnavailable` if the owner is unknown or may have processed the request, and
-        `Overloaded`.
+        Raises `Overloaded`, and `StoreUnavailable` if the owner may have processed the request.
         """
         if self._controller.owns(request.stream):
             answer = await here(request)
@@ -146,7 +136,7 @@ class Forwarding:
             await self._ownership.wait_for_change(RETRY_INTERVAL_S)
 
     async def _ask_owner(self, request: StreamRequest) -> Answer:
-        """Return the owner's answer, or `NOT_MINE` without one if a retry is harmless."""
+        """Return the owner's answer, or `NOT_MINE` if a retry is harmless."""
         url = self._ownership.owner_url(request.stream)
         if url is None:
             return NOT_MINE
@@ -176,7 +166,7 @@ class Forwarding:
         return Answer(reply.status_code, reply.content, returned)
 
     async def _send_unless_moved(self, url: str, request: StreamRequest) -> httpx.Response | None:
-        """Return the reply, or `None` if a long poll's stream moves or this controller stops."""
+        """Return `None` if a long poll's stream moves or this controller stops."""
         sent = self.http_client.request(
             request.scope["method"],
             f"{url}{request.target}",
@@ -211,7 +201,7 @@ class Forwarding:
 
 
 class _Peer:
-    """Collects the notes for one other controller, and posts them in frames."""
+    """Posts the notes for one other controller in frames."""
 
     def __init__(
         self,
@@ -228,7 +218,7 @@ class _Peer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, request: StreamRequest) -> asyncio.Future[Answer]:
-        """Send the request with the next frame; the answer is `NOT_MINE` if that fails."""
+        """Return the answer, `NOT_MINE` if the frame fails."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         item = Item(request.stream, request.header(b"authorization"), request.body)
         self._waiting.append((item, answer))

@@ -13,8 +13,7 @@ from controller.store.port import StoreUnavailable
 
 SECRET_HEADER = b"noted-time-replica"
 
-REREAD_INTERVAL_S = 1.0
-"""Minimum time between two reads, so that strangers cannot cause more."""
+REREAD_INTERVAL_S = 1.0  # so that strangers cannot cause more reads
 
 
 class SharedSecret:

@@ -1,1 +1,1 @@
-"""The FastAPI routes, which parse a request, call the service and reply."""
+"""The FastAPI routes."""

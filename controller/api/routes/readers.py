@@ -58,8 +58,7 @@ GROUP_PATH = "/reader-groups/{group}"
 READER_PATH = GROUP_PATH + "/readers/{reader}"
 WaitQuery = Annotated[int, Field(ge=0, le=30_000)]
 NO_WRITERS: list[str] = []
-KEPT_BYTES = 64 * 1024
-"""Maximum size of a cached answer."""
+KEPT_BYTES = 64 * 1024  # of a cached answer
 
 PathName = Annotated[requests.Name, Path()]
 
@@ -91,7 +90,7 @@ async def list_marks(
 async def answer_marks(controller: Controller, request: StreamRequest) -> Answer | None:
     """Answer a poll as `list_marks` does, or return `None` if only FastAPI can.
 
-    Thousands of readers may wait for one mark, and FastAPI would take 90% of the time.
+    FastAPI would take 90% of the time.
     """
     if traces.is_configured() or not request.is_to("GET", "marks"):
         return None
@@ -141,7 +140,7 @@ async def build_marks_answer(new_marks: NewMarks, asked: MarksAsked) -> MarksAns
 
 
 class EncodedAnswers:
-    """The last answer for each history as JSON, as many polls wait for the same mark."""
+    """The last answer for each history, for many polls."""
 
     def __init__(self) -> None:
         self._last: WeakKeyDictionary[MarkHistory, tuple[object, bytes]] = WeakKeyDictionary()
@@ -200,7 +199,7 @@ async def cut(  # noqa: PLR0913 - one parameter for each of the query's
     """Return the first mark with lower >= `complete_to`. Rows up to its cut are complete.
 
     Wait up to `wait_ms` for the mark. `late` contains the writers whose late rows may have times
-    from `since` to `complete_to`. Without `since`, these are all times below `complete_to`.
+    from `since` to `complete_to`, by default all times below `complete_to`.
 
     Each of these options selects the first such mark that meets a condition:
 
@@ -257,8 +256,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
-    reported late from that moment on are returned. `late` then contains only these rows. This
-    request does not wait.
+    reported late since are returned at once, and `late` contains only these rows.
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:
@@ -368,8 +366,7 @@ def _build_group_row(state: StreamState, row: GroupRow) -> Json:
 async def get_group(controller: ControllerDep, stream: StreamName, group: PathName) -> Response:
     """Return the group's position, readers and windows, and how far behind it is, by domain.
 
-    Each reader's `rank` is the number of its segments times its share of the largest `behind`. The
-    reader with the highest rank has the most to hand over.
+    A reader's `rank` is the number of its segments times its share of the largest `behind`.
     """
     return await _answer_group(controller, stream, group)
 

@@ -43,7 +43,7 @@ async def get_overview(  # noqa: PLR0913 - one parameter for each of the query's
     - streams whose watermark a writer has held for long,
     - streams with excluded writers.
 
-    By name, the list also has streams that other controllers own. Their owners are not called.
+    By name, the list also has streams that other controllers own.
     """
     controller.check_serving()
     may_read = call.holder.grant.may_read

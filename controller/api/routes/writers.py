@@ -74,8 +74,8 @@ async def remove_writer(
 ) -> Response:
     """Exclude a writer now, at its last position. The watermark no longer waits for it.
 
-    The writer's times no longer count, and rows that it later writes below the watermark are late.
-    With `unless_noted_since` (Unix ms), the call fails if the writer has noted since.
+    Rows that the writer later writes below the watermark are late. With `unless_noted_since` (Unix
+    ms), the call fails if the writer has noted since.
     """
     state, _ = await controller.change(stream, operations.remove, order, writer, unless_noted_since)
     return _answer_row(controller, state, writer)
@@ -117,8 +117,8 @@ async def explain(  # noqa: PLR0913 - one parameter for each of the query's
     """Return which writers hold the watermark, and where it would be without each of them.
 
     With `exclude` or `writer_timeout_ms`, `would` is the effect of removing these writers, or of
-    changing the timeout. Nothing is changed. With `position`, `reader` contains the segments that a
-    reader at this position waits for.
+    changing the timeout. With `position`, `reader` contains the segments that a reader at this
+    position waits for. Nothing is changed.
     """
     dry_run = DryRun(exclude, writer_timeout_ms)
     state, now = controller.stream(stream), controller.now

@@ -7,8 +7,8 @@ protocol, one piece in each iteration of the event loop:
 - Once the app has a whole request, the next request is passed on only after the answer.
 - If the app has received nothing of the last `MOST_UNSEEN` bytes (a head, chunk extension or
   trailer), the connection answers 431 and closes.
-- If a whole head does not arrive within `request_s`, or then a whole body, the connection closes.
-  This takes up to 1.5 times `request_s`.
+- If a whole head does not arrive within 1.5 times `request_s`, or then a whole body, the connection
+  closes.
 
 The app answers each request inside `with scope["state"]["connection"]:`, reads the body before it
 waits for anything else, and reports each part by `receive_more`.
@@ -22,9 +22,8 @@ PIECE_BYTES = 16 * 1024
 MOST_UNSEEN = 64 * 1024
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\n\r\n"
 
-# At `Upgrade`, httptools parses the body as the next request. A server may ignore the header, so it
-# is renamed; no line of JSON begins like this. The app refuses a header that is split between two
-# pieces.
+# At `Upgrade`, httptools parses the body as the next request. So the header is renamed; no line of
+# JSON begins like this. The app refuses a header that is split between two pieces.
 UPGRADE_HEADER = re.compile(rb"\r\n[Uu]pgrade:")
 
 
@@ -82,7 +81,7 @@ class Connection(asyncio.Protocol):
         self._network.close()
 
     def _send(self) -> None:
-        """Send the buffered data, unless the client hung up, which would log a traceback."""
+        """Send nothing after a hang-up, which would log a traceback."""
         if self._unsent:
             self._sending.cancel()
             if not self._network.is_closing():
@@ -95,10 +94,7 @@ class Connection(asyncio.Protocol):
         self._pass_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of the connection, and drop all references to it.
-
-        A reference cycle would wait for a full garbage collection, which is rare.
-        """
+        """Drop all references, because a cycle would wait for a rare full garbage collection."""
         self._timer.cancel()
         if self._waiting is not None:
             self._waiting.reschedule(self._loop.time())

@@ -33,8 +33,7 @@ log = structlog.get_logger()
 GRACE_S = 10
 FILES_EVERY_S, FILES_AGAIN_S = 1.0, 60.0
 
-REQUEST_S = 30.0
-"""Timeout of an idle new connection, and of sending a whole request."""
+REQUEST_S = 30.0  # for an idle new connection, and for sending a whole request
 
 COMMITS_WAIT_S = 0.001
 
@@ -62,7 +61,7 @@ class ListenAddress:
             raise Rejected(f"{files} are not a certificate and its key: {error}") from error
 
     def bind(self) -> socket:
-        """Return a socket that is bound to the address. Raises `Rejected`."""
+        """Return a bound socket, or raise `Rejected`."""
         bound = socket(AF_INET6 if ":" in self.host else AF_INET)
         bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         try:
@@ -75,7 +74,7 @@ class ListenAddress:
 
 
 async def _watch_files() -> None:
-    """Log at intervals if no file can be opened, because new connections are then closed."""
+    """Log while no file can be opened, because new connections are then closed."""
     while True:
         await asyncio.sleep(FILES_EVERY_S)
         try:
@@ -86,7 +85,7 @@ async def _watch_files() -> None:
 
 
 class Server(uvicorn.Server):
-    """A server that answers long polls and releases its streams when it receives a stop signal.
+    """Answers long polls and releases its streams when it receives a stop signal.
 
     uvicorn waits for open requests before it ends the app's lifespan.
     """
@@ -106,10 +105,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGTERM and SIGINT, and ignore another signal after a normal shutdown.
-
-        uvicorn would raise the signal again, and kill the interpreter while it exits.
-        """
+        """Keep uvicorn from raising a signal again, which kills the interpreter at its exit."""
         for sig in (SIGTERM, SIGINT):
             signal(sig, self.handle_exit)
         try:
@@ -127,9 +123,9 @@ class Server(uvicorn.Server):
 def serve(
     app: ASGIApp, controller: Controller, place: ListenAddress, advertise: str | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT, and answer every accepted request.
+    """Serve until SIGTERM or SIGINT, and answer every accepted request. Raises `Rejected`.
 
-    Other controllers reach this one at the URL `advertise`; raises `Rejected`.
+    Other controllers reach this one at the URL `advertise`.
     """
     _tune()
     config = uvicorn.Config(
@@ -185,16 +181,14 @@ def normalize_url(url: str) -> str:
 
 
 def _tune() -> None:
-    """Tune the interpreter for one busy event loop and a thread that commits."""
-    # Otherwise, a full collection over 100,000 members takes 160 ms.
+    # a full collection over 100,000 members takes 160 ms
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
-    # A commit requests the interpreter's lock after each statement, at the default every 5 ms.
+    # a commit requests the interpreter's lock after each statement
     sys.setswitchinterval(COMMITS_WAIT_S)
 
 
 def _find_advertised_url(config: uvicorn.Config, listening: socket) -> str:
-    """Return the URL for other controllers, with the machine's name if all addresses are bound."""
     url = _build_url(config, listening)
     for everywhere in ("//0.0.0.0:", "//[::]:"):
         url = url.replace(everywhere, f"//{getfqdn()}:")

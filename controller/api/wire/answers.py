@@ -1,7 +1,4 @@
-"""Build the JSON of answers whose fields differ from the values of the service.
-
-The service's other values are sent unchanged. OpenAPI describes both by `encoding.shape`.
-"""
+"""Build the JSON of answers whose fields differ from the values of the service."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ def states_of(stream: StreamState, group: ReaderGroup) -> dict[str, State]:
 
 
 def windows_of(stream: StreamState, group: ReaderGroup) -> dict[str, Any]:
-    """Return a group's time window by domain, as dicts because msgspec makes tuples lists."""
+    """Return dicts, because msgspec makes tuples lists."""
     windows = stream.windows(group.position)
     return {domain: window._asdict() for domain, window in windows.items()}
 

@@ -19,14 +19,13 @@ from controller.service.long_reads import iterate_in_slices
 from noted_time import CompleteWindow, StreamCut
 from noted_time.answers.json_fields import list_fields
 
-ANSWER_BYTES = 4 * 1024 * 1024
-"""Maximum size of a page of items."""
+ANSWER_BYTES = 4 * 1024 * 1024  # of a page of items
 
+# generated clients use this name
 SCHEMA_NAMES: dict[type[Any], str] = {CompleteWindow: "CompleteWindowAnswer"}
-"""Names in OpenAPI that differ from the class, because generated clients use them."""
 
+# OpenAPI omits a docstring's text from here on.
 FOR_READERS_OF_CODE = re.compile(r"\n\n(?=Raises|[^\n]*:\n\n>>>|>>>)")
-"""Matches where a docstring continues with text that OpenAPI omits."""
 
 Item = TypeVar("Item")
 
@@ -38,7 +37,6 @@ def _convert_cut(value: object) -> Mapping[int, int]:
 
 
 encode = msgspec.json.Encoder(enc_hook=_convert_cut).encode
-"""Encodes dataclasses and Structs as objects, and cuts as their offsets."""
 
 
 def reply(value: object, status: int = 200) -> Response:
@@ -86,7 +84,7 @@ def shape(value: type[Any]) -> type[BaseModel]:
 
 
 def _json(hint: Any) -> Any:  # noqa: ANN401 - any type
-    """Return the type in JSON. Segment numbers are strings, and tuples are lists."""
+    """Return the type in JSON: segment numbers are strings, and tuples lists."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is StreamCut or (origin is Mapping and parts == (int, int)):
         return Position

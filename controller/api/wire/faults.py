@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 FAULTS_SHOWN = 10
 
 BRIEF_LENGTH = 40
-"""Maximum number of characters that are repeated of a value or name."""
 
 UNKNOWN_FIELD = "extra_forbidden"
 
@@ -46,11 +45,10 @@ FAULT_WORDS: Mapping[str, str] = {
     "too_short": "must have at least {min_length} entries",
 }
 
+# Parts of pydantic's paths that are not in the body.
 HIDDEN_PARTS = frozenset(("[key]", "[one]", "[several]"))
-"""Parts of pydantic's paths that are not in the body."""
 
-PlacedFault = tuple[str, str]
-"""The path of a field, and why its value is invalid."""
+PlacedFault = tuple[str, str]  # the path of a field, and why its value is invalid
 
 
 def shorten(text: str) -> str:
@@ -62,8 +60,6 @@ def describe_unknown(kind: str, name: str, known: Sequence[str]) -> str:
 
     >>> describe_unknown("field", "tiem", ["writer", "time"])
     "unknown field; did you mean 'time'? Known: writer, time"
-    >>> describe_unknown("query parameter", "x", [])
-    'unknown query parameter; this call has none'
     """
     near = get_close_matches(name[:100], known, n=1)
     meant = f"did you mean {near[0]!r}? Known" if near else "known"

@@ -36,8 +36,7 @@ from noted_time.values import NotedTimeError
 
 NOT_FOUND, METHOD_NOT_ALLOWED = 404, 405
 
-Described = NotedTimeError | StoreUnavailable | NotOwner
-"""Errors whose class has a `kind`, which defines the answer."""
+Described = NotedTimeError | StoreUnavailable | NotOwner  # errors whose class has a `kind`
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -83,7 +82,7 @@ def problem_of(error: Described) -> Answer:
 
 
 def refusal_of(error: Described) -> Answer:
-    """Return the answer to a refused request: `NOT_MINE` if another controller owns the stream."""
+    """Return `NOT_MINE` if another controller owns the stream."""
     return NOT_MINE if isinstance(error, NotOwner) else problem_of(error)
 
 
@@ -124,7 +123,6 @@ def install(app: FastAPI) -> None:
 
 
 async def _answer_invalid(request: Request, error: RequestValidationError) -> Response:
-    """Return at most ten invalid fields, or status 400 if the JSON cannot be parsed."""
     errors = error.errors()
     malformed = next(
         (e for e in errors if (e["type"], e["loc"][0]) == ("json_invalid", "body")), None
@@ -153,7 +151,7 @@ def _build_http_problem(error: HTTPException) -> Response:
 
 
 def _list_allowed_methods(app: FastAPI, path: str) -> str:
-    """Return all methods of the path, because Starlette knows only one route's methods."""
+    """Read all routes, because Starlette knows only one route's methods."""
     operations = [
         operations
         for template, operations in app.openapi()["paths"].items()

@@ -1,6 +1,6 @@
 """The field types of requests, and the bodies of all requests except notes.
 
-A type has bounds for pydantic and for msgspec, which decodes notes. Each ignores the other's.
+A type has bounds for pydantic and for msgspec, which ignore the other's.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ def bounds(**limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - numbers
     return Meta(**limits), Field(**limits)
 
 
-SEGMENTS = 10**18
-"""Segment ids are below this number, so that a pattern can check them as names in JSON."""
+SEGMENTS = 10**18  # ids are below it, so a pattern can check them as names in JSON
 
-# pydantic's patterns have no lookahead, so names that begin with no dot, one or two are separate.
+# pydantic's patterns have no lookahead
 _NAME_PATTERN = (
     r"^([A-Za-z0-9_-][A-Za-z0-9._-]{0,248}"
     r"|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}"
@@ -49,14 +48,13 @@ Name = Annotated[
 INVISIBLE = r"\u00ad\u034f\u061c\u115f\u1160\u180e\u200b-\u200f\u2060-\u206f\u3164\ufeff\uffa0"
 LINE = rf"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e{INVISIBLE}]*$"
 Line = Annotated[str, Field(pattern=LINE)]
-"""A line of text for people, without control, bidirectional and invisible characters."""
 
+# of a session or of a log; a Kafka topic's id is base64url
 Id = Annotated[
     str,
     Meta(min_length=1, max_length=SESSION_LENGTH),
     Field(pattern=rf"^[A-Za-z0-9._-]{{1,{SESSION_LENGTH}}}$"),
 ]
-"""The id of a session or of a log. A Kafka topic's id is base64url."""
 
 Int64 = Annotated[int, *bounds(ge=MIN_INT64, le=MAX_INT64)]
 Offset = Annotated[int, *bounds(ge=0, le=MAX_INT64)]
@@ -65,8 +63,7 @@ SegmentNumber = Annotated[int, *bounds(ge=0, lt=SEGMENTS)]
 Segment = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,17})$")]
 
 
-ONE_FAULT = Field(fail_fast=True)
-"""Reports only the first fault of a list or map, because describing many takes long."""
+ONE_FAULT = Field(fail_fast=True)  # describing many faults of a list takes long
 
 Position = Annotated[
     dict[Segment, Offset],
@@ -104,7 +101,7 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _few_unknown(cls, body: object) -> object:
-        """Return the body with only one unknown field if it has many."""
+        """Keep one unknown field of many."""
         known = cls.model_fields
         if not isinstance(body, dict) or len(body) <= len(known) + FEW_UNKNOWN:
             return body
@@ -118,8 +115,7 @@ def default_of(each: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of a data
 
 
 R = TypeVar("R", bound=Request)
-About = Mapping[str, tuple[Any, str | None]]
-"""The type of each field in JSON, and its description."""
+About = Mapping[str, tuple[Any, str | None]]  # a field's type in JSON, and its description
 
 
 def fields_of(
@@ -166,10 +162,10 @@ SETTING_FIELDS: About = {
     each.name: (_build_type(SETTING_HINTS[each.name], each.metadata), each.metadata["about"])
     for each in fields(StreamSettings)
 }
+# Null disables these. For all other settings null changes nothing.
 NULLABLE_SETTINGS = frozenset(
     name for name, hint in SETTING_HINTS.items() if isinstance(hint, UnionType)
 )
-"""Settings that null disables. For all other settings null changes nothing."""
 
 
 @fields_of(StreamSettings, SETTING_FIELDS, optional=True)

@@ -14,8 +14,7 @@ JSON = "application/json"
 PROBLEM = "application/problem+json"
 NO_CONTENT = 204
 
-MISDIRECTED = 421
-"""The status for a request whose stream this controller does not own."""
+MISDIRECTED = 421  # this controller does not own the stream
 
 BY_STATUS: Mapping[int, tuple[bytes, bytes]] = {
     401: (b"www-authenticate", b"Bearer"),
@@ -57,7 +56,7 @@ NOT_MINE = Answer(MISDIRECTED, b"", [])
 
 
 async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> Answer:
-    """Return the answer of an app, without the length header, which `send` adds."""
+    """Return the answer without the length header, which `send` adds."""
     answer = Answer(500, b"", [])
     parts: list[bytes] = []
 

@@ -15,7 +15,6 @@ from controller.store.port import Transaction
 log = structlog.get_logger()
 
 WARNING_ACTIONS = frozenset(("removed", "sealed"))
-"""Changes of streams that are logged as warnings."""
 
 Format = Literal["auto", "console", "json"]
 
@@ -56,7 +55,6 @@ def configure(level: str, form: Format = "auto") -> None:
 
 
 def log_changes(streams: OwnedStreams, batch: Transaction) -> None:
-    """Log durable changes of streams, and who made them."""
     for change in batch.changes:
         for stream in streams.find_by_ids((change.stream_id,)):
             facts = {"action": change.action, "writer": change.writer, "by": change.by}

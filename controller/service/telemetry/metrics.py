@@ -37,14 +37,9 @@ Kind = type[GaugeMetricFamily | CounterMetricFamily]
 
 STREAMS_SHOWN = 1000
 
-NAMES_SHOWN = 1000
-"""Maximum number of holders with a series, and of excluded writers.
+NAMES_SHOWN = 1000  # of the longest holders, and of the latest excluded writers
 
-The longest and the latest are shown.
-"""
-
-NAMED_AFTER_MS = 5000
-"""Writers that hold for less time get no series, which would be kept forever."""
+NAMED_AFTER_MS = 5000  # a series is kept forever
 
 DURATION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
@@ -111,7 +106,6 @@ class Metrics:
         )
 
     def show_state(self, leases: Leases, *, ready: bool) -> None:
-        """Set the gauges of readiness and ownership."""
         self._ready.set(ready)
         self._replicas.set(leases.replicas)
         this, other = len(leases.mine), sum(map(bool, leases.others.values()))
@@ -143,10 +137,7 @@ class NamedHolder(NamedTuple):
 
 
 class Exposition(Collector):
-    """The metrics of one scrape, which any thread may format.
-
-    Shows the first `STREAMS_SHOWN` streams.
-    """
+    """The metrics of one scrape, which any thread may format."""
 
     def __init__(self, registry: CollectorRegistry, streams: OwnedStreams, now: Moment) -> None:
         """Read the streams in the event loop; a thousand with many holders take 20 ms."""

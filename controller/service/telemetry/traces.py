@@ -1,6 +1,5 @@
-"""OpenTelemetry spans of group commits.
+"""OpenTelemetry spans of group commits, because notes bypass the web framework's tracing.
 
-Notes bypass the web framework's tracing and share commits: a commit's span shows their time.
 Without the extra `otel`, nothing is exported.
 """
 
@@ -20,7 +19,7 @@ _tracer = trace.get_tracer("noted-time")
 
 
 def is_exporter_installed() -> bool:
-    """Return whether the packages of the extra `otel` are installed.
+    """Return whether the extra `otel` is installed.
 
     Also set a service name and a short timeout, unless the environment does.
     """
