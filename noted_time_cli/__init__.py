@@ -1,1 +1,1 @@
-"""The command line: run or call a controller, observe a log, relay marks."""
+"""The command line."""

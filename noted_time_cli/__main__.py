@@ -1,7 +1,4 @@
-"""The command `noted-time`, and `python -m noted_time_cli`.
-
-The clients install this command without its dependencies.
-"""
+"""The command `noted-time`. The clients install it without its dependencies."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ CLIENT_LIBRARIES = {"typer", "rich"}
 
 
 def main() -> None:
-    """Run the command line. If a dependency is missing, exit with 2 and print how to install it."""
+    """Run the command line, or exit with 2 and print how to install a missing dependency."""
     sys.path.sort(key=_has_other_copy)  # import the copies of our packages next to this one
     try:
         from noted_time.installation import name_program
@@ -46,11 +43,6 @@ def _has_other_copy(entry: str) -> bool:
 
 
 def _find_root_package(error: ImportError) -> str:
-    """Return the top-level package that could not be imported.
-
-    >>> _find_root_package(ImportError(name="rich.table")), _find_root_package(ImportError())
-    ('rich', '')
-    """
     return (error.name or "").partition(".")[0]
 
 

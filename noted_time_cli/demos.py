@@ -1,4 +1,4 @@
-"""`noted-time demo-stream` writes a small live stream; `noted-time demo` runs the demo."""
+"""`noted-time demo-stream` and `noted-time demo`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from writer_client import WriterClient
 WRITER_RATES = {"berlin": 40, "nairobi": 25, "osaka": 10, "lima": 5}
 
 STALLED_WRITER, WRITER_TIMEOUT_S, ROUND_S = "lima", 20, 60
-SILENT_S, BACK_S = 5, 50
-"""The seconds of a round at which the stalled writer stops noting and notes again."""
+SILENT_S, BACK_S = 5, 50  # the seconds of a round in which the stalled writer does not note
 
 STALL_MESSAGES = {
     SILENT_S: f"{STALLED_WRITER} has stalled: the watermark waits for it, for {WRITER_TIMEOUT_S}s.",
@@ -36,7 +35,7 @@ WRITER_LOG = logging.getLogger("noted_time.writer")
 
 
 def list_noting_writers(second: int) -> list[str]:
-    """Return the writers that note in the given second.
+    """List the writers that note in the given second.
 
     >>> list_noting_writers(4), list_noting_writers(5)
     (['berlin', 'nairobi', 'osaka', 'lima'], ['berlin', 'nairobi', 'osaka'])
@@ -60,8 +59,8 @@ def demo_stream(
 ) -> None:
     """Write a small live stream, to have something to look at within ten seconds.
 
-    Four writers note every second. Once a minute one writer stalls. The watermark waits for this
-    writer until it times out. Later the writer returns.
+    Four writers note every second. Once a minute one stalls, and the watermark waits until it times
+    out.
 
     Try it:  noted-time demo-stream --for 60s
     """
@@ -85,7 +84,7 @@ def demo_stream(
 
 
 def _is_unexpected(warning: logging.LogRecord) -> bool:
-    """Return whether a warning reports more than the exclusion of a writer, which is the demo."""
+    """Hide the exclusion of a writer, which is the demo."""
     return " is excluded: " not in warning.getMessage()
 
 
@@ -107,7 +106,7 @@ def _create(transport: Transport, name: str) -> None:
 
 
 def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
-    """Note once a second. Each writer continues from its position at the controller."""
+    """Continue each writer from its position at the controller."""
     for client in fleet.values():
         client.join()
         client.flush()
@@ -129,10 +128,7 @@ def _play(fleet: dict[str, WriterClient], lasting_ms: int | None) -> None:
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def flights(context: typer.Context) -> None:
-    """Replay a month of real flights, and compare noted time with guessed delays.
-
-    The comparison shows the rows lost and the latency.
-    """
+    """Replay a month of real flights, and compare noted time with guessed delays."""
     with report_errors():
         try:
             from demo.cli import app as command

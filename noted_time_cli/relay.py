@@ -1,4 +1,4 @@
-"""`noted-time relay`: copy the marks of a stream to a topic for its readers."""
+"""`noted-time relay`: copy the marks of a stream to a topic."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ def kafka(  # noqa: PLR0913 - one parameter for each flag
     url: Url = DEFAULT_URL,
     token: Token = None,
 ) -> None:
-    """Write each mark of a stream to TOPIC.noted.
+    """Write each mark of a stream to TOPIC.noted, once all records below its cut are readable.
 
-    A mark is written once all records below its cut are readable. It is safe to run several relays
-    of one topic.
+    Several relays of one topic may run.
 
     Exit statuses:
 

@@ -1,4 +1,1 @@
-"""`noted-time analyse`: compute the cost of watermark delays on an existing log.
-
-Commands import most modules when they run, because these need the extra `analyse`.
-"""
+"""`noted-time analyse`; most modules need its extra, so commands import them when they run."""

@@ -1,4 +1,4 @@
-"""Flags of `noted-time analyse`: the columns of files, and the stream to judge."""
+"""Flags of `noted-time analyse`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of `noted-time analyse`, and their flags."""
+"""The commands of `noted-time analyse`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ app = typer.Typer(
 def describe_analysis() -> None:
     """Compute how many rows Spark and Flink would lose on an existing log, for each delay.
 
-    The output shows the least delay without loss, and who causes it. The log is only read, without
-    a consumer group or a query. A controller is called only for --stream.
+    The output shows the least delay without loss, and who causes it. The log is only read. A
+    controller is called only for --stream.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """
@@ -74,7 +74,6 @@ class Judging:
     def print_judged(
         self, rows: Rows, note: str, observe: str | None = None, by: StreamToJudge | None = None
     ) -> None:
-        """Judge rows and print the costs, with the advice `note` and `observe`."""
         from noted_time_cli.analyse.costs import Advice, compute_costs, print_costs
 
         costs, found = compute_costs(
@@ -119,8 +118,8 @@ def files(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Judge files of Parquet, CSV or JSON lines.
 
-    Late rows depend on the order in which rows came in. For several files, name the column with the
-    arrival time (`--arrival`) or the partition (`--partition`), or give the `--order` of the files.
+    For several files, name the column with the arrival time (`--arrival`) or the partition
+    (`--partition`), or give the `--order` in which they came in.
 
     Try it:  noted-time analyse files 'events/*.parquet' --time departure --arrival landing
     """

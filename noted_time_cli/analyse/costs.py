@@ -1,4 +1,4 @@
-"""The costs of delays: figures for JSON, and the sentences and tables of `noted-time analyse`."""
+"""The costs of delays: figures for JSON, sentences and tables."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from noted_time.analysis import LostRows, WindowWaits
 
 
-LOST_SHARES = (0.01, 0.001, 0.0001, 0.0)
-"""For each share, the table has the least delay that loses at most this share of the rows."""
+LOST_SHARES = (0.01, 0.001, 0.0001, 0.0)  # with the least delay for each
 
 SECOND_MS = 1000
 
@@ -38,7 +37,7 @@ class Figures:
     """The costs of one watermark.
 
     `delay_ms` is `None` for the perfect watermark and for marks, `lost_by_flink` only for marks.
-    `wait_p99_ms` is `None` if more than 5 % of the windows are `still_open` at the end.
+    `wait_p99_ms` is `None` if more than 5 % of the windows are `still_open`.
     """
 
     delay_ms: int | None
@@ -53,7 +52,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class NotedCosts:
-    """The costs of a stream's marks. `not_judged` counts the rows below the first stored cut."""
+    """The costs of a stream's marks; `not_judged` rows are below the first stored cut."""
 
     stream: str
     marks: int
@@ -65,8 +64,7 @@ class NotedCosts:
 class Advice(NamedTuple):
     """What to do instead of a guess, for a kind of log.
 
-    `note` says how its writers note time. `observe` is an observer's command without `--delay`,
-    `None` if no observer reads such a log.
+    `observe` is an observer's command without `--delay`, `None` if no observer reads such a log.
     """
 
     note: str
@@ -77,9 +75,8 @@ class Advice(NamedTuple):
 class Costs:
     """All results of an analysis.
 
-    `owed_to` has the rows that cause the least delay. Other figures do not include them. If
-    arrivals are assumed, it is one row with the delay that it causes. Other figures then include
-    it, because the rows after it may be late.
+    `owed_to` has the rows that cause the least delay, and other figures exclude them. If arrivals
+    are assumed, it is one row, which other figures include, because the rows after it may be late.
     """
 
     event_time: str
@@ -111,11 +108,7 @@ def compute_waits(waits: WindowWaits) -> tuple[float | None, int | None, int | N
 def compute_costs(
     rows: Rows, window_ms: int, delays: Sequence[int], *, ahead_ms: int, as_replay: bool
 ) -> tuple[Costs, Analysis]:
-    """Judge one or more rows.
-
-    `delays` are added to the table. Rows that are more than `ahead_ms` ahead of their arrival are
-    skipped.
-    """
+    """Judge one or more rows. Rows more than `ahead_ms` ahead of their arrival are skipped."""
     every, left_out = rows, np.empty(0, np.int64)
     if as_replay:
         arrivals, assumed = rows.order_as_replay(), REPLAY_NOTICE
@@ -163,7 +156,7 @@ def compute_costs(
 def _find_owed_delay(
     rows: Rows, left_out: NDArray[np.int64], analysis: Analysis, window_ms: int, ahead_ms: int
 ) -> tuple[int, int, list[RowsBehind]]:
-    """Return the least delay with and without the rows that cause it, and these rows by name."""
+    """Return the least delay with and without the rows that cause it, and these rows."""
     least = analysis.spark.least_delay_ms()
     if rows.arrivals is not None and len(left_out):
         every = analyse(rows.arrivals, rows.times, window_ms=window_ms).spark.least_delay_ms()
@@ -208,7 +201,7 @@ def print_costs(costs: Costs, advice: Advice) -> None:
 
 
 def format_window(ms: int) -> str:
-    """Return the kind of windows as text.
+    """Format a window size.
 
     >>> format_window(3_600_000), format_window(0)
     ('windows of 1h', 'each row by itself')
@@ -217,10 +210,10 @@ def format_window(ms: int) -> str:
 
 
 def format_delay(ms: int) -> str:
-    """Return a delay as text, rounded up to a full second.
+    """Format a delay, rounded up to a full second.
 
-    >>> format_delay(39_360_001), format_delay(0), format_delay(5000)
-    ('10h 56m 1s', '0s', '5s')
+    >>> format_delay(39_360_001), format_delay(0)
+    ('10h 56m 1s', '0s')
     """
     rest, parts = -(-ms // SECOND_MS) * SECOND_MS, []
     for unit, size in UNITS_MS.items():

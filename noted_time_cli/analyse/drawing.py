@@ -1,4 +1,4 @@
-"""The chart of `noted-time analyse`: rows lost against waits, for all delays."""
+"""The chart of `noted-time analyse`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def draw(costs: Costs, found: Analysis) -> Figure:
 
 
 def _find_wait(curve: Curve, delay: int, costs: Costs) -> float:
-    """Return the position of a delay: its median wait, or the delay if waits are not known."""
+    """Return the median wait, or the delay if waits are not known."""
     if costs.assumed:
         return delay
     return curve.measure_waits(delay).median_ms or 0.0

@@ -1,4 +1,4 @@
-"""Read rows from Parquet, CSV or JSON files, or from a file log."""
+"""Read rows from files or a file log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from noted_time_cli.analyse.columns import FileColumns, FileOrder
 
 FILE_FORMATS = {"parquet": "parquet", "csv": "csv", "jsonl": "json", "json": "json"}
-"""A suffix `.gz` may follow."""
 
 
 def read_files(  # noqa: PLR0913, PLR0917 - one for each flag
@@ -99,7 +98,7 @@ def _open_object(file: ObjectPath) -> ds.Dataset:
 
 
 def _read_json_lines(file: Path) -> pa.Table:
-    """Read JSON lines. Dates stay text, because pyarrow would read dates without a zone as UTC."""
+    """Keep dates as text, because pyarrow would read dates without a zone as UTC."""
     found = read_json(file)
     dates = [(each.name, pa.string()) for each in found.schema if pa.types.is_temporal(each.type)]
     return read_json(file, parse_options=ParseOptions(explicit_schema=pa.schema(dates)))
@@ -119,10 +118,7 @@ def _read_rows(
     partition: str | None,
     most: int,
 ) -> Rows:
-    """Read files, each given by its partition, start offset and path.
-
-    If the column `partition` is given, it has the partitions.
-    """
+    """Read files, each given by its partition, start offset and path."""
     given = (columns.time, columns.arrival, partition, columns.who)
     wanted = [*dict.fromkeys(each for each in given if each is not None)]
     tables = [_read_table(file, wanted) for *_, file in files]

@@ -1,4 +1,4 @@
-"""The costs of a stream's marks, for comparison with the costs of delays."""
+"""The costs of a stream's marks."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ def compute_noted_costs(
 ) -> NotedCosts:
     """Read the marks of a stream and judge rows by them.
 
-    If the last row arrived more than a day from the last mark, waits are `None`, because the log
-    was replayed.
+    If the last row arrived over a day from the last mark, waits are `None`, as in a replay.
     """
     with closing(Transport(asked.url, token=asked.token)) as transport:
         read = run(read_noted(stream, asked.domain), transport.ask)
@@ -48,7 +47,7 @@ def compute_noted_costs(
 
 
 def format_verdict(verdict: str) -> str:
-    """Return the text of a verdict.
+    """Format a verdict.
 
     >>> format_verdict("broken"), format_verdict("timed_out")
     ('its word was broken', 'late by contract: timed out')

@@ -28,8 +28,8 @@ REPLAY_NOTICE = (
 class Rows:
     """Rows in the order of each partition, as columns.
 
-    Times and arrivals are in Unix ms. `whose` has the values of the column `who`, which groups late
-    rows. Rows without an event time are skipped.
+    Times and arrivals are in Unix ms. `whose` groups late rows. Rows without an event time are
+    skipped.
     """
 
     event_time: str

@@ -43,11 +43,7 @@ def read_topic(  # noqa: PLR0913 - one parameter for each flag
     most: int,
     live_ms: int | None,
 ) -> Rows:
-    """Read the last records, or the records of the next `live_ms`.
-
-    `field` is the name of the event time, and `time` the field or function that finds it. If they
-    are `None`, the event time is the record's timestamp.
-    """
+    """Read the last records, or the records of the next `live_ms`."""
     topic = Topic(config, name)
     look = topic.look_again(committed=True)
     topic.check_leaders(look.unknown)
@@ -213,7 +209,6 @@ class _Reading:
 
 
 def _make_name_getter(named: str) -> Who:
-    """Return a function that gets the writer's name: from `key`, `header:NAME` or `field:a.b`."""
     kind, _, name = named.partition(":")
     if named == "key":
         return lambda message: _format_text(message.key())

@@ -1,4 +1,4 @@
-"""The base of commands that call a controller: options, requests and paged lists."""
+"""The base of commands that call a controller."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ SIMILARITY_CUTOFF = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The controllers that a command calls, and whether it prints JSON.
-
-    A call raises `Unreachable` if no controller answers, and `Rejected` or `Conflict` if the
-    controller refuses.
-    """
+    """The controllers that a command calls, and whether it prints JSON."""
 
     transport: Transport
     as_json: bool = False
@@ -48,10 +44,7 @@ class Caller:
         body: object = None,
         wait_ms: int = 0,
     ) -> tuple[int, Json]:
-        """Return the status and the body of the answer.
-
-        Values of the query that are `None` or empty are not sent.
-        """
+        """Return status and body. Empty values of the query are not sent."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, [])}
         question = Question(method, path, given, body, wait_ms)
         controllers = self.transport.controllers
@@ -107,8 +100,8 @@ class Caller:
     ) -> Json:
         """Print up to `limit` items of a paged list, and return the last page.
 
-        `rows` returns the rows of an item. `option` is the flag that continues the list at the
-        `cursor`. `also` names a second list of the page, which is printed after the first.
+        `option` is the flag that continues the list at the `cursor`. `also` names a second list of
+        the page.
         """
         items: list[Json] = []
         asked = dict(query or {})
@@ -132,10 +125,7 @@ class Caller:
 
 
 def client_command(run: Callable[..., None], *, prints: bool = True) -> Callable[..., None]:
-    """Make a function whose first parameter is the `Caller` a command.
-
-    The flags `--url` and `--token` are added, and `--json` if the command `prints` JSON.
-    """
+    """Make a function of a `Caller` a command. It has `--json` only if it `prints` JSON."""
     own, gather = unfold_flags(run, "call")
 
     def run_command(

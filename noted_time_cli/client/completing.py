@@ -1,4 +1,4 @@
-"""`noted-time complete-to`, `windows` and `changed-since`: what is complete, and what to repair."""
+"""`noted-time complete-to`, `windows` and `changed-since`."""
 
 from __future__ import annotations
 
@@ -85,13 +85,12 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     require_known: RequireKnown = False,
     domain: DomainOption = None,
 ) -> None:
-    """Print the time to which a stream or a table is complete.
+    """Print the time to which a stream or a table is complete: all events before it are written.
 
-    All events before this time are written. With --offsets, --kafka or --checkpoint, all events
-    before this time are written and read.
+    With --offsets, --kafka or --checkpoint, all events before it are written and read.
 
-    The time is the only line on standard output, and it is printed only if the status is 0. A
-    sentence on standard error names the writers that vouch and the writers that are missing.
+    The time is the only line on standard output. A sentence on standard error names the writers
+    that vouch and the writers that are missing.
 
     Exit statuses:
 
@@ -100,8 +99,8 @@ def complete_to(  # noqa: PLR0913 - one parameter for each flag
     - 3: a writer of --require, --require-all or --require-known does not vouch.
     - 69: no controller answered.
 
-    A table is judged by the claims in its commits. If the claims do not name the writers that
-    vouch, the controller is asked.
+    A table is judged by the claims in its commits. If these do not name the writers that vouch, the
+    controller is asked.
 
     Try it:  noted-time complete-to flights --floor 1h
     """
@@ -158,8 +157,6 @@ def windows(  # noqa: PLR0913 - one parameter for each flag
     The last line is the first window that is not complete, with the writers that the watermark
     waits for.
 
-    The last writer is not named if the watermark advanced without it, or if it is not known.
-
     Try it:  noted-time windows flights --window 1d
     """
     after = None if since is None else parse_time(since)
@@ -185,14 +182,6 @@ def _format_start(start: int, size_ms: int) -> str:
 
 
 def _describe_window(window: Json) -> str:
-    """Return a sentence about a complete window.
-
-    >>> day = {"written_at": 1357034400000, "last_writer": "delhi", "before_first_mark": False}
-    >>> day |= {"missing": [], "late": [], "late_count": 0, "late_is_known": True}
-    >>> day |= {"missing_joined_later": 0}
-    >>> _describe_window(day)
-    'is complete since 2013-01-01T10:00:00Z, delhi was the last'
-    """
     last = f", {window['last_writer']} was the last" if window["last_writer"] else ""
     without = format_missing(window, int(clock.time() * 1000)) + format_late(window)
     if window["before_first_mark"]:
@@ -215,9 +204,7 @@ CHANGED_COLUMNS: Columns = {
 def changed_since(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: Stream,
-    time: Annotated[
-        str, typer.Argument(metavar="TIME", help="The time: ISO 8601 with a zone, or Unix ms.")
-    ],
+    time: Annotated[str, typer.Argument(metavar="TIME", help="ISO 8601 with a zone, or Unix ms.")],
     *,
     size: Annotated[int, duration("The size of a window.", default="1h", least=1)] = HOUR_MS,
     domain: DomainOption = None,
@@ -228,9 +215,7 @@ def changed_since(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """List the complete windows that got late rows since TIME and need a repair.
 
-    TIME is a time of the controller's clock, for example the time of the last repair. It is
-    compared with the time at which late rows were reported. Rows that a writer reported within one
-    hour count together.
+    TIME is of the controller's clock. Rows that a writer reported within one hour count together.
 
     A sentence on standard error warns if the stored reports do not reach back to TIME. The exit
     status is 3 if there are more windows than --limit.

@@ -1,4 +1,4 @@
-"""`noted-time explain` and `watch`: why the watermark is not advancing, once or live."""
+"""`noted-time explain` and `watch`."""
 
 from __future__ import annotations
 
@@ -74,13 +74,8 @@ def explain(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Explain whether the watermark advances, and why not.
 
-    Sentences say:
-
-    - whether the watermark advances or holds.
-    - which writers hold the watermark, and why the others do not.
-    - when the watermark advances without an action.
-    - where the watermark would be without the holders.
-    - which writers are excluded.
+    The sentences name its holders and the excluded writers, when it advances
+    without an action, and where it would be without the holders.
 
     If the watermark holds, a table of the holders follows. With --position, the sentences also say
     which segments hold the reader.
@@ -110,8 +105,7 @@ def watch(
 ) -> None:
     """Show the output of `explain`, and update it until Ctrl-C.
 
-    If no controller answers, the last output stays and the command continues to try. If the output
-    is not a terminal, it is printed once.
+    If no controller answers, the last output stays and the command continues to try.
 
     Try it:  noted-time watch flights --every 2s
     """
@@ -124,7 +118,7 @@ def watch(
 
 
 def _list_holders(explanation: Json) -> list[Json]:
-    """Return the rows of the holders, unless the watermark advances as usual."""
+    """List no holders while the watermark advances as usual."""
     if explanation.get("condition") == "advancing":  # an older controller sends no condition
         return []
     without = explanation["lower_without"]

@@ -1,4 +1,4 @@
-"""`noted-time note`: note time from a shell script."""
+"""`noted-time note`."""
 
 from __future__ import annotations
 
@@ -82,15 +82,13 @@ def note(  # noqa: PLR0913 - one parameter for each flag
         str | None, option("TIME", "The lowest time of the writer's rows, with its first note.")
     ] = None,
 ) -> None:
-    """Note time for a writer: all its events before TIME are written.
+    """Note time for a writer: all its events before TIME are written durably.
 
-    Note a time only after the events are written durably. A new writer needs --join, so that a
-    mistyped name does not hold the watermark. A script that runs every hour uses --join each time,
-    and a --timeout of more than one hour.
+    A new writer needs --join, so that a mistyped name does not hold the watermark. A script that
+    runs every hour uses --join each time, and a --timeout of more than one hour.
 
-    If a writer notes a time below the watermark, the command warns, and readers learn that rows
-    may be missing. To report late rows, use --late ROWS --least TIME, and --most TIME if you know
-    it.
+    If a writer notes a time below the watermark, the command warns, and readers learn that rows may
+    be missing. To report late rows, use --late ROWS --least TIME.
 
     Exit statuses:
 
@@ -135,7 +133,6 @@ def note(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _post(call: Caller, stream: str, *notes: Note) -> tuple[Json, Accepted | Refused]:
-    """Return the result of the last note, as JSON and as a value."""
     body = {"notes": [note_to_wire(each) for each in notes]}
     try:
         answer = call.ask("POST", stream_path(stream, "notes"), body=body)
@@ -163,12 +160,10 @@ def _build_error(sent: Note, result: Refused) -> Rejected:
 
 
 def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
-    """Return a warning about a late note, or an empty text.
+    """Warn about a late note, if it is one.
 
     >>> _describe_late("five", Note("lima", 3_600_000), 7_200_000)
     'lima noted 3600000: late by 3600000, five advanced without it to 7200000'
-    >>> _describe_late("five", Note("lima"), 7_200_000)
-    'lima vouches from 7200000 on'
     """
     if lower is None or sent.state != "live" or sent.late:
         return ""
@@ -183,11 +178,6 @@ def _describe_late(stream: str, sent: Note, lower: int | None) -> str:
 
 
 def _describe_result(stream: str, sent: Note, result: Accepted) -> str:
-    """Return sentences about the note and the watermark.
-
-    >>> _describe_result("orders", Note("berlin", state="idle"), Accepted(None))
-    'berlin is idle: orders does not wait for it.'
-    """
     who, lower = sent.writer, result.lower
     if sent.state != "live":
         first = f"{who} is {sent.state}: {stream} does not wait for it."

@@ -1,4 +1,4 @@
-"""The flags of `complete-to` and `wait` for the offsets of a reader, and how they are read."""
+"""The flags of `complete-to` and `wait` for the offsets of a reader."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from reader_client.protocol.completeness import OffsetsUpTo
 
 STDIN_NAME = "-"
 
-Source = Callable[[Mapping[int, int]], ReadOffsets]
-"""The offsets are exact only below the given cut."""
+Source = Callable[[Mapping[int, int]], ReadOffsets]  # exact only below the given cut
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """The reader of a stream's log: a file of offsets, a consumer group, a Spark query, or none."""
+    """A reader: a file of offsets, a consumer group, a Spark query, or none."""
 
     offsets: Annotated[
         str | None,

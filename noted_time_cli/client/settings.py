@@ -1,4 +1,4 @@
-"""The settings of a stream: one option for each field of `StreamSettings`, and their text."""
+"""The settings of a stream: one option for each field of `StreamSettings`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HINTS = get_type_hints(StreamSettings)
 
 
 def format_setting(name: str, value: object) -> str:
-    """Return the value of a setting as text.
+    """Format the value of a setting.
 
     >>> format_setting("writer_timeout_ms", 5_400_000), format_setting("domains", ["a", "b"])
     ('1h 30m', 'a, b')
@@ -42,11 +42,6 @@ def format_setting(name: str, value: object) -> str:
 
 
 def _get_form(name: str) -> str:
-    """Return the form of a setting's values in help.
-
-    >>> [_get_form(name) for name in ("max_time_ahead_ms", "max_segments", "returning_writer")]
-    ['DURATION', 'NUMBER', 'hold|exclude']
-    """
     kind, parts = get_origin(HINTS[name]), get_args(HINTS[name])
     if name.endswith("_ms"):
         return "DURATION"
@@ -56,7 +51,7 @@ def _get_form(name: str) -> str:
 
 
 def _format_default(name: str, value: object) -> str:
-    """Return the default of a setting as help shows it.
+    """Format a default for help.
 
     >>> _format_default("max_offset_jump", 10**12), _format_default("max_segments", 4096)
     ('10^12', '4096')
@@ -66,7 +61,7 @@ def _format_default(name: str, value: object) -> str:
 
 
 def _make_parser(each: Field[Any]) -> Callable[[str], object] | None:
-    """Return a parser of a duration, number or name, which does not change the text `none`."""
+    """Make a parser that does not change the text `none`."""
     form, least, most = _get_form(each.name), each.metadata["least"], each.metadata["most"]
 
     def parse(typed: str) -> object:

@@ -1,4 +1,4 @@
-"""`noted-time status`: the controllers of a database and their versions."""
+"""`noted-time status`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,10 @@ CONTROLLER_COLUMNS: Columns = {
 
 @client_command
 def status(call: Caller) -> None:
-    """Show the controllers that share the database.
+    """Show the controllers that share the database, with their versions.
 
-    The columns are:
-
-    - `version`: the controller's version.
-    - `schema`: the revision of the database tables that this version needs.
-    - `since`: when the controller connected to the database.
-    - `buckets`: how many buckets of streams the controller owns.
+    `schema` is the revision of the database tables that the version needs, and `buckets` counts the
+    controller's buckets of streams.
 
     Try it:  noted-time status
     """

@@ -1,4 +1,4 @@
-"""`noted-time stream` and `seal`: create, change, show, delete and seal streams."""
+"""`noted-time stream` and `seal`."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ app = typer.Typer(name="stream", help="Create, show and remove streams.", no_arg
 @app.command(name="list")
 @client_command
 def list_streams(call: Caller, *, limit: LimitOption = 100) -> None:
-    """List the streams and the last mark of each domain.
-
-    With a token, only the streams that the token may read are listed.
+    """List the streams that you may read, and the last mark of each domain.
 
     Try it:  noted-time stream list --json
     """
@@ -80,8 +78,7 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     """Create a stream, or change settings of an existing stream.
 
     Write durations as 90m, 1h or 500ms. Declare each writer with --expected-writer. Otherwise the
-    stream counts as complete as soon as its first writer notes. If a shorter retention would drop
-    marks, the command asks for confirmation.
+    stream counts as complete as soon as its first writer notes.
 
     Try it:  noted-time stream create flights --expected-writer UA --expected-writer DL
     """
@@ -124,8 +121,7 @@ def _list_changes(call: Caller, stream: str) -> list[Json]:
 def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: int) -> list[str]:
     """Return the writers that another command added after this one had read the list.
 
-    They are in the list that the change of this command replaced. So of commands that run at once,
-    the last one finds all writers of the others.
+    So of commands that run at once, the last one finds all writers of the others.
     """
     sent = settings["expected_writers"]
     for change in _list_changes(call, stream):
@@ -136,7 +132,7 @@ def _find_overwritten(call: Caller, stream: str, settings: Json, last_change: in
 
 
 def _describe_changes(before: Json, now: Json, given: Iterable[str]) -> str:
-    """Return which of the given settings changed.
+    """Describe the given settings that changed.
 
     >>> _describe_changes({"writer_timeout_ms": 60_000}, {"writer_timeout_ms": 5000},
     ...     {"writer_timeout_ms"})
@@ -190,8 +186,8 @@ def log(
 ) -> None:
     """Accept positions of another log with the same offsets, after confirmation.
 
-    Only a linked or a restored log has the same offsets. If a topic was recreated, or mirrored with
-    different offsets, create a separate stream for it.
+    Only a linked or a restored log has the same offsets. For a topic that was recreated, or
+    mirrored with different offsets, create a separate stream.
 
     Try it:  noted-time stream log flights l-Nn1Hl_QmqdyIVaRTaVpA
     """
@@ -248,7 +244,7 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
     """Seal a stream for good, after confirmation.
 
     A sealed stream accepts no more notes, and all windows close. Live writers are finished at their
-    last noted positions. If the stream is sealed already, the same command changes nothing.
+    last noted positions. Repeating the command changes nothing.
 
     Try it:  noted-time seal flights --comment "the season is over"
     """
@@ -265,16 +261,6 @@ def seal(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _describe_seal(stream: str, sealed: Json) -> list[str]:
-    """Return sentences about a sealed stream.
-
-    >>> mark = {"lower": 42, "final": True}
-    >>> answer = {"seal": {"cut": {"0": 9}}, "marks": {"default": mark}, "never_noted": ["DL"]}
-    >>> for sentence in _describe_seal("flights", answer):
-    ...     print(sentence)
-    flights is sealed at 0:9.
-    The last mark of default is at 42.
-    Never noted a time, so it is unknown how far they wrote: DL.
-    """
     sentences = [f"{stream} is sealed at {format_position(sealed['seal']['cut'])}."]
     for domain, mark in sealed["marks"].items():
         at = f"is at {format_time(mark['lower'])}" if mark else "never came"

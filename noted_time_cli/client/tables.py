@@ -1,4 +1,4 @@
-"""`noted-time claim`, and how far tables of Delta and Iceberg are complete."""
+"""`noted-time claim`, and how far tables are complete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app = typer.Typer(name="claim", no_args_is_help=True, help="Show and accept the 
 
 
 class NothingClaimed(NotYet):
-    """A table has no claim, for the given reason."""
+    """A table has no claim."""
 
 
 def read_claim(table: str, names: list[str]) -> TableClaim:
@@ -41,10 +41,9 @@ def read_claim(table: str, names: list[str]) -> TableClaim:
 
 
 def ask_objections(call: Caller, claim: TableClaim, time: int, required: Requirement) -> list[str]:
-    """Return what a table lacks of a requirement, by its claims and by the controller.
+    """Return the objections to a table, by its claims and by the controller.
 
-    If no controller answers at the default URL, return `NOT_ASKED`, because the user may have none.
-    For any other URL, raise the errors of `Caller.ask`.
+    Without an answer at the default URL, there may be no controller.
     """
     try:
         return run(find_table_objections(claim, time, required), call.transport.ask)
@@ -63,9 +62,7 @@ def show(
     name: Names = NO_VALUES,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far a table is complete, and its claims.
-
-    If the table has no claim, the command says why and ends with status 1.
+    """Show how far a table is complete, and its claims. Without a claim, the status is 1.
 
     Try it:  noted-time claim show delta:/data/orders
     """
@@ -101,8 +98,8 @@ def accept_claim(
     2. Check that the table is right.
     3. Run the printed command, with --at and --comment.
 
-    The last claim of each name is committed again, with the comment. The query claims again with
-    its next micro-batch. Another commit without a claim ends the claims again.
+    The last claim of each name is committed again, with the comment. Another commit without a claim
+    ends the claims again.
 
     Try it:  noted-time claim accept delta:/data/orders
     """
@@ -129,7 +126,7 @@ def pin_sources(
 ) -> None:
     """Print the present versions of tables, before a batch job reads them.
 
-    Each line is SOURCE@VERSION. Pass it to `claim inherit` after the job.
+    Pass each line, SOURCE@VERSION, to `claim inherit` after the job.
 
     Try it:  noted-time claim pin delta:/data/orders
     """

@@ -1,4 +1,4 @@
-"""`noted-time wait`: wait until a stream or a table is complete to a time."""
+"""`noted-time wait`."""
 
 from __future__ import annotations
 
@@ -96,9 +96,8 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Wait until a stream is complete to TIME: all events before TIME are written.
 
-    To wait for a table, use `noted-time wait --table URL TIME`. The table is judged by the claims
-    in its commits. If the claims do not name the writers that vouch, --require and --require-all
-    ask the controller.
+    To wait for a table, use `noted-time wait --table URL TIME`. It is judged by the claims in its
+    commits. If these do not name the writers that vouch, the controller is asked.
 
     With --offsets, --kafka or --checkpoint, the command also waits until all these events are read.
 
@@ -110,12 +109,12 @@ def wait(  # noqa: PLR0913 - one parameter for each flag
     - 69: the timeout passed, and no controller answered at its end.
     - 124: the timeout passed, and the stream or table is not complete.
 
-    By default, only the writers that the controller knows count. The output names these writers,
-    and the writers with late rows. To require particular writers, use:
+    By default, only the writers that the controller knows count. The output names them, and the
+    writers with late rows. To require writers, use:
 
     - --require WRITER: wait for this writer.
-    - --require-all: wait for all expected writers. If the stream expects none, the status is 3.
-      With --since, the status is also 3 if the window has late rows.
+    - --require-all: wait for all expected writers. If the stream expects none, or with --since if
+      the window has late rows, the status is 3.
     - --require-known: wait for all writers that ever joined.
 
     Try it:  noted-time wait flights 2013-01-01T10:00Z --timeout 1h && echo complete
@@ -230,7 +229,6 @@ def _find_mark(call: Caller, stream: str, query: Json, step: Poll) -> Json:
 
 
 def ask_holders(call: Caller, stream: str, domain: str | None) -> str:
-    """Return the names of the writers that the watermark waits for, as text."""
     query = {"domain": domain, "limit": NAMES_PER_SENTENCE}
     explanation = call.ask("GET", stream_path(stream, "explain"), query=query)
     named = [each["writer"] for each in explanation["waiting_for"]]
@@ -240,8 +238,6 @@ def ask_holders(call: Caller, stream: str, domain: str | None) -> str:
 def _wait_until_found(
     look: Callable[[Poll], Found], what: str, complete_to: int, timeout_s: float
 ) -> Found:
-    """Return the result of `look`. After the timeout, exit with the status for the reason."""
-
     def perform(step: Poll | Sleep) -> Found | None:
         if isinstance(step, Poll):
             return look(step)
@@ -291,13 +287,6 @@ def format_missing(found: Json, now: int) -> str:
 
 
 def format_late(found: Json) -> str:
-    """Return the writers with late rows below a cut, as the end of a sentence.
-
-    >>> late = {"writer": "pos", "rows": 112, "least": 5, "most": 6, "last_seen": 7}
-    >>> late |= {"at_most": False, "unknown": False}
-    >>> format_late({"late": [late], "late_count": 1, "late_is_known": True})
-    ', with late rows of pos (112)'
-    """
     named = [
         f"{each.writer} ({each.row_count})"
         for each in read_value(Late, found).writers[:NAMES_PER_SENTENCE]

@@ -1,4 +1,4 @@
-"""Commands for the writers of a stream: list, remove and hold writers, and show the history."""
+"""Commands for the writers of a stream, and its history."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _format_session(writer: Json) -> str | None:
 
 
 def _format_state(writer: Json) -> str:
-    """Return the state, the writer's own reason not to note, and how long it is silent.
+    """Format the state, with the writer's reason not to note and its silence.
 
     >>> _format_state({"state": "live", "held": None, "is_silent": True, "silent_ms": 120_000})
     'live, silent 2m'
@@ -50,11 +50,6 @@ def _format_state(writer: Json) -> str:
 
 
 def _format_hold(writer: Json) -> str | None:
-    """Return until when an operator holds the writer, with the operator's name and reason.
-
-    >>> _format_hold({"held_until": 1357034400000, "held_by": "Kim", "held_for": "redeploy"})
-    '2013-01-01T10:00:00Z (Kim: redeploy)'
-    """
     if writer["held_until"] is None:
         return None
     why = ": ".join(filter(None, (writer["held_by"], writer["held_for"])))
@@ -126,8 +121,8 @@ def remove(
 ) -> None:
     """Exclude a writer at its last position, after confirmation.
 
-    The command shows the effect and asks. If the writer notes meanwhile, it shows the effect and
-    asks again. When the writer notes later, it becomes a member again.
+    The command shows the effect and asks, again if the writer notes meanwhile. When the writer
+    notes later, it becomes a member again.
 
     Try it:  noted-time remove flights UA --comment "its machine is gone"
     """
@@ -211,9 +206,7 @@ def ledger(
     ] = 0,
     limit: LimitOption = 100,
 ) -> None:
-    """List each advance of the watermark that excluded a writer, with the reason.
-
-    The late rows follow, by writer and hour.
+    """List each advance of the watermark that excluded a writer, and the late rows.
 
     Try it:  noted-time ledger flights
     """
@@ -262,21 +255,13 @@ def changes(
 
 
 def _describe_change(change: Json) -> str:
-    """Return the details of a change, or an empty text.
+    """Describe the details of a change, if any.
 
     >>> _describe_change({"action": "held", "was": None, "is": {"for_ms": 60_000, "until": 0}})
     'for 1m'
     >>> settings = {"was": {"domains": ["a"]}, "is": {"domains": ["a", "b"]}}
     >>> _describe_change({"action": "settings", **settings})
     'domains: a → a, b'
-    >>> event = {"sealed": {"0": 5}, "created": {"2": [0], "3": [0]}}
-    >>> _describe_change({"action": "scaled", "was": None, "is": event})
-    'sealed 0:5, created 2 3'
-    >>> _describe_change({"action": "taken_over", "was": {"label": "a:1"}, "is": {"label": "b:2"}})
-    'a:1 → b:2'
-    >>> lost = {"was": {"domain": "default", "seq": 9}, "is": {"domain": "default", "seq": 4}}
-    >>> _describe_change({"action": "went_back", **lost})
-    'the database lost marks 5 to 9 of default'
     """
     words = CHANGE_DESCRIPTIONS.get(change["action"])
     return words(change["was"] or {}, change["is"] or {}) if words else ""

@@ -1,4 +1,4 @@
-"""`noted-time doctor`: collect facts about each part, and print the findings of the rules."""
+"""`noted-time doctor`: collect facts, and print the findings of the rules."""
 
 from __future__ import annotations
 
@@ -57,12 +57,8 @@ def doctor(
 ) -> None:
     """Something does not work? Check all parts, and print what is wrong and how to fix it.
 
-    The command checks:
-
-    - the controller with its clock and version, and the token.
-    - the stream and its writers.
-    - the Kafka topic and the checkpoint, if they are given.
-    - Spark and Java on this machine.
+    The command checks the controller and the token, the stream and its writers, and Spark and Java
+    on this machine. If given, it checks the Kafka topic and the checkpoint, too.
 
     Nothing is changed. If a part is not installed or not reachable, the other parts are still
     checked. Ends with status 1 if something is wrong.
@@ -145,10 +141,6 @@ def _fetch_ready(url: str) -> Reply:
 
 
 def _find_url_remedy(url: str, url_origin: str, _error: NotedTimeError) -> str:
-    """Return the origin of a URL without an answer, and the URL of the other scheme if it answers.
-
-    The error itself ends with a remedy.
-    """
     scheme, _, rest = url.partition("://")
     other: str | None = f"{'http' if scheme == 'https' else 'https'}://{rest}"
     try:

@@ -1,4 +1,4 @@
-"""Rules for a controller: its clock, version and database, and the rights of a token."""
+"""Rules for a controller and a token."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ UNTRUSTED_ERROR = "certificate verify failed"
 def judge_clock(date: str | None, sent: int, received: int) -> list[Finding]:
     """Compare a controller's clock, by the HTTP date of an answer, with this machine's clock.
 
-    `sent` and `received` are Unix ms of this machine. The difference is known up to the round trip.
+    `sent` and `received` are Unix ms.
 
     >>> noon = "Tue, 01 Jan 2013 12:00:00 GMT"
-    >>> [each.fact for each in judge_clock(noon, 1357041600100, 1357041600140)]
-    ["it differs from the controller's by at most 1s 900ms (round trip 40ms)"]
     >>> [each.fact for each in judge_clock(noon, 1357041660000, 1357041660040)]
     ["the controller's clock is 58s behind this one or more (round trip 40ms)"]
     """
@@ -57,7 +55,7 @@ def judge_versions(theirs: str, ours: str) -> list[Finding]:
 
 
 def judge_database(risk: str | None) -> list[Finding]:
-    """Judge the risk that a controller reports for its database. It ends with the remedy.
+    """Judge the risk that a controller reports for its database.
 
     >>> [(each.fact, each.remedy) for each in judge_database("fsync is off: set it to on")]
     [('fsync is off', 'set it to on')]
@@ -75,8 +73,6 @@ def judge_token(access: Json, stream: str | None) -> list[Finding]:
     """Judge the rights of a token, on a stream if one is given.
 
     >>> own = {"tokens": True, "token": "5b", "administer": False, "write": [], "writers": ["*"]}
-    >>> [each.fact for each in judge_token(own | {"read": ["eu.*"]}, "eu.west")]
-    ['token 5b permits: read eu.*']
     >>> [each.fact for each in judge_token(own | {"read": ["eu.*"]}, "us.west")]
     ['token 5b permits: read eu.*; nothing on us.west']
     """

@@ -1,4 +1,4 @@
-"""Rules for the local Spark, Kafka connector and Java, and for a checkpoint."""
+"""Rules for Spark, its Kafka connector, Java and a checkpoint."""
 
 from __future__ import annotations
 
@@ -30,12 +30,9 @@ def judge_spark(running: str, release: Release, oldest: Release, whole: Release)
 def judge_connector(
     package: tuple[str, str], found: Sequence[str], unfit: Sequence[str], *, is_needed: bool
 ) -> list[Finding]:
-    """Judge the Kafka connectors in PySpark's jars. The remedy names the package that fits.
+    """Judge the Kafka connectors in PySpark's jars.
 
-    >>> package = "org.apache.spark:kafka:4.2.0", "a:hadoop"
-    >>> judge_connector(package, [], [], is_needed=True)[0].fact
-    "PySpark's jars have none, so each query needs to load it, as with kafka_package()"
-    >>> judge_connector(package, [], [], is_needed=False)
+    >>> judge_connector(("org.apache.spark:kafka:4.2.0", "a:hadoop"), [], [], is_needed=False)
     []
     """
     start = "start Spark with --packages {} --conf spark.jars.excludes={}".format(*package)
@@ -51,8 +48,6 @@ def judge_connector(
 def judge_java(program: str, printed: str) -> list[Finding]:
     """Judge the version of Java by the output of `java -version`.
 
-    >>> judge_java("java", 'openjdk version "17.0.9" 2023-10-17')[0].fact
-    'java is Java 17'
     >>> judge_java("java", 'java version "1.8.0_402"')[0].outcome
     'wrong'
     """
@@ -92,8 +87,7 @@ def judge_checkpoint(
 ) -> Iterator[Finding]:
     """Judge whether the sources in a checkpoint still have the same stream ids.
 
-    `ids` has `None` for a stream that does not exist. If `wanted` is not empty, at least one source
-    must have one of these names.
+    `ids` has `None` for a stream that does not exist. `wanted` names, if any, must be of a source.
     """
     if not found:
         fact = f"{place} is of a query that reads no marks of noted-time"

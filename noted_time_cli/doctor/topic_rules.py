@@ -1,4 +1,4 @@
-"""Rules for a Kafka topic: rights, settings, and whether it is the log of the stream."""
+"""Rules for a Kafka topic."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ RIGHTS_REMEDY = f"grant READ to a reader, WRITE to a producer: {SECURED_PAGE}"
 
 
 def find_remedy(error: Exception) -> str:
-    """Return the remedy for an error while asking for a topic.
-
-    >>> find_remedy(Unreachable("no Kafka broker answers at h:9: it hangs up; if the broker …"))
-    "correct --kafka, or name the broker's security settings by --config: page 'Secured brokers'"
-    """
+    """Return the remedy for an error while asking for a topic."""
     if not isinstance(error, Unreachable):
         return ""
     if "refused" in str(error) or "resolve" in str(error):
@@ -58,10 +54,7 @@ def judge_topic(
 
 
 def find_age_ms(look: TopicLook, seen: StreamFacts | None, now: int) -> int:
-    """Return the largest age of an event at the time of its mark.
-
-    If there are no marks, return the age of the topic's newest record.
-    """
+    """Return the largest age of an event at its mark, or else of the newest record."""
     marks = seen.stream["marks"].values() if seen else ()
     ages: list[int] = [mark["written_at"] - mark["lower"] for mark in marks if mark]
     newest = max((stamp.time for stamp in look.newest.values()), default=now)
@@ -73,8 +66,7 @@ def judge_settings(
 ) -> list[Finding]:
     """Judge the settings of a topic, by the age of events when they are noted.
 
-    `ahead_ms` is the stream's limit for times ahead of the clock, or `None`. `is_observed` is set
-    if only observers note.
+    `ahead_ms` is the stream's limit for times ahead. Only observers note if `is_observed`.
 
     >>> stamped = {"message.timestamp.type": "LogAppendTime", "retention.ms": "1000"}
     >>> [each.fact for each in judge_settings(stamped, 5000, 0, is_observed=False)]
@@ -124,10 +116,7 @@ def judge_log(look: TopicLook, seen: StreamFacts) -> list[Finding]:
 
 
 def judge_segments(look: TopicLook, seen: StreamFacts) -> list[Finding]:
-    """Judge the positions of the writers by the partitions and ends of a topic.
-
-    The topic is read after the writers, so no correct position is above its ends.
-    """
+    """Judge the writers' positions, which were read before the topic's ends."""
     noted: dict[int, tuple[int, str]] = {}
     for row in seen.page["writers"]:
         for segment, offset in row["position"].items():

@@ -1,4 +1,4 @@
-"""The findings of checks, and how they are printed."""
+"""The findings of checks, and their output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from noted_time_cli.terminal.output import create_console, echo, escape_controls
 
 FACT_SHOWN = 500
 LOOK_REMEDY = "see what answers there: a controller, or another service or proxy"
+# Rules raise these for an answer of an unexpected shape.
 MISREAD_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""Errors of rules that judge an answer of an unexpected shape."""
 
 Outcome = Literal["ok", "wrong", "not checked"]
 Remedy = Callable[[NotedTimeError], str]
@@ -26,7 +26,7 @@ OUTCOME_COLOURS = {"ok": "green", "wrong": "bold red", "not checked": "yellow"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: the check, its outcome, the fact, and the remedy if there is one."""
+    """A check, its outcome, the fact, and the remedy if there is one."""
 
     check: str
     outcome: Outcome
@@ -36,8 +36,6 @@ class Finding:
 
 def judge(check: str, faults: Iterable[tuple[object, str, str]], otherwise: str) -> list[Finding]:
     """Return a finding for each real fault, or else one finding that is ok.
-
-    A fault is (whether it is real, fact, remedy).
 
     >>> [each.outcome for each in judge("java", [(False, "it is old", "a newer one")], "17")]
     ['ok']
@@ -67,7 +65,7 @@ class Report:
     def attempting(self, check: str, remedy: str | Remedy) -> Iterator[None]:
         """Turn an error within into a finding: wrong, or not checked if a package is missing.
 
-        The remedy may be a function of the error. It is empty if the error's sentence contains it.
+        The remedy is empty if the error's sentence contains it.
 
         >>> from noted_time.extras import require_extra
         >>> report = Report(as_json=True)
@@ -96,12 +94,6 @@ class Report:
         return bool(count)
 
     def _summarize(self, count: int) -> str:
-        """Return the number of faults, and the checks that were not done with the reasons.
-
-        >>> seen = [Finding("java", "ok", "17"), Finding("spark", "not checked", "it needs it")]
-        >>> Report(as_json=False, found=seen)._summarize(0)
-        'nothing wrong in 1 check, 1 not checked: spark (it needs it)'
-        """
         skipped = [each for each in self.found if each.outcome == "not checked"]
         which = ", ".join(f"{each.check} ({each.fact.partition('; ')[0]})" for each in skipped)
         checks = pluralize(len(self.found) - len(skipped), "check")

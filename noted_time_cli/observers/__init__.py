@@ -1,1 +1,1 @@
-"""`noted-time observe`: note time for a log whose writers do not note."""
+"""`noted-time observe`."""

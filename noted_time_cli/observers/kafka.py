@@ -1,4 +1,4 @@
-"""`noted-time observe kafka`: note time for a topic whose producers do not note."""
+"""`noted-time observe kafka`."""
 
 from __future__ import annotations
 
@@ -52,11 +52,10 @@ def describe_kafka() -> None:
     Exit statuses:
 
     - 0: stopped by Ctrl-C or `--for`.
-    - 1: refused. The topic or stream does not exist, a right is missing, or the topic was
-      recreated.
+    - 1: refused: the topic or stream does not exist or was recreated, or a right is missing.
     - 69: with `--for`, no broker or controller answered.
 
-    The observer remains a member of the stream, so the watermark waits for it until it times out.
+    The watermark waits for the observer until it times out.
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
     """
@@ -81,7 +80,7 @@ class ObservedTopic:
 
         try:
             KafkaTopic(config, self.topic).look()
-        except Unreachable as error:  # warn at once, because the address may be wrong
+        except Unreachable as error:  # the address may be wrong
             say(f"noted-time: {error}; trying again")
         noting.observe(
             self.stream or self.topic, lambda client: look(config, self.topic, client), noter
@@ -104,8 +103,7 @@ def ingestion(
 ) -> None:
     """Note when records became visible, by this machine's clock.
 
-    All records visible at a moment lie below the partition ends that are read later. An open
-    transaction holds the end of its partition.
+    An open transaction holds the end of its partition.
 
     Try it:  noted-time observe kafka ingestion 127.0.0.1:9092 flights
     """
@@ -130,8 +128,7 @@ def timestamp(
 ) -> None:
     """Note the newest timestamp of the slowest partition, minus the delay.
 
-    No records are read. If transactions may stay open for longer than the delay, use
-    `read-timestamp` instead, because transaction markers have timestamps, too.
+    No records are read. If transactions stay open for longer than the delay, use `read-timestamp`.
 
     Try it:  noted-time observe kafka timestamp 127.0.0.1:9092 flights --delay 5m
     """
@@ -183,8 +180,8 @@ def field(  # noqa: PLR0913 - one parameter for each flag
 
     All records are read. The event time is a number or ISO 8601. It is found by either:
 
-    - a field of a JSON object. Use a dotted path for a nested field, also inside arrays. With
-      --schema-registry the values are Avro, JSON Schema or Protobuf.
+    - a field of a JSON object, or with --schema-registry of Avro, JSON Schema or Protobuf. A dotted
+      path finds a nested field, also inside arrays.
     - a function, which is called with the confluent_kafka.Message.
 
     Try it:  noted-time observe kafka field 127.0.0.1:9092 flights --field departure --delay 5m
@@ -214,11 +211,10 @@ def broker_time(
     ] = None,
     noting: Noting,
 ) -> None:
-    """Note the brokers' timestamps of a topic with LogAppendTime.
+    """Note the brokers' timestamps of a topic with LogAppendTime. No records are read.
 
     For a partition with new records, the time is its newest timestamp minus the skew. For a
-    partition without new records or open transactions, it is the clock minus the lag. No records
-    are read, and every partition counts.
+    partition without new records or open transactions, it is the clock minus the lag.
 
     Try it:  noted-time observe kafka broker-time 127.0.0.1:9092 flights
     """

@@ -1,4 +1,4 @@
-"""`noted-time observe log`: note time for a file log whose writers do not note."""
+"""`noted-time observe log`."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def describe_log() -> None:
     Exit statuses:
 
     - 0: stopped by Ctrl-C or `--for`.
-    - 1: refused. The stream does not exist, a right is missing, or the log was recreated.
+    - 1: refused: the stream does not exist, a right is missing, or the log was recreated.
     - 69: with `--for`, no controller answered, or the log cannot be read.
 
-    The observer remains a member of the stream, so the watermark waits for it until it times out.
+    The watermark waits for the observer until it times out.
 
     Try it:  noted-time observe log event-time /data/log flights --field departure --delay 5m
     """
@@ -51,8 +51,6 @@ def ingestion(
     noting: NotingIngestion,
 ) -> None:
     """Note when rows became visible, by this machine's clock.
-
-    All rows visible at a moment lie below the segment ends that are read later.
 
     Try it:  noted-time observe log ingestion /data/log flights
     """

@@ -1,4 +1,4 @@
-"""The flags that all observers have, and a command's run: join, poll a log, note its times."""
+"""The flags that all observers have, and a command's run."""
 
 from __future__ import annotations
 
@@ -54,10 +54,6 @@ class Noting:
     token: Token = None
 
     def observe(self, stream: str, look: Callable[[WriterClient], Looks], noter: Noter) -> None:
-        """Join as a writer, then poll the log and note its times until `lasting` is over.
-
-        Retries while no controller answers.
-        """
         with WriterClient(
             self.url,
             stream,
@@ -92,10 +88,7 @@ class Noting:
             raise typer.Exit(1) from error
 
     def choose_form(self, client: WriterClient, given: TimeForm) -> TimeForm:
-        """Return the format of times, with the unit left open if the stream has no limit ahead.
-
-        Without `max_time_ahead_ms`, the times of a stream may not be wall-clock times.
-        """
+        """Take numbers as ms without `max_time_ahead_ms`; they may not be wall-clock times."""
         with suppress(NotedTimeError), closing(Transport(self.url, token=self.token)) as transport:
             settings = transport.ask(Question("GET", stream_path(client.stream)))
             if given.unit is None and settings["max_time_ahead_ms"] is None:

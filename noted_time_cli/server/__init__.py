@@ -1,1 +1,1 @@
-"""Commands that run a controller in this process, or open its database."""
+"""Commands that run a controller or open its database."""

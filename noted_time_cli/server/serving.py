@@ -1,7 +1,4 @@
-"""`noted-time serve` and `migrate`.
-
-Commands import the server and the database when they run, because the import takes a second.
-"""
+"""`noted-time serve` and `migrate`; the server is imported when they run."""
 
 from __future__ import annotations
 
@@ -135,7 +132,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     """Run the controller.
 
     If the database does not exist, it is created. If it is of an older version, run `noted-time
-    migrate` first. For a trial, use a file in /tmp or /dev/shm.
+    migrate` first.
 
     Once a token exists, every call needs a token. Before that, only this machine may call.
 
@@ -177,8 +174,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 def migrate(database: Database = DEFAULT_DATABASE) -> None:
     """Upgrade the database to the tables of this version, or create it.
 
-    Controllers of the previous version keep serving a PostgreSQL database during and after the
-    upgrade. A database of a later version is not changed.
+    Controllers of the previous version keep serving a PostgreSQL database. A database of a later
+    version is not changed.
 
     Try it:  noted-time migrate --database sqlite:///noted-time.db
     """

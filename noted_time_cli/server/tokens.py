@@ -1,7 +1,4 @@
-"""`noted-time token`: create, list and revoke tokens.
-
-Commands import the database when they run, because the import takes half a second.
-"""
+"""`noted-time token`."""
 
 from __future__ import annotations
 
@@ -58,8 +55,6 @@ def create(  # noqa: PLR0913 - one parameter for each flag
     database: Database = DEFAULT_DATABASE,
 ) -> None:
     """Create a token and print it. It cannot be shown again.
-
-    Running controllers accept the token within seconds.
 
     Try it:  noted-time token create --scope write --stream flights --writer UA --expires-in 90d
     """
@@ -144,10 +139,10 @@ def _read_clock() -> int:
 
 
 def describe_database(url: str) -> str:
-    """Return the URL of a database without its password. The path of a file is absolute.
+    """Hide the password of a URL, and make a file's path absolute.
 
-    >>> describe_database("sqlite:////tmp/../a.db"), describe_database("postgresql://u:secret@h/db")
-    ('sqlite:////a.db', 'postgresql://***@h/db')
+    >>> describe_database("sqlite:////tmp/../a.db")
+    'sqlite:////a.db'
     """
     file = url.removeprefix("sqlite:///")
     return hide_password(url) if file == url else f"sqlite:///{Path(file).resolve()}"

@@ -27,8 +27,8 @@ Config = Annotated[
     str | None,
     option(
         "FILE",
-        "Properties of librdkafka, such as its security settings: a file with a line `name=value` "
-        "for each, or a function `module:function` that returns them.",
+        "Properties of librdkafka: a file with lines `name=value`, or a function "
+        "`module:function` that returns them.",
         "--config",
         "--kafka-settings",
     ),
@@ -64,10 +64,7 @@ class SchemaOptions:
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """Return the properties in a file of lines `name=value` and comments that begin with #.
-
-    Raises `Rejected` if the file cannot be read or has any other line.
-    """
+    """Read lines `name=value` and comments that begin with #. Raises `Rejected`."""
     found: dict[str, str] = {}
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -84,11 +81,7 @@ def read_properties(file: Path) -> dict[str, str]:
 
 
 def build_kafka_config(bootstrap: str, given: str | None) -> dict[str, Any]:
-    """Return the configuration of a librdkafka client, with the value of `--config`.
-
-    `given` is the name of a file of properties, or `module:function`. Raises `Rejected` if the
-    function cannot be called or librdkafka refuses a property.
-    """
+    """Return the configuration of a librdkafka client, or raise `Rejected` for a wrong one."""
     if given is None:
         return {"bootstrap.servers": bootstrap}
     with require_extra("--config", "kafka"):

@@ -18,10 +18,7 @@ Command = Callable[..., None]
 
 
 def command(run: Command) -> Command:
-    """Make a function a command that prints an error as a sentence.
-
-    A dataclass as parameter stands for one flag per field.
-    """
+    """Make a function a command that prints an error as a sentence."""
     flags, gather = unfold_flags(run)
 
     def run_command(**given: Any) -> None:  # noqa: ANN401 - as the command's
@@ -36,7 +33,7 @@ def unfold_flags(
 ) -> tuple[list[Parameter], Callable[[dict[str, Any]], dict[str, Any]]]:
     """Return the flags of a function, and a function that makes its arguments of their values.
 
-    The fields of a dataclass take the place of its parameter. `hidden` parameters get no flags.
+    The fields of a dataclass take the place of its parameter.
     """
     own = {name: each for name, each in list_flags(run).items() if name not in hidden}
     values: dict[str, Any] = {
@@ -62,7 +59,7 @@ def list_flags(run: Callable[..., object]) -> dict[str, Parameter]:
 
 
 def set_program(text: str) -> str:
-    """Return a help text whose commands begin with the program's name."""
+    """Let commands in a help text begin with the program's name."""
     return text.replace(":  noted-time ", f":  {name_program()} ")
 
 

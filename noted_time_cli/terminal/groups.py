@@ -1,4 +1,4 @@
-"""Groups of commands, and their answers to a mistyped command line."""
+"""Groups of commands."""
 
 from __future__ import annotations
 

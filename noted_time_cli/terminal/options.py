@@ -1,4 +1,4 @@
-"""Arguments and flags of several commands, and the parsing of their values."""
+"""Arguments and flags of several commands."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ def option(
     default: str | bool = False,
     parse: Callable[[Any], object] | None = None,
 ) -> Any:  # noqa: ANN401 - as typer's
-    """Return an option with a value. Help shows `default` if it is a text.
-
-    If `parse` raises `Rejected`, the error names the option.
-    """
+    """Return an option with a value. Help shows `default` if it is a text."""
 
     def parse_value(given: object) -> object:
         try:
@@ -57,7 +54,7 @@ def duration(text: str, *names: str, default: str | bool = False, least: int = 0
 
 
 def parse_least_duration(given: str | int, least: int) -> int:
-    """Return a duration in ms. Raises `Unreadable` if it is invalid or below `least`."""
+    """Return ms, or raise `Unreadable` if the duration is invalid or below `least`."""
     found = given if isinstance(given, int) else parse_duration(given)
     if found < least:
         raise Unreadable(f"must be at least {format_duration(least)}, not {given}")

@@ -1,4 +1,4 @@
-"""The output of commands: lines, tables, questions and errors."""
+"""The output of commands."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ UNANSWERED_STATUS = 69  # as of sysexits(3)
 def report_errors() -> Iterator[None]:
     """Print an error as a sentence, and exit.
 
-    The status is 2 if a time cannot be parsed or an extra is missing, 69 without an answer, and
-    otherwise 1.
+    The status is 2 for an unreadable time or a missing extra, 69 without an answer, and else 1.
     """
     try:
         yield
@@ -52,10 +51,7 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    r"""Escape the control characters of a text, including bidirectional ones.
-
-    Otherwise a text from a commit or a controller could move the cursor or forge lines. JSON stays
-    valid.
+    r"""Escape control characters, also bidirectional ones, which could forge lines.
 
     >>> print(escape_controls("late\n\x1b[2Jok"))
     late\n\u001b[2Jok
@@ -87,11 +83,7 @@ def print_table(columns: Columns, rows: Iterable[Json]) -> None:
 
 
 def build_table(columns: Columns, rows: Iterable[Json]) -> Table:
-    """Return a table that fits a terminal.
-
-    On a narrow terminal, times are broken after the date. If a word is still too long, each cell is
-    printed on a separate line.
-    """
+    """Return a table that fits a terminal: times are broken, or each cell has a line."""
     found, screen = [[*format_cells(columns, row)] for row in rows], create_console()
     wide = screen.options.update(max_width=MAX_WIDTH)
     shown = _build_cells_table(columns, found)
@@ -121,9 +113,8 @@ _DATE_SEPARATOR = re.compile(r"(?<=\d\d-\d\d)T(?=\d\d:)")
 def format_cells(columns: Columns, row: Json) -> Iterator[str]:
     """Yield the cells of a row. A column is a key of the row, or a function of it.
 
-    >>> list(format_cells({"writer": "name", "at": lambda row: row["x"] + 1, "by": "by"},
-    ...            {"name": "UA", "x": 4, "by": None}))
-    ['UA', '5', '-']
+    >>> list(format_cells({"writer": "name", "by": "by"}, {"name": "UA", "by": None}))
+    ['UA', '-']
     """
     for column in columns.values():
         value = row[column] if isinstance(column, str) else column(row)
@@ -135,7 +126,7 @@ def create_console() -> Console:
 
 
 def format_position(position: Mapping[str, int] | None) -> str:
-    """Return a position or a cut as text.
+    """Format a position or a cut.
 
     >>> format_position({"3": 7, "0": 120}), format_position({})
     ('0:120 3:7', '-')
