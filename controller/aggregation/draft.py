@@ -41,16 +41,12 @@ class Draft:
     """The changes of one group commit, made in memory but not durable yet."""
 
     moment: Moment
-    batch: Transaction
+    batch: Transaction = field(default_factory=Transaction)
     keep_clock: bool = False
     _touched: dict[str, tuple[Aggregator, set[str]]] = field(default_factory=dict)
     _readers: dict[ReaderKey, ReaderRecord | None] = field(default_factory=dict)
     _backlogs: dict[GroupKey, BacklogRecord | None] = field(default_factory=dict)
     _late: dict[LateKey, LateRecord | None] = field(default_factory=dict)
-
-    @classmethod
-    def at(cls, moment: Moment) -> Draft:
-        return cls(moment, Transaction())
 
     def touch(self, stream: DraftedStream) -> set[str]:
         entry = self._touched.get(stream.id)

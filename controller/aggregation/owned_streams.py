@@ -37,8 +37,7 @@ class OwnedStreams:
 
     def __init__(self, buckets: int = 1) -> None:
         self.buckets = buckets
-        self.clocks: dict[int, int] = {}
-        """How far the service clock of each owned bucket is ahead of this process's, in ms."""
+        self.clocks: dict[int, int] = {}  # ms by which an owned bucket's service clock is ahead
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}
 

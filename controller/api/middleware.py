@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.gate import audit
 from controller.api.gate.access import (
+    FORWARDED_PATH,
     AccessDenied,
     Gate,
     Need,
@@ -95,7 +96,7 @@ class Middleware:
 
     async def _serve(self, scope: Scope, send: Send, body: bytes) -> None:
         call: Call = scope["state"]["call"]
-        if scope["path"] == forwarding.FORWARDED_PATH:
+        if scope["path"] == FORWARDED_PATH:
             answer = await forwarding.take_frame(self._controller, self._gate, body, call.remote)
         elif not NAME_PATTERN.fullmatch(call.stream):
             await self._app(scope, _replay_body(body), send)
@@ -142,7 +143,7 @@ def _audit_answer(send: Send, need: Need, info: RequestInfo, holder: Holder) -> 
 def _limit_body(need: Need, path: str) -> int:
     if need.right == "nothing":
         return 0
-    return forwarding.MAX_FRAME if path == forwarding.FORWARDED_PATH else MAX_BODY
+    return forwarding.MAX_FRAME if path == FORWARDED_PATH else MAX_BODY
 
 
 async def read_body(receive: Receive, most: int, scope: Scope) -> bytes | None:

@@ -199,7 +199,7 @@ class Committer:
         return jobs
 
     async def _commit(self, jobs: list[Job]) -> None:
-        draft = Draft.at(self._clocks.read())
+        draft = Draft(self._clocks.read())
         try:
             for job in jobs:
                 await _run_in_turn(job.run(self.streams, draft))

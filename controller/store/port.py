@@ -198,10 +198,6 @@ class Transaction:
         }
         return replace(self, **fields)
 
-    @property
-    def records(self) -> int:
-        return len(self.members)
-
 
 STREAM_PARTS = tuple(
     each.name for each in fields(Transaction) if each.name not in {"clocks", "dropped"}

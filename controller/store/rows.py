@@ -192,10 +192,6 @@ def change_of(row: Sequence[Any]) -> tuple[int, Change]:
     return row[1], read_row(schema.change, row, len(row) - 1, lambda bare: _change(bare[-1]))
 
 
-def clock_rows(clocks: Mapping[int, int]) -> list[Values]:
-    return [(ms, bucket) for bucket, ms in sorted(clocks.items())]
-
-
 ROW_OFFSETS = 8  # they take as much space as a row's other columns
 
 

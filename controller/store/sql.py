@@ -108,7 +108,8 @@ class SqlStore(SqlReading):
             whole = self._seal_rows(self._find_whole_rows(cursor, batch.forgotten), rows.CUT_COLUMN)
             self._many(cursor, _PUT_MARK, whole)
             self._many(cursor, _FORGET_MARKS, batch.forgotten)
-            self._many(cursor, _SET_CLOCK, rows.clock_rows(batch.clocks))
+            clocks = [(ms, bucket) for bucket, ms in sorted(batch.clocks.items())]
+            self._many(cursor, _SET_CLOCK, clocks)
         self._tails |= tails
         if batch.dropped:
             dropped = set(batch.dropped)

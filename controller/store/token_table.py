@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, Row, func, insert, select, update
+from sqlalchemy import Engine, func, insert, select, update
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from controller.store.reading import build_unavailable
@@ -50,7 +50,8 @@ class Tokens:
     def all(self) -> list[TokenRecord]:
         query = select(token).order_by(token.c.created_at, token.c.id)
         with _convert_errors(self._reading), self._reading.connect() as connection:
-            return [_build_record(row) for row in connection.execute(query)]
+            rows = [row._asdict() for row in connection.execute(query)]
+        return [TokenRecord(**row | {"scopes": json.loads(row["scopes"])}) for row in rows]
 
     def add(self, record: TokenRecord) -> None:
         """Raise `Conflict` if the id exists."""
@@ -68,10 +69,6 @@ class Tokens:
 
     def close(self) -> None:
         self._reading.dispose()
-
-
-def _build_record(row: Row[Any]) -> TokenRecord:
-    return TokenRecord(**{**row._mapping, "scopes": json.loads(row.scopes)})  # noqa: SLF001 - public
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from noted_time.extras import require_extra
 from noted_time.progress import ReadOffsets, parse_offsets
 from noted_time.values import Rejected
 from noted_time_cli.client.caller import Caller
-from noted_time_cli.terminal.brokers import build_kafka_config
+from noted_time_cli.terminal.brokers import TopicOption, build_kafka_config
 from noted_time_cli.terminal.options import option
 from reader_client.protocol.completeness import OffsetsUpTo
 
@@ -41,9 +41,7 @@ class ReadBy:
     group: Annotated[
         str | None, option("NAME", "A consumer group that has to read the events, too.")
     ] = None
-    topic: Annotated[
-        str | None, option("TOPIC", "The topic's name. Default: the stream's name.")
-    ] = None
+    topic: TopicOption = None
     kafka_settings: Annotated[
         str | None, option("FILE", "Properties of librdkafka, as --config of `noted-time observe`.")
     ] = None

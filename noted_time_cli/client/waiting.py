@@ -25,7 +25,14 @@ from noted_time_cli.client.tables import (
     ask_objections,
     read_claim,
 )
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption, StreamOrNone, duration, option
+from noted_time_cli.terminal.options import (
+    NO_VALUES,
+    DomainOption,
+    StreamOrNone,
+    TimeOrNone,
+    duration,
+    option,
+)
 from noted_time_cli.terminal.output import UNANSWERED_STATUS, echo, fail, format_position, say
 from reader_client.protocol.answers import decode_answer
 from reader_client.protocol.completeness import check_reached
@@ -71,13 +78,7 @@ def build_requirement(require: list[str], *, every: bool, known: bool) -> Requir
 def wait(  # noqa: PLR0913 - one parameter for each flag
     call: Caller,
     stream: StreamOrNone,
-    time: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TIME",
-            help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
-        ),
-    ] = None,
+    time: TimeOrNone = None,
     *,
     table: TableOption = None,
     name: Names = NO_VALUES,

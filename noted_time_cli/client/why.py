@@ -13,7 +13,7 @@ from noted_time_cli.client.offsets import make_performer
 from noted_time_cli.client.tables import Names
 from noted_time_cli.client.waiting import MISSING_STATUS
 from noted_time_cli.terminal.brokers import Config, build_kafka_config
-from noted_time_cli.terminal.options import NO_VALUES, DomainOption
+from noted_time_cli.terminal.options import NO_VALUES, DomainOption, TimeOrNone
 from noted_time_cli.terminal.output import echo
 from reader_client.protocol.hops import HopReader
 
@@ -29,14 +29,7 @@ def why(  # noqa: PLR0913 - one parameter for each flag
             "the path of a checkpoint, such as ./checkpoint.",
         ),
     ],
-    time: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TIME",
-            show_default=False,
-            help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
-        ),
-    ] = None,
+    time: TimeOrNone = None,
     *,
     name: Names = NO_VALUES,
     domain: DomainOption = None,

@@ -23,7 +23,7 @@ from noted_time_cli.client.caller import MOST_ROWS, Caller
 from noted_time_cli.doctor import controller_rules, spark_rules, stream_rules, topic_rules
 from noted_time_cli.doctor.stream_rules import StreamFacts
 from noted_time_cli.doctor.verdict import Finding, Outcome, Report
-from noted_time_cli.terminal.brokers import Config, build_kafka_config
+from noted_time_cli.terminal.brokers import Config, TopicOption, build_kafka_config
 from noted_time_cli.terminal.flags import command
 from noted_time_cli.terminal.options import DEFAULT_URL, AsJson, StreamOrNone, Token, Url, option
 from writer_client.sending.clock import unix_ms
@@ -37,9 +37,7 @@ class ExaminedParts:
 
     stream: StreamOrNone = None
     kafka: Annotated[str | None, option("BOOTSTRAP", "The brokers, as `host:port`.")] = None
-    topic: Annotated[
-        str | None, option("TOPIC", "The topic's name. Default: the stream's name.")
-    ] = None
+    topic: TopicOption = None
     config: Config = None
     checkpoint: Annotated[
         str | None, option("DIR", "The checkpoint of a Spark query; may be a URI.")

@@ -20,6 +20,9 @@ Bootstrap = Annotated[
     str, typer.Argument(metavar="BOOTSTRAP", help="The brokers, as `host:port,host:port`.")
 ]
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+TopicOption = Annotated[
+    str | None, option("TOPIC", "The topic's name. Default: the stream's name.")
+]
 StreamOfTopic = Annotated[
     str | None, option("STREAM", "The stream's name. Default: the topic's name.", "--stream")
 ]

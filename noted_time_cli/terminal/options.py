@@ -120,6 +120,14 @@ LogRoot = Annotated[
     typer.Argument(metavar="ROOT", help="The root of the file log: a directory or s3://lake/log."),
 ]
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream's name.")]
+TimeOrNone = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TIME",
+        show_default=False,
+        help="The time: ISO 8601 with a zone, such as 2013-01-01T10:00Z, or an integer.",
+    ),
+]
 StreamOrNone = Annotated[
     str | None, typer.Argument(metavar="STREAM", help="The stream's name.", show_default=False)
 ]

@@ -47,7 +47,7 @@ async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> N
         store.watch.open.set()
         await asyncio.gather(first, *rest)
 
-        assert [batch.records for batch in store.watch.batches[1:]] == [1, 50]
+        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, 50]
 
 
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
@@ -55,7 +55,7 @@ async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: 
         await deliver(controller, Note("a", 5, {0: 7}))
 
         batch = store.watch.batches[-1]
-        assert (batch.records, [m.mark for m in batch.marks]) == (1, marks_of(controller))
+        assert (len(batch.members), [m.mark for m in batch.marks]) == (1, marks_of(controller))
 
 
 async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) -> None:
@@ -113,7 +113,7 @@ WRITERS = [f"w{n}" for n in range(5)]
 
 
 def drafted() -> tuple[Draft, StreamState]:
-    state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
+    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note(writer) for writer in WRITERS], draft, 10_000)
     return draft, state
 
@@ -137,7 +137,7 @@ def test_who_notes_more_than_once_is_written_once() -> None:
 
 
 def test_a_draft_is_finished_in_slices() -> None:
-    state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
+    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note(f"w{n}") for n in range(SLICE_SIZE + 1)], draft, 10_000)
 
     assert [len(draft.batch.members) for _ in draft.finish()] == [SLICE_SIZE]
@@ -146,10 +146,10 @@ def test_a_draft_is_finished_in_slices() -> None:
 
 def test_what_is_noted_after_a_draft_is_finished_does_not_change_it() -> None:
     """Another thread writes it."""
-    state, draft = StreamState(stream()), Draft.at(Moment(0, 0, 0))
+    state, draft = StreamState(stream()), Draft(Moment(0, 0, 0))
     state.take_notes([Note("a", 1, {0: 1})], draft, 10)
     batch = finished(draft)
-    state.take_notes([Note("a", 2, {0: 2})], Draft.at(Moment(0, 0, 0)), 10)
+    state.take_notes([Note("a", 2, {0: 2})], Draft(Moment(0, 0, 0)), 10)
 
     assert [(each.times, each.position) for _, each in batch.members] == [({"default": 1}, {0: 1})]
 
@@ -176,7 +176,7 @@ def test_a_dropped_stream_is_written_no_more() -> None:
 
 
 def test_notes_are_something_to_write() -> None:
-    assert (drafted()[0].is_empty, Draft.at(Moment(0, 0, 0)).is_empty) == (False, True)
+    assert (drafted()[0].is_empty, Draft(Moment(0, 0, 0)).is_empty) == (False, True)
 
 
 FAILURES = [StoreUnavailable("the disk is full"), MarkConflict("s", "default", 1)]

@@ -139,7 +139,7 @@ def streams(*names: str) -> OwnedStreams:
         stream = StreamState(StreamRecord(name, name, StreamSettings(mark_interval_ms=INTERVAL_MS)))
         owned.add(stream)
         for time in (1, 2):
-            draft = Draft.at(at(0))
+            draft = Draft(at(0))
             stream.take_notes([Note("a", time)], draft, 10)
             stream.advance_due(draft)
     return owned
@@ -154,7 +154,7 @@ async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
     intervals, owned = Intervals(lambda: woken.append(1)), streams("s", "t")
     intervals.begin(owned)
     for _ in range(100):
-        intervals.advance(Draft.at(at(0)), owned)
+        intervals.advance(Draft(at(0)), owned)
         assert not intervals.are_over(at(1))
     await asyncio.sleep(3 * INTERVAL_MS / 1000)
 
@@ -164,9 +164,9 @@ async def test_however_often_streams_wait_one_timer_wakes_for_all() -> None:
 async def test_marks_are_due_when_the_interval_is_over() -> None:
     intervals, owned = Intervals(lambda: None), streams("s", "t")
     intervals.begin(owned)
-    intervals.advance(Draft.at(at(0)), owned)
+    intervals.advance(Draft(at(0)), owned)
     early, late = intervals.are_over(at(INTERVAL_MS - 1)), intervals.are_over(at(INTERVAL_MS))
-    draft = Draft.at(at(INTERVAL_MS))
+    draft = Draft(at(INTERVAL_MS))
     intervals.advance(draft, owned)
 
     assert (early, late, len(draft.batch.marks)) == (False, True, 2)
@@ -177,7 +177,7 @@ async def test_a_stream_that_went_is_not_marked() -> None:
     intervals, owned = Intervals(lambda: None), streams("s")
     intervals.begin(owned)
     owned.remove(owned.stream("s"))
-    draft = Draft.at(at(INTERVAL_MS))
+    draft = Draft(at(INTERVAL_MS))
     intervals.advance(draft, owned)
 
     assert draft.batch.marks == []

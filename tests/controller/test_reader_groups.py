@@ -114,7 +114,7 @@ def fill(limits: GroupLimits, *reports: tuple[str, str, dict[int, int]]) -> Read
     groups = ReaderGroups("id")
     for group, reader, position in reports:
         groups.check_room(group, reader, position, limits)
-        groups.report(group, reader, position, Draft.at(Moment(0, 0, 0)), now=0)
+        groups.report(group, reader, position, Draft(Moment(0, 0, 0)), now=0)
     return groups
 
 
@@ -164,7 +164,7 @@ async def test_a_group_can_be_removed(call: Caller) -> None:
 def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
     record = ReaderRecord("id", "g", "r", online=True, position={}, reported_at=1)
     key = ("id", "g", "r")
-    removed, back = Draft.at(Moment(0, 0, 0)), Draft.at(Moment(0, 0, 0))
+    removed, back = Draft(Moment(0, 0, 0)), Draft(Moment(0, 0, 0))
     removed.report([record])
     removed.forget_readers([key])
     back.forget_readers([key])

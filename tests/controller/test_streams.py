@@ -103,7 +103,7 @@ NOW = Moment(0, 0, 0)
 
 def crowd(members: int, *, domains: tuple[str, ...] = DOMAINS, holds: bool = True) -> StreamState:
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=domains)))
-    draft = Draft.at(Moment(0, 0, 0))
+    draft = Draft(Moment(0, 0, 0))
     joined = [Note(f"{number:05}") for number in range(members)]
     gone = [] if holds else [Note(note.writer, state="idle") for note in joined]
     stream.take_notes([*joined, *gone], draft, members)
@@ -128,7 +128,7 @@ def test_a_page_of_writers_costs_the_same_among_many(holds: bool) -> None:  # no
 
 
 def test_every_writer_comes_once_over_all_pages() -> None:
-    stream, draft = crowd(9), Draft.at(Moment(0, 0, 0))
+    stream, draft = crowd(9), Draft(Moment(0, 0, 0))
     stream.take_notes([Note("00004", 5), Note("00004", 5, domain="other")], draft, 99)
     stream.take_notes([Note("00007", 5), Note("00002", state="finished")], draft, 99)
     pages = [page(stream, start, 4) for start in (0, 4, 8, 12)]
@@ -139,7 +139,7 @@ def test_every_writer_comes_once_over_all_pages() -> None:
 
 def test_the_domain_held_longest_comes_first() -> None:
     stream = StreamState(StreamRecord("id", "s", StreamSettings(domains=DOMAINS)))
-    first, second = Draft.at(Moment(100, 0, 0)), Draft.at(Moment(200, 0, 0))
+    first, second = Draft(Moment(100, 0, 0)), Draft(Moment(200, 0, 0))
     stream.take_notes([Note("late", 3), Note("late", 3, domain="other")], first, 99)
     stream.take_notes([Note("done"), Note("done", state="idle"), Note("early", 9)], first, 99)
     stream.take_notes([Note("later")], second, 99)

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 
 from controller.aggregation.owned_streams import bucket_of
-from controller.api.gate.access import Gate
-from controller.api.replicas.forwarding import FORWARDED_PATH, Forwarding, Item
+from controller.api.gate.access import FORWARDED_PATH, Gate
+from controller.api.replicas.forwarding import Forwarding, Item
 from controller.api.replicas.shared_secret import SECRET_HEADER
 from controller.api.wire.responses import Answer
 from controller.service.controller import Controller

@@ -24,7 +24,7 @@ from controller.service.tokens import Holder, TokenCache
 Right = Literal["nothing", "a token", "read", "read all", "write", "forward", "administer"]
 
 STREAMS_PREFIX = "/v1/streams/"
-FORWARDED_NOTES = "/v1/forwarded-notes"
+FORWARDED_PATH = "/v1/forwarded-notes"
 
 OPEN_PATHS = assets.PAGE_PATHS | {assets.DOCS_PATH, "/healthz", "/readyz", "/openapi.json"}
 ANY_TOKEN_CALLS = frozenset(
@@ -33,7 +33,7 @@ ANY_TOKEN_CALLS = frozenset(
 RIGHTS_BY_PATH: dict[str, Right] = {
     "/metrics": "read all",
     "/v1/controllers": "read all",
-    FORWARDED_NOTES: "forward",
+    FORWARDED_PATH: "forward",
 }
 # The method, and the path below the stream with a star for each name.
 READER_CALLS = frozenset(
@@ -105,11 +105,8 @@ def find_need(method: str, path: str) -> Need:
 def _find_right(method: str, below: Sequence[str]) -> Right:
     if (method, below) == ("POST", ["notes"]):
         return "write"
-    return "read" if (method, _mask_names(below)) in READER_CALLS else "administer"
-
-
-def _mask_names(below: Sequence[str]) -> str:
-    return "/".join("*" if place % 2 else part for place, part in enumerate(below))
+    masked = "/".join("*" if place % 2 else part for place, part in enumerate(below))
+    return "read" if (method, masked) in READER_CALLS else "administer"
 
 
 class RequestInfo(NamedTuple):

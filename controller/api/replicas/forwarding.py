@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from controller.aggregation.owned_streams import NotOwner
-from controller.api.gate.access import FORWARDED_NOTES, AccessDenied, Gate, Need, RequestInfo
+from controller.api.gate.access import FORWARDED_PATH, AccessDenied, Gate, Need, RequestInfo
 from controller.api.gate.admitted import FORWARDED_HEADER, FORWARDED_MARK, Call, StreamRequest
 from controller.api.notes.route import Results, answer_submitted, explain_faults, submit_notes
 from controller.api.replicas.shared_secret import SharedSecret
@@ -35,7 +35,6 @@ AnswerHere = Callable[[StreamRequest], Awaitable[Answer]]
 
 log = structlog.get_logger()
 
-FORWARDED_PATH = FORWARDED_NOTES
 HOLD_S = 8.0  # a little more than two leases
 
 OWNER_S = 4.0

@@ -10,7 +10,6 @@ from functools import cache
 from heapq import nlargest, nsmallest
 from itertools import islice
 from operator import itemgetter
-from typing import NamedTuple
 
 from prometheus_client import (
     CollectorRegistry,
@@ -120,20 +119,10 @@ class Metrics:
 
     def count_commit(self, batch: Transaction, took_s: float) -> None:
         self.commit_seconds.observe(took_s)
-        self.commit_members.observe(batch.records)
+        self.commit_members.observe(len(batch.members))
 
     def _add_gauge(self, name: str, sentence: str) -> Gauge:
         return Gauge(name, sentence, registry=self.registry)
-
-
-class NamedHolder(NamedTuple):
-    """A holder with a series."""
-
-    ms: int
-    stream: str
-    domain: str
-    writer: str
-    left_ms: int
 
 
 class Exposition(Collector):
@@ -228,22 +217,19 @@ class Exposition(Collector):
 
     def _collect_holders(self) -> Iterator[Metric]:
         all_holders = (
-            NamedHolder(holding.ms, stream, domain.domain, holding.writer, holding.left_ms)
+            (holding.ms, [stream, domain.domain, holding.writer], holding.left_ms)
             for stream, domain in _list_domains(self._streams)
             for holding in domain.longest
             if holding.ms >= NAMED_AFTER_MS
         )
         named = nlargest(NAMES_SHOWN, all_holders)
         labels = ["stream", "domain", "writer"]
-        names = [[each.stream, each.domain, each.writer] for each in named]
-        held_s = [each.ms / 1000 for each in named]
+        held = ((names, held_ms / 1000) for held_ms, names, _ in named)
         sentence = "How long a writer holds the watermark back, from 5 s on"
-        yield _build_family("holder_seconds", sentence, zip(names, held_s, strict=True), labels)
-        left_s = [each.left_ms / 1000 for each in named]
+        yield _build_family("holder_seconds", sentence, held, labels)
+        left = ((names, left_ms / 1000) for _, names, left_ms in named)
         sentence = "Time until a holder is excluded if it stays silent"
-        yield _build_family(
-            "holder_times_out_seconds", sentence, zip(names, left_s, strict=True), labels
-        )
+        yield _build_family("holder_times_out_seconds", sentence, left, labels)
         holders = sum(domain.holders for _, domain in _list_domains(self._streams))
         sentence = "Holders that no series names"
         yield _build_family("holders_not_named", sentence, [([], holders - len(named))])

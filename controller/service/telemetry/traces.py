@@ -41,7 +41,7 @@ def commit(batch: Transaction) -> Iterator[None]:
         return
     with _tracer.start_as_current_span("commit") as span:
         if span.is_recording():
-            span.set_attribute("noted_time.members", batch.records)
+            span.set_attribute("noted_time.members", len(batch.members))
             span.set_attribute("noted_time.marks", len(batch.marks))
             span.set_attribute("noted_time.streams", len(batch.streams))
         yield

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from controller.api.replicas.forwarding import FORWARDED_PATH, MAX_FRAME, MOST_ITEMS, Item
+from controller.api.gate.access import FORWARDED_PATH
+from controller.api.replicas.forwarding import MAX_FRAME, MOST_ITEMS, Item
 from controller.api.replicas.shared_secret import SECRET_HEADER
 from controller.api.wire.responses import NOT_MINE, Answer
 from controller.service import long_reads
