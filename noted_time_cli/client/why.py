@@ -40,9 +40,9 @@ def why(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Explain why a dataset is not complete to TIME, or without TIME to a later time.
 
-    The command follows a table to the sources of its job or the stream of its query, and a stream
-    to the writers that it waits for. The first line names the first hop that does not have what its
-    sources have. Then follow a line for each hop, and what to do.
+    The command follows a table to the sources of its job or the stream of its query. It follows a
+    stream to the writers that it waits for. The first line names the first hop that does not have
+    what its sources have. Then follow a line for each hop, and what to do.
 
     If a hop cannot be read, its line has the reason, and the other hops are still read.
 

@@ -256,7 +256,7 @@ async def complete_windows(  # noqa: PLR0913 - one parameter for each of the que
     follow, `has_more` is true.
 
     With `changed_since` (Unix ms of the controller's clock), only windows with rows that were
-    reported late since are returned at once, and `late` contains only these rows.
+    reported late since are returned, at once. `late` then contains only these rows.
     """
     tiling = Tiling(size_ms, origin)
     if changed_since is not None:

@@ -31,8 +31,8 @@ from noted_time.values import MAX_INT64
 
 router = APIRouter(prefix="/streams", tags=["streams"], responses=PROBLEM_RESPONSES)
 NEEDS_SAME_OFFSETS = (
-    "set `same_offsets: true` if its records have the same offsets as the present log, as in a "
-    "linked or restored log; a topic that was created again needs a new stream"
+    "set `same_offsets: true` if its records have the same offsets, as in a linked or restored "
+    "log; a topic that was created again needs a new stream"
 )
 
 DryRunQuery = Annotated[
