@@ -25,7 +25,7 @@ def main() -> None:
 
         app(prog_name=name_program())
     except ImportError as error:
-        missing = _find_root_package(error)
+        missing = (error.name or "").partition(".")[0]
         if missing in OWN_PACKAGES:
             raise
         from noted_time.installation import install_command
@@ -40,10 +40,6 @@ def main() -> None:
 def _has_other_copy(entry: str) -> bool:
     is_ours = Path(entry).resolve() == Path(__file__).resolve().parents[1]
     return not is_ours and any(Path(entry, name).is_dir() for name in OWN_PACKAGES)
-
-
-def _find_root_package(error: ImportError) -> str:
-    return (error.name or "").partition(".")[0]
 
 
 if __name__ == "__main__":

@@ -115,16 +115,13 @@ def _follow(topic: Topic, reader: TopicReader, reading: _Reading, live_ms: int) 
     say("Reading new records. Ctrl-C stops reading and shows the results.")
     try:
         while clocks.monotonic() < until:
-            for partition, _, message in reader.read(_find_ends(topic, reader), for_s=READ_S):
+            ends = topic.look(committed=True).of(reader.position).ends
+            for partition, _, message in reader.read(ends, for_s=READ_S):
                 reading.take(partition, message, int(clocks.time() * 1000))
             clocks.sleep(0.1)
     except KeyboardInterrupt:
         pass
     return ["Rows came in when this machine read them, by its clock."]
-
-
-def _find_ends(topic: Topic, reader: TopicReader) -> Mapping[int, int]:
-    return topic.look(committed=True).of(reader.position).ends
 
 
 class _Reading:
