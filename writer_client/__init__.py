@@ -1,8 +1,4 @@
-"""The client library for writers: it notes time and appends to the file log.
-
-`SegmentLogWriter`, `LogEnds` and `LogTimes` need pyarrow. `TopicEnds` and the names that begin with
-`Kafka` need confluent-kafka.
-"""
+"""The client library for writers: it notes time and appends to the file log."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             await client.flush()
             client.note_time(time, {0: 120})
 
-    Notes are sent by a task, so close the client before its event loop ends. Otherwise unsent notes
-    are only reported by a warning when the process ends.
+    Close the client before its event loop ends, or unsent notes are only reported by a warning.
     """
 
     def _open(
@@ -61,10 +60,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             self._loop.call_soon_threadsafe(self._notify)
 
     async def flush(self, timeout: float = 10.0) -> Flushed:  # noqa: ASYNC109 - as `WriterClient`
-        """Wait at most `timeout` seconds until everything noted so far is durable.
-
-        Returns and raises the same as `WriterClient.flush`.
-        """
+        """Wait until everything noted so far is durable; see `WriterClient.flush`."""
         self.check()
         return await self._flush(timeout)
 
@@ -90,10 +86,10 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
             await self._end(deadline)
 
     def end_soon(self) -> None:
-        """Do nothing. At the end of the process the event loop has ended already."""
+        """Do nothing, because the event loop has ended."""
 
     def end(self, timeout_s: float) -> None:  # noqa: ARG002 - the loop cannot be awaited any more
-        """Log the notes that were not sent, because the event loop has ended."""
+        """Log the notes that were not sent."""
         if self._pid == os.getpid():
             self._closed = True
             self._posting.report_unsent()

@@ -25,28 +25,22 @@ from writer_client.sending.writer import LAST_WAIT_S, Writer
 class WriterClient(Closing, Writer[httpx.BaseTransport]):
     """Notes the time of one writer of one stream.
 
-    `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the notes, and
-    only the latest waiting note of each domain. If the controller is unreachable, the client keeps
-    the notes and retries with backoff.
+    `note_time`, `join`, `idle` and `wrote` return at once. A daemon thread posts the latest note of
+    each domain. If the controller is unreachable, it keeps the notes and retries with backoff. If
+    the thread fails, every later call raises `ClientFailed`.
 
-    A position maps segments to exclusive offsets. Positions accumulate: a segment that a call does
-    not name keeps its last offset. A time is an int64 of the application's clock, by convention
-    Unix ms, or an aware `datetime`.
+    A position maps segments to exclusive offsets. Segments that a call does not name keep their
+    last offset. A time is an int64 of the application's clock, by convention Unix ms, or an aware
+    `datetime`.
 
     *Leaving.* Only `finish()` reports that the writer is finished. After `close()`, a ``with``
-    block or the end of the process the writer stays a member: the watermark waits for it until its
-    timeout (`timeout_ms`). All three flush first and warn if notes could not be sent. The end of
-    the process takes at most two seconds.
+    block or the end of the process, the watermark waits for the writer until its timeout
+    (`timeout_ms`). All three flush first and warn if notes could not be sent.
 
-    *Logging.* Outages of the controller, refusals, exclusions of the writer and late rows are
-    logged under ``noted_time.writer``.
-
-    *Lifetime.* The thread keeps an open client alive, even without any other reference to it.
+    *Logging.* Outages, refusals, exclusions and late rows are logged under ``noted_time.writer``.
 
     *Processes.* In a forked child, calls raise `Rejected`: create a new client under a different
     writer name.
-
-    If the thread fails, every later call raises `ClientFailed`.
     """
 
     def _open(
@@ -54,9 +48,9 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     ) -> None:
         self._transport = Transport(url, token=token, timeout_s=timeout_s, transport=network)
         self._exchange = Exchange(self._transport.controllers, self.stream)
-        # A signal handler may call `flush` while its thread holds the lock. So every wait uses the
-        # condition, which releases all levels of the RLock. Always use `with self._lock`: a handler
-        # that raises in `with self._changed` may leave it locked.
+        # A signal handler may flush while its thread holds the lock: the condition releases all
+        # levels of the RLock. Never use `with self._changed`: a handler that raises leaves it
+        # locked.
         self._changed = threading.Condition(self._lock)
         self._ended = False
         name = f"noted-time writer {self.writer}"
@@ -70,8 +64,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def flush(self, timeout: float = 10.0) -> Flushed:
         """Wait at most `timeout` seconds until everything noted so far is durable.
 
-        Raises the oldest refusal that was not raised yet. Raises `Unreachable` if the time is up.
-        After `Unreachable`, `UnknownStream`, `NotAllowed` and `SharedName` the notes are kept and
+        Raises the oldest refusal that was not raised yet, or `Unreachable` if the time is up. After
+        `Unreachable`, `UnknownStream`, `NotAllowed` and `SharedName` the notes are kept and
         retried.
         """
         self.check()
@@ -80,11 +74,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def finish(
         self, position: Mapping[int, int] = EMPTY_POSITION, *, timeout: float = 10.0
     ) -> Flushed:
-        """Report that the writer is finished, and flush.
-
-        The watermark no longer waits for the writer. The client stays open: a later note makes the
-        writer live again.
-        """
+        """Report that the writer is finished, and flush. A later note makes it live again."""
         with self._lock_for_note():
             self._outbox.finish(position)
         return self._flush(timeout)
@@ -92,26 +82,20 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def seal(self) -> bool:
         """End the stream for good unless it has other members. Return whether it is sealed.
 
-        Call it after `finish`, with a token of the scope `admin`. Raises `NotAllowed`, or
-        `Unreachable` if the outcome is unknown.
+        Call it after `finish`, with a token of the scope `admin`. Raises `Unreachable` if the
+        outcome is unknown.
         """
         self.check()
         return self._transport.run(self._exchange.seal(self.writer))
 
     def find_cut_without_log(self) -> StreamCut:
-        """Return the cut of the last marks if the stream has no log id yet, and else no offsets.
-
-        It is also empty if the stream does not exist or the token may not read it.
-        """
+        """Return the cut of the last marks, empty if the stream is unknown or has a log id."""
         with contextlib.suppress(UnknownStream, NotAllowed):
             return self._transport.run(self._exchange.find_cut_without_log())
         return StreamCut({})
 
     def close(self, timeout: float = 10.0) -> None:
-        """Flush, and close the client, in at most `timeout` seconds.
-
-        The writer stays a member. Raises the same as `flush`; the client is closed even then.
-        """
+        """Flush, and close the client, in at most `timeout` seconds; the writer stays a member."""
         self._close(timeout, LAST_WAIT_S)
 
     def end_soon(self) -> None:
@@ -120,7 +104,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._hurry()
 
     def end(self, timeout_s: float) -> None:
-        """Close the client as the process ends: log unsent notes, and raise nothing."""
+        """Close the client as the process ends; log unsent notes."""
         with contextlib.suppress(NotedTimeError):
             self._close(timeout_s, 0.0)
 
@@ -169,7 +153,6 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
             self._changed.notify_all()
 
     def _check_thread(self) -> None:
-        """Raise `Rejected` in the sender's thread, which cannot wait for itself."""
         if threading.current_thread() is self._thread:
             raise Rejected(
                 "on_excluded must not wait for the client: it runs in the thread that sends notes"

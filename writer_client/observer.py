@@ -46,8 +46,7 @@ def monotonic_ms() -> int:
 class Observer(PollingLoop):
     """Polls a log every `poll_ms` and notes times through a client. The caller closes the client.
 
-    If the log cannot be read, the watermark waits for the observer until its timeout. If the log
-    was recreated, the observer stops with `Recreated`.
+    If the log was recreated, the observer stops with `Recreated`.
     """
 
     def __init__(
@@ -72,8 +71,7 @@ class Observer(PollingLoop):
         """Poll the log once, and note the times that are due.
 
         The client joins first, so the poll covers everything that another process noted under the
-        name. Raises `Unreachable` if the log cannot be read now or the client cannot join. Raises
-        `Recreated`, `AnotherLog` if the stream belongs to another log, and `Fenced`.
+        name. Raises `Unreachable` if the log cannot be read now or the client cannot join.
         """
         self.client.check()
         self.client.of_log(find_log_id(self._looks), observes=True)
@@ -134,11 +132,9 @@ class IngestionNoter(Observer):
     * `ends` returns a `Seen` with the ends of the log, for example a `LogEnds`.
     * `clock` returns Unix ms. `skew_ms` is how far it may be ahead.
 
-    The client must vouch for this domain only (`domains=["ingestion"]`), and the other writers of
-    the stream only for their domains. Otherwise they wait for each other.
-
-    Raises `Rejected` for options out of range. Logs a warning if the writer's timeout is at most
-    `max_lag_ms` + `poll_ms`.
+    The client must vouch for this domain only (`domains=["ingestion"]`), and the other writers only
+    for theirs, or they wait for each other. The writer's timeout must exceed `max_lag_ms` +
+    `poll_ms`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -176,11 +172,8 @@ class EventTimeNoter(Observer):
     * `idle_timeout_ms` is the time after which the observer stops waiting for a segment without new
       rows. With 0, it always waits.
 
-    An empty segment is waited for as long, and named by `explain`. If no segment is waited for, the
-    observer is idle.
-
-    The observer notes at least every ten seconds, also while it is idle, so its timeout must be
-    longer. Raises `Rejected` for options out of range.
+    The observer is idle while it waits for no segment. It notes at least every ten seconds, so its
+    timeout must be longer.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -241,7 +234,7 @@ class EventTimeNoter(Observer):
         before = client.known_time(domain)
         if time is not None and (before is None or time >= before):
             client.note_time(time, ends, domain=domain, max_time=self._largest)
-        else:  # an earlier process noted more; a refused note would not postpone the timeout
+        else:  # a refused note would not postpone the timeout
             client.join(ends, max_times={} if self._largest is None else {domain: self._largest})
 
 

@@ -33,17 +33,13 @@ class Span:
 
 
 def as_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
-    """Return the rows as a table, or raise `Rejected` if they do not fit the schema."""
     table = cast_seconds_to_ms(_build_table(rows, schema))
     check_schema(table.schema, schema)
     return table if schema is None else table.select(schema.names)
 
 
 def check_zones(rows: Rows, columns: Iterable[str], schema: pa.Schema | None) -> None:
-    """Raise `Rejected` if event times of a DataFrame or of dicts have no time zone.
-
-    They are accepted as UTC if the schema's column has no zone.
-    """
+    """Raise `Rejected` for event times without a zone, unless the schema's column has none."""
     for column in columns:
         if _declares_no_zone(schema, column):
             continue
@@ -70,10 +66,7 @@ def _check_differences(differences: Sequence[str]) -> None:
 
 
 def find_span(table: pa.Table, column: str) -> Span:
-    """Return the least and the largest time of an event-time column, which is int64 or a timestamp.
-
-    int64 is in ms. A timestamp without a zone is UTC.
-    """
+    """Return the span of an event-time column: int64 ms, or a timestamp, by default in UTC."""
     if column not in table.column_names:
         raise Rejected(f"no event-time column {column!r} among {', '.join(table.column_names)}")
     values = table.column(column)
@@ -90,7 +83,7 @@ def find_span(table: pa.Table, column: str) -> Span:
 def open_parquet(path: LogPath, *, may_be_gone: bool = False) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file, or raise `Rejected` if it is incomplete.
 
-    If it `may_be_gone`, raises `FileNotFoundError` for a missing file.
+    With `may_be_gone`, raises `FileNotFoundError` for a missing file.
     """
     try:
         with pq.ParquetFile(store_of(path).open(path)) as file:
@@ -102,7 +95,7 @@ def open_parquet(path: LogPath, *, may_be_gone: bool = False) -> Iterator[pq.Par
 
 
 def read_largest_time(file: pq.ParquetFile, column: str) -> int | None:
-    """Finer timestamps are rounded up."""
+    """Round finer timestamps up."""
     if column not in file.schema_arrow.names:
         return None
     unit = _find_unit(column, file.schema_arrow.field(column).type)
@@ -181,7 +174,7 @@ def _build_table(rows: Rows, schema: pa.Schema | None) -> pa.Table:
 
 
 def cast_seconds_to_ms(table: pa.Table) -> pa.Table:
-    """Return the table with seconds cast to ms, because Parquet cannot store seconds."""
+    """Cast seconds, which Parquet cannot store."""
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "s":
             kind = pa.timestamp("ms", field.type.tz)

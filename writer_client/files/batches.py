@@ -22,7 +22,7 @@ class Batch:
     number: int
 
     def to_metadata(self) -> dict[bytes, bytes]:
-        """Return the entry for the metadata of a file."""
+        """Return the entry for a file's metadata."""
         return {METADATA_KEY: f"{self.source}:{self.number}".encode()}
 
     @classmethod

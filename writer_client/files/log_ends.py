@@ -1,7 +1,4 @@
-"""The ends and the newest event times of a file log, for observers.
-
-Only directories that may have changed are listed, and only the last file's footer is read.
-"""
+"""The ends and the newest event times of a file log, for observers."""
 
 from __future__ import annotations
 
@@ -25,9 +22,8 @@ class LogEnds:
 
     `root` is a path or a URL, such as ``s3://lake/topics``. A stream without files is empty.
 
-    The constructor raises `InvalidName`, and `Rejected` for another URL. A call raises
-    `Unreachable` if the root does not exist or cannot be listed. It raises `Rejected` if a file is
-    foreign or truncated, if an archive has an unknown layout, or if the store refuses access.
+    A call raises `Unreachable` if the root does not exist or cannot be listed. It raises `Rejected`
+    for a foreign or truncated file, an unknown layout, or a store that refuses access.
     """
 
     def __init__(
@@ -50,7 +46,7 @@ class LogEnds:
 
     @property
     def ends(self) -> dict[int, int]:
-        """The ends as of the last call."""
+        """The ends as of the last call, exclusive offsets."""
         return {number: each.end for number, each in self._segments.items()}
 
     def _find_ends(self) -> None:
@@ -84,8 +80,7 @@ class LogTimes(LogEnds):
     def __call__(self) -> Seen:
         """Return the ends, and the newest time in ms of each segment with new files.
 
-        Raises the same as `LogEnds`, `Rejected` without such a column, and `NotObservable` if the
-        unit is in doubt.
+        Raises `NotObservable` if the unit is in doubt.
         """
         self._find_ends()
         newest: dict[int, int] = {}

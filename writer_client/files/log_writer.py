@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 class SegmentLogWriter:
     """Appends rows to segments of a file log and notes time for them.
 
-    Each append creates one Parquet file (zstd). When `append` returns, the file is durable, and
-    readers see all of it. Several writers, in any number of processes, may append to the same
-    segment.
+    Each append creates one Parquet file (zstd), which is durable when `append` returns. Several
+    writers, in any number of processes, may append to the same segment.
 
     `event_time` is the event-time column: int64 ms, or a timestamp of any unit. For several time
     domains it maps domains to columns: ``{"order_time": "ordered", "ship_time": "sent"}``.
@@ -52,9 +51,7 @@ class SegmentLogWriter:
     it is not live. If no row may be late, call `client.flush()` before the first append. If the
     client notes time automatically, stamp and append rows inside `client.writing()`.
 
-    *Restarts.* The writer starts at the ends of its segments. Its next note covers rows that an
-    earlier process appended but did not note. To find the ends, the client waits until no other
-    process can note under the name.
+    *Restarts.* The next note covers rows that an earlier process appended but did not note.
 
     *Late rows.* A row is late if its time is below a noted time or the last known lower. Late rows
     are appended, counted (`late_rows`) and reported with the next note.
@@ -77,8 +74,8 @@ class SegmentLogWriter:
         `root` is a path or a URL, such as ``s3://lake/topics``. By default the first rows determine
         the `schema` of a new segment.
 
-        Raises `InvalidName`, or `Rejected` for another schema, a foreign or truncated file, or a
-        store that refuses access. Raises `Unreachable` if an object store does not answer.
+        Raises `Rejected` for another schema, a foreign or truncated file, or a store that refuses
+        access, and `Unreachable` if an object store does not answer.
         """
         validate_name("stream", stream)
         self.stream = stream
@@ -98,7 +95,7 @@ class SegmentLogWriter:
     def position(self) -> dict[int, int]:
         """The exclusive end offset of this writer's last append to each segment.
 
-        Before its first append it is the end at the writer's creation. Empty segments are missing.
+        Before its first append, it is the end at the writer's creation, if any.
         """
         position = dict(self._start_ends)
         join_into(position, self._appended)
@@ -106,10 +103,7 @@ class SegmentLogWriter:
 
     @property
     def late_rows(self) -> int:
-        """The number of late rows appended so far.
-
-        A row that is late in two domains counts twice.
-        """
+        """The number of late rows appended; a row that is late in two domains counts twice."""
         return self._late_rows
 
     def max_time(self, domain: str | None = None) -> int | None:
@@ -124,19 +118,16 @@ class SegmentLogWriter:
         is needed only if several are open.
 
         Raises `Rejected`, before anything is written, if an event time is missing, null or without
-        a zone, or if the schema differs from the segment's. Raises `Unreachable` if an object store
-        does not answer; the rows may be there.
+        a zone, or if the schema differs. Raises `Unreachable` if an object store does not answer;
+        the rows may be there.
         """
         return self._append(rows, segment, None)[0]
 
     def append_once(self, rows: Rows, batch: Batch, segment: int | None = None) -> bool:
         """Append the rows of a batch unless the batch was appended before.
 
-        A program that repeats a batch after a crash appends it only once, even if two of its runs
-        append at the same time. A batch counts as appended if the segment's newest file of the same
-        source has it or a later one.
-
-        Returns whether rows were appended, and raises the same as `append`.
+        It counts as appended if the segment's newest file of the same source has it or a later
+        one. Returns whether rows were appended, and raises the same as `append`.
         """
         return self._append(rows, segment, batch)[1]
 
@@ -169,8 +160,7 @@ class SegmentLogWriter:
     def note_time(self, time: Time, *, domain: str | None = None) -> None:
         """Note that no event with a time below `time` will be appended any more.
 
-        The note has the position and the largest event time so far. Raises `InvalidNote` if the
-        time goes back, and `Rejected` if the writer has no client.
+        Raises `InvalidNote` if the time goes back, and `Rejected` if the writer has no client.
         """
         if self.client is None:
             message = f"this writer of {self.stream!r} cannot note time: create it with a client"

@@ -1,10 +1,8 @@
 """Adds complete and durable Parquet files to a segment.
 
 A complete file gets the name of the next offset, unless the name exists. So exactly one of several
-writers gets an offset, and readers never see an incomplete file.
-
-A writer's remembered end is always the end of an existing file, so even if it is old, files cannot
-overlap. As files may have been removed, the writer first checks that this file exists.
+writers gets an offset, and readers never see an incomplete file. A writer's remembered end is the
+end of a file that exists, so files cannot overlap even if it is old.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class SegmentFiles:
             self.schema = cast_seconds_to_ms(self.schema.empty_table()).schema
         wanted = self.schema
         self.find_end()
-        # the process that wrote these files may have crashed before syncing, and they are noted now
+        # these files are noted now, but their writer may have crashed before syncing
         for each in (self.root, self._directory.path.parent, self._directory.path):
             with suppress(PermissionError):  # another user created it
                 self._store.sync(each)
@@ -82,9 +80,8 @@ class SegmentFiles:
     def append(self, table: pa.Table, batch: Batch | None = None) -> bool:
         """Append the rows, and return whether this was necessary.
 
-        The batch is durable and visible on return. Two runs of a program cannot append the same
-        batch: the later one fails to link its file, and checks the earlier file's batch before it
-        tries the next offset.
+        Two runs of a program cannot append the same batch: the later one fails to link its file,
+        and checks the earlier file's batch before it tries the next offset.
         """
         if batch is not None:
             self.find_end()

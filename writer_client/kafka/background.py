@@ -26,8 +26,7 @@ LIVE_STATES = ("live", "excluded")
 class ClockNotes:
     """Notes `clock()` less `delay_ms` automatically, every `period_ms`.
 
-    Stamp events with this clock, and produce them within `delay_ms`. Events that the producer
-    stamps need no delay.
+    Produce events within `delay_ms` of their time. Events that the producer stamps need no delay.
     """
 
     delay_ms: int = 0
@@ -55,11 +54,7 @@ class WaitingCalls:
         return len(self._calls)
 
     def keep(self, call: Callable[[], object], *, waits: bool = True) -> bool:
-        """Queue the call, or return false if the caller must make it now.
-
-        Raises `BufferError` if the queue is full, or, with `waits=False`, while the queued calls
-        are made.
-        """
+        """Queue the call, or return false if the caller must make it now."""
         with self._lock:
             if self._caller_thread in (None, threading.get_ident()) and not self.is_over:
                 if len(self._calls) >= self._most:
@@ -98,10 +93,7 @@ class WaitingCalls:
 
 
 class BackgroundThread:
-    """Starts up a producer, polls for deliveries, and notes its clock or makes it idle.
-
-    It does not poll while another thread polls: each report would wait for the interpreter's lock.
-    """
+    """Starts up a producer, polls for deliveries, and notes its clock or makes it idle."""
 
     def __init__(
         self,
@@ -113,7 +105,7 @@ class BackgroundThread:
     ) -> None:
         self.notes = 0
         self.refused: NotedTimeError | None = None
-        """The refusal of a note that waited for startup. The next call raises it."""
+        """The refusal of a note that waited for startup; the next call raises it."""
         self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
         self._clock = clock
         self._next_beat = 0.0

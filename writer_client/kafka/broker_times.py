@@ -23,14 +23,12 @@ MARGIN_MS = 4_000  # for the change of the in-sync replicas
 class KafkaBrokerTimes(TopicPoller):
     """Returns the ends of a topic with LogAppendTime, and the time of each partition.
 
-    Records that become visible later have stamps at or above their partition's time. This holds
-    while the stamps of a partition and all clocks differ by at most `skew_ms`. Only new records
-    with doubtful stamps are read. Late ones are counted (`late`), logged, and reported as late rows
-    by `client`.
+    Records that become visible later have stamps at or above their partition's time, while the
+    brokers' clocks and this clock differ by at most `skew_ms`. Only new records with doubtful
+    stamps are read. Late ones are counted (`late`), logged, and reported by `client`.
 
     The time of a partition without new records is `clock` (Unix ms) less `lag_ms`. The default lag
-    is 1.5 times the brokers' `replica.lag.time.max.ms`, plus the skew and four seconds. A given lag
-    is not checked if the client may not read the brokers' settings.
+    is 1.5 times the brokers' `replica.lag.time.max.ms`, plus the skew and four seconds.
 
     Raises `NotObservable` if the topic has CreateTime or the lag is too short, and `Rejected` if
     the client may not read these settings.

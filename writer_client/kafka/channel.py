@@ -1,4 +1,4 @@
-"""Connects a producer that notes time to Kafka: configuration, deliveries, transactions."""
+"""Connects a producer to Kafka: configuration, deliveries, transactions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ log = logging.getLogger("noted_time.writer.kafka")
 
 
 def lower_retry_level(record: logging.LogRecord) -> bool:
-    """Log librdkafka's own retries at INFO, because they are normal."""
     if record.getMessage().endswith(": retrying"):
         record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
     return True
@@ -79,9 +78,8 @@ log.addFilter(lower_retry_level)
 class Channel:
     """A Kafka producer whose deliveries and transactions are reported to its `tracker`.
 
-    An error in a callback, or after an event may have been sent, is stored as `fault`, which every
-    later call raises. A commit or abort without an outcome is completed before the next
-    transaction.
+    Every later call raises its `fault`. A commit or abort without an outcome is completed before
+    the next transaction.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class Channel:
         domains: Sequence[str] | None,
         on_failure: OnFailure,
     ) -> None:
-        """The timestamps of events belong to the first of the `domains`."""
+        """Timestamps belong to the first of the `domains`."""
         config = validate_config(config)
         self.kafka = create_client(Producer, {"logger": log, **config})
         self._ends = TopicEnds(config, topic, domain=domains[0] if domains else None)
@@ -123,10 +121,7 @@ class Channel:
         self._warn_at = self._hold_at = 0.0
 
     def begin(self) -> None:
-        """Fence the earlier process of this producer, and join.
-
-        Raises `Unreachable` without an answer; the next call continues.
-        """
+        """Fence the earlier process, and join. After `Unreachable`, the next call continues."""
         while self._steps:
             self._steps[0]()
             del self._steps[0]
@@ -157,7 +152,6 @@ class Channel:
         self.tracker.settle()  # the bound for late events is known now
 
     def _begin_at_ends(self) -> None:
-        """Join, and look up the topic's ends once no other process can note."""
         self.client.begin(self._look_up)
 
     def _look_up(self, known: Mapping[int, int]) -> FoundPosition:
@@ -190,7 +184,6 @@ class Channel:
                 self.tracker.rests = False
 
     def rest(self, until: float, leave: Callable[[], Answer]) -> Answer:
-        """Every later event joins first."""
         with self._membership:
             while True:
                 self.deliver(until)
@@ -244,7 +237,7 @@ class Channel:
     def poll(self, timeout_s: float) -> None:
         """Serve delivery reports, and send the notes that are ready.
 
-        Without a timeout, does nothing while another thread serves reports.
+        Without a timeout, leaves the reports to another thread that serves them.
         """
         self.polls += 1
         if self._reports_in is None or (timeout_s > 0 and not self.is_reporting):
@@ -253,11 +246,10 @@ class Channel:
 
     @property
     def is_reporting(self) -> bool:
-        """Whether this thread is in a delivery callback, and so cannot wait for deliveries."""
+        """Whether this thread is in a delivery callback, where it cannot wait for deliveries."""
         return self._reports_in == threading.get_ident()
 
     def _report_during(self, call: Callable[[], Answer]) -> Answer:
-        """Serve delivery reports during a call, in one thread at a time."""
         with self._reporting:  # `with` releases the lock even if a signal handler raises
             outer = self._reports_in
             try:
@@ -359,7 +351,6 @@ class Channel:
             raise Rejected("no transaction is open: begin one first")
 
     def _resolve(self, timeout_s: float) -> None:
-        """Raises `Conflict` if Kafka demanded an abort, or `Unreachable`."""
         try:
             with self._resolving:
                 self._end(timeout_s)
@@ -435,7 +426,6 @@ class Channel:
             self.client.hold(f"{events} not delivered since {since}")
 
     def translate_error(self, error: KafkaException) -> NotedTimeError:
-        """A fatal error is raised by every later call."""
         fatal = self._find_fatal(get_kafka_error(error))
         if fatal is None:
             return Rejected(f"Kafka's client refuses: {get_kafka_error(error).str()}")
@@ -456,7 +446,7 @@ class Channel:
         return fault
 
     def _find_fatal(self, error: KafkaError) -> KafkaError | None:
-        """Ask librdkafka, which reports the fatal error when a transaction is begun."""
+        """Begin a transaction, so that librdkafka reports the fatal error."""
         if error.code() == FATAL_CODE:
             try:
                 self.kafka.begin_transaction()
@@ -486,9 +476,8 @@ class _Reporting(Exception): ...
 def _call_librdkafka(call: Callable[[], Answer]) -> Answer:
     """Call librdkafka, and raise exceptions of callbacks and signal handlers unchanged.
 
-    Before Python 3.12, confluent-kafka garbles an exception whose object does not exist yet, such
-    as `KeyboardInterrupt` in a signal handler. While another exception is handled, the object
-    exists at once.
+    Before Python 3.12, confluent-kafka garbles exceptions without an object, such as
+    `KeyboardInterrupt`. While another exception is handled, the object exists at once.
     """
     if sys.version_info >= (3, 12):
         return call()

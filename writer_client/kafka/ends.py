@@ -35,7 +35,6 @@ class TopicEnds:
     """Looks up the ends of all partitions of a topic."""
 
     def __init__(self, config: Mapping[str, Any], topic: str, *, domain: str | None = None) -> None:
-        """Take the configuration of any librdkafka client, and the `domain` of timestamps."""
         self.topic = Topic(config, topic)
         self._domain = domain
 
@@ -53,7 +52,7 @@ class TopicEnds:
         """Return the state of the topic. Raises `Recreated` if it is another topic of this name.
 
         It is another topic if its id differs, or if, for ten seconds, a partition is missing or
-        ends before the `known` position. `source` says where this position is from.
+        ends before the `known` position.
         """
         until = clocks.monotonic() + PATIENCE_S
         while True:
@@ -68,10 +67,7 @@ class TopicEnds:
 
 
 class SameTopic(Topic):
-    """A topic as read_committed readers see it, checked to stay the same topic.
-
-    Raises `Rejected` if the topic does not exist or may not be described.
-    """
+    """A topic as read_committed readers see it, checked to stay the same topic."""
 
     def __init__(
         self, config: Mapping[str, Any], topic: str, partitions: Collection[int] | None = None
@@ -85,8 +81,8 @@ class SameTopic(Topic):
     def poll_ends(self, *, high: bool = True, newest: bool = False) -> TopicLook:
         """Poll the ends; an open transaction holds the end of its partition.
 
-        Raises `Unreachable` without an answer for all partitions, `NotObservable` if a partition
-        does not exist, and `Recreated`.
+        Raises `Unreachable` without an answer for all partitions, and `NotObservable` if a
+        partition does not exist.
         """
         look = self.look_again(committed=True, high=high, newest=newest)
         if self._partitions is not None:
@@ -119,7 +115,8 @@ class TopicPoller:
 class KafkaEnds(TopicPoller):
     """Returns the current ends of a topic when it is called, as read_committed readers see them.
 
-    Raises the same as `SameTopic` and `SameTopic.poll_ends`.
+    Raises `Rejected` if the topic does not exist or may not be described, `Recreated`, and
+    `Unreachable`.
     """
 
     def __init__(self, config: Mapping[str, Any], topic: str) -> None:
@@ -137,8 +134,8 @@ class KafkaTimes(TopicPoller):
     of `clock` (Unix ms) counts as the clock, and is named in a warning.
 
     Transaction markers have the broker's time and count as well. So records in transactions are
-    late if they are older than the delay when they arrive. The first calls read the newest record
-    of three partitions, to warn of this.
+    late if they are older than the delay when they arrive. A warning is logged if the topic has
+    transactions.
 
     `partitions` are all by default.
     """

@@ -25,10 +25,8 @@ EventTime = int | list[int] | None  # in ms; several if it has several events
 def make_time_getter(field: str | TimeOf, form: TimeForm = IN_MS) -> Callable[[Message], EventTime]:
     """Return a function that finds the time of a record.
 
-    `field` is the path of a JSON field, a function, or its name as ``"module:function"``.
-
-    The returned function raises `Rejected`, or any error of the user's function, if a record has no
-    time.
+    `field` is the path of a JSON field, a function, or its name as ``"module:function"``. Without a
+    time, the returned function raises `Rejected`, or any error of the user's function.
     """
     values_of = make_values_getter(field)
 

@@ -67,11 +67,7 @@ class RecordTimes(TopicPoller):
         return self._reader.unusable
 
     def _read(self) -> TopicLook:
-        """Read new records for at most two seconds, and return the poll with the ends.
-
-        Sets `_times`, the largest times, and `_reached`, the offsets after the last records with a
-        time.
-        """
+        """Read new records for at most two seconds into `_times` and `_reached`."""
         look, latest, named_from = self._begin(), LARGEST_TIME, LARGEST_TIME
         if self._ahead_ms is not None:
             now = self._clock()
@@ -150,14 +146,13 @@ class RecordTimes(TopicPoller):
 class KafkaFields(RecordTimes):
     """Reads a topic, and finds the times in its records, for an observer.
 
-    `field` is the name of a JSON field or a path, such as ``"departure"`` or
-    ``"flight.departure"``, also through arrays. Its values are numbers or ISO 8601, as described by
-    `form`, by default Unix ms. With `TimeForm()`, the unit is inferred from the first records; if
-    it is in doubt, a call raises `NotObservable`.
+    `field` is the path of a JSON field, such as ``"flight.departure"``, also through arrays. Its
+    values are numbers or ISO 8601, as described by `form`, by default Unix ms. With `TimeForm()`,
+    the unit is inferred from the first records; if it is in doubt, a call raises `NotObservable`.
 
     `field` may also be a function of the `Message`, or its name, ``"module:function"``. The
     function returns such a value, a `datetime`, a list for several events, or `None` for no event.
-    If it raises `Unreachable`, so does the call, and the record is read again.
+    If it raises `Unreachable`, the record is read again.
 
     If a record has several events, the largest time counts, and the least time may be late.
 
@@ -169,8 +164,7 @@ class KafkaFields(RecordTimes):
     `start` is the `latest` or the `earliest` record. Partitions added later are read from their
     beginning.
 
-    With a `client`, late records are counted and reported as late rows. Raises `Rejected` if the
-    function cannot be imported, and the same as `SameTopic`.
+    With a `client`, late records are reported as late rows.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -198,8 +192,7 @@ class KafkaFields(RecordTimes):
         The largest time includes skipped records; it is `None` if reading began at ends.
 
         Reads to the current ends, for at most two seconds. A partition with more records, even in
-        an open transaction, is not idle. Raises the same as `SameTopic.poll_ends`, and
-        `Unreachable` if Kafka refuses a read.
+        an open transaction, is not idle.
         """
         look = self._read()
         active = dict.fromkeys(self._open.find_active(look.high, self._reader.position))

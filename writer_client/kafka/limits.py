@@ -12,7 +12,7 @@ from writer_client.sending.clock import unix_ms
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 SETTINGS_S = 2.0
-"""How long to wait for the topic's settings, and between reads."""
+"""The timeout of a read of the topic's settings, and the pause between reads."""
 
 log = logging.getLogger("noted_time.writer.kafka")
 
@@ -20,8 +20,8 @@ log = logging.getLogger("noted_time.writer.kafka")
 class EventLimits:
     """The timestamps that a topic's settings accept.
 
-    Kafka refuses a whole batch for one bad timestamp. Call `read`, then `check` for times outside
-    `earliest` to `latest`. Only the broker checks while the settings are unknown.
+    Kafka refuses a whole batch for one bad timestamp. So call `check` for times outside `earliest`
+    to `latest`.
     """
 
     def __init__(self, topic: Topic) -> None:
@@ -52,7 +52,7 @@ class EventLimits:
     def _set_bounds(self) -> int:
         """Set the range that needs no check, and return the clock.
 
-        It is empty if the topic has a lower limit, which rises with the clock.
+        The range is empty if the topic has a lower limit, because this rises with the clock.
         """
         now = unix_ms()
         self.earliest = 1 if self._before >= now else LARGEST_TIME
@@ -60,7 +60,6 @@ class EventLimits:
         return now
 
     def read(self) -> None:
-        """Read the limits, at most every `SETTINGS_S`; keep the last ones on an error."""
         if clocks.monotonic() - self._read_at < SETTINGS_S:
             return
         try:

@@ -86,9 +86,9 @@ class KafkaNotedProducer(Closing):
     """Produces events to one topic, and notes the time of one writer.
 
     It has the methods of `confluent_kafka.Producer`, with the same parameters. `produce` and
-    `note_time` return at once. A note is sent as soon as all events produced before it are
-    delivered, with the offsets that the broker reported. All methods are thread-safe. A transaction
-    has the events of all threads.
+    `note_time` return at once. A note is sent when all events produced before it are delivered,
+    with the offsets that the broker reported. All methods are thread-safe. A transaction has the
+    events of all threads.
 
     `config` is a configuration of confluent-kafka (librdkafka). The settings `acks=0`,
     `enable.idempotence=false` and `delivery.report.only.error` are refused. With a
@@ -98,13 +98,12 @@ class KafkaNotedProducer(Closing):
     *Event times* are the timestamps of the records: positive Unix ms, or aware `datetime`s.
 
     *Startup.* The producer joins the stream and takes over the writer's name and transactions, so
-    an earlier process raises `Fenced`. It looks up the topic's ends, so the next note covers the
-    earlier process's events. After ten seconds this continues in the background, and events and
-    notes are queued. If the topic or the stream proves invalid, every call raises it.
+    an earlier process raises `Fenced`. The next note covers the earlier process's events. After ten
+    seconds this continues in the background, and events and notes are queued. If the topic or the
+    stream proves invalid, every call raises it.
 
-    *Leaving.* Only `finish` reports that the writer is finished. `close`, the end of a ``with``
-    block and the end of the process deliver events where possible. The watermark then waits for the
-    writer until its timeout.
+    *Leaving.* Only `finish` reports that the writer is finished. After `close`, a ``with`` block or
+    the end of the process, the watermark waits for the writer until its timeout.
 
     Messages of librdkafka are logged under ``noted_time.writer.kafka``.
     """
@@ -132,11 +131,9 @@ class KafkaNotedProducer(Closing):
         * `on_failure` is the behaviour after an event was not delivered. With `"raise"`, every call
           raises `DeliveryFailed` until `forgive()`. With `"hold"`, for programs that handle
           failures in `on_delivery`, calls continue, and a warning is logged each minute. In both
-          cases notes are held, and the controller shows that the writer is alive and why it does
-          not note.
+          cases notes are held, and `explain` shows why.
         * `auto` notes a clock, but never beyond an event that is not delivered yet.
-        * `wait` is how long to wait for startup, in seconds. If Kafka or the controller does not
-          answer in this time, a warning is logged. With 0, this returns at once; with `None` it
+        * `wait` is the time limit for startup, in seconds; after it, a warning is logged. `None`
           waits forever.
         * `idle_after_ms` makes the writer idle after this time without an event or a note. Events
           and transactions that are not completed postpone this.
@@ -200,10 +197,7 @@ class KafkaNotedProducer(Closing):
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
-        """Return the last noted time, including notes of an earlier process.
-
-        Waits at most ten seconds for startup, then raises `Unreachable`.
-        """
+        """Return the last noted time, including notes of an earlier process."""
         self._background.wait_for_begin(clocks.monotonic() + channels.BEGIN_S)
         return self._tracker.last_time(domain)
 
@@ -221,7 +215,7 @@ class KafkaNotedProducer(Closing):
         event_time: Time | None = None,
         event_times: Mapping[str, Time] | None = None,
     ) -> None:
-        """Produce an event. Waits only while librdkafka's queue is full.
+        """Produce an event; wait only while librdkafka's queue is full.
 
         * `topic` is the producer's topic. It can be omitted if `value` is passed by keyword.
         * `event_time` is required and becomes the record's timestamp. `timestamp` is another name
@@ -236,9 +230,8 @@ class KafkaNotedProducer(Closing):
 
         * `Fenced` if another process took over the writer's name;
         * `DeliveryFailed` after failures, see `on_failure`;
-        * `Rejected` if the topic is another one, the event is too large, or its time is not
-          positive or not allowed by the topic;
-        * `Rejected` outside a transaction if there is a `transactional.id`;
+        * `Rejected` for another topic, an event that is too large, a time that the topic does not
+          allow, or a `transactional.id` outside a transaction;
         * `BufferError` if too many events are queued before startup, or in a delivery callback
           while librdkafka's queue is full. Keep the event, and produce it later outside the
           callback.
@@ -286,7 +279,7 @@ class KafkaNotedProducer(Closing):
         """Produce several events, and return their number.
 
         Each message has `value`, `key`, `partition`, `callback`, `event_time` or `timestamp`, and
-        `event_times`, as for `produce`. Raises the same as `produce` at the first refused event.
+        `event_times`, as for `produce`.
         """
         for message in messages:
             self.produce(
@@ -324,12 +317,12 @@ class KafkaNotedProducer(Closing):
         return True
 
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
-        """Return the cluster's metadata of a topic, or of all. Raises Confluent's errors."""
+        """Return the cluster's metadata of a topic, or of all."""
         metadata: ClusterMetadata = self.kafka.list_topics(topic, timeout=timeout)
         return metadata
 
     def cluster_id(self, timeout: float = -1) -> str:
-        """Return the id of the cluster. Raises Confluent's errors."""
+        """Return the id of the cluster."""
         return self.kafka.cluster_id(timeout)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
@@ -356,8 +349,7 @@ class KafkaNotedProducer(Closing):
         sent.
 
         Raises `InvalidNote` if the time goes back, even behind notes of an earlier process (see
-        `time`). Raises `DeliveryFailed` (see `on_failure`) and `Fenced`. If a note is refused at
-        startup, the next call other than `produce` raises it.
+        `time`). If a note is refused at startup, the next call other than `produce` raises it.
         """
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
@@ -375,9 +367,8 @@ class KafkaNotedProducer(Closing):
         """Wait at most `timeout` seconds until all events are delivered and all notes are durable.
 
         A negative timeout has no limit. Returns 0, with the attributes of `Flushed`. Raises the
-        same as `WriterClient.flush`. Raises `DeliveryFailed` if events were not delivered; notes
-        are held until `forgive`. Raises `Unreachable` if the time is up; everything is kept and
-        retried.
+        same as `WriterClient.flush`, and `DeliveryFailed` if events were not delivered; notes are
+        held until `forgive`.
         """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
@@ -396,10 +387,7 @@ class KafkaNotedProducer(Closing):
         self._background.wake()
 
     def check(self) -> None:
-        """Raise the error that every call raises, if there is one.
-
-        It is `Fenced`, `ClientFailed`, `Rejected` or `DeliveryFailed`.
-        """
+        """Raise the error that every call raises, if there is one."""
         self._background.check()
 
     @contextmanager
@@ -410,7 +398,7 @@ class KafkaNotedProducer(Closing):
 
         Raises `DeliveryFailed` or `Conflict` after an abort: produce its events again. Raises
         `Unreachable` if the outcome of the commit is unknown. The next transaction, `flush`, `idle`
-        or `finish` finds it out, and raises `Conflict` after an abort.
+        or `finish` finds it out.
         """
         self.begin_transaction()
         try:
@@ -436,8 +424,7 @@ class KafkaNotedProducer(Closing):
         """Commit in at most `timeout` seconds, by default 60.
 
         Raises `DeliveryFailed` if events were not delivered: call `abort_transaction`. Raises
-        `Unreachable` if the time is up: call it again. Raises `Conflict` if Kafka demanded an
-        abort, which is then done.
+        `Unreachable` if the time is up: call it again. Raises `Conflict` after an abort.
         """
         self._channel.commit_transaction(timeout if timeout >= 0 else channels.COMMIT_S)
 
@@ -460,10 +447,7 @@ class KafkaNotedProducer(Closing):
         self._channel.send_offsets(positions, group_metadata, timeout_s)
 
     def idle(self, timeout: float = 10.0) -> None:
-        """Deliver all events, and become idle: the watermark no longer waits.
-
-        It waits again from the next event or note on. Raises delivery errors like `flush`.
-        """
+        """Deliver all events, and become idle until the next event or note."""
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)
         self._channel.rest(until, self.client.idle)
@@ -509,7 +493,7 @@ class KafkaNotedProducer(Closing):
             log.warning("%s", error)
 
     def belong_elsewhere(self) -> None:
-        """Refuse every later call, in a forked child process."""
+        """Refuse every later call in a forked process."""
         elsewhere = f"the producer of writer {self.client.writer!r} belongs to another process"
         self._channel.fail(Rejected(f"{elsewhere}: create one here, under another name"))
 
@@ -605,10 +589,7 @@ class KafkaNotedProducer(Closing):
             self._own(error, message)
 
     def _send_deferred(self, *event: Any, is_now: bool) -> None:  # noqa: ANN401 - as of `_send`
-        """Send a queued event; a refused one is reported as not delivered.
-
-        Its limits are checked first, as Kafka would refuse its whole batch.
-        """
+        """Send a queued event; a refused one is reported as not delivered."""
         value, key, partition, asked, headers, stamp, _ = event
         try:
             self._limits.check(stamp)

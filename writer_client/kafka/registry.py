@@ -1,7 +1,4 @@
-"""Finds times in records of a schema registry, in Confluent's wire format.
-
-The registry is queried once for each schema id.
-"""
+"""Finds times in records of a schema registry, in Confluent's wire format."""
 
 from __future__ import annotations
 
@@ -39,9 +36,8 @@ def registered_time(
     * `registry` is a URL, or the settings of confluent-kafka's `SchemaRegistryClient`.
     * `message` is the class of Protobuf messages, ``"module:Class"``.
 
-    The returned function raises `Rejected` for a record without such a time. It raises
-    `Unreachable` without the registry's answer; the record is then read again. `registered_time`
-    raises `Rejected` for invalid settings or an invalid class.
+    The returned function raises `Rejected` for a record without such a time, and `Unreachable`
+    without the registry's answer; the record is then read again.
     """
     records = _RecordDecoder(registry, message)
     names = field.split(".")

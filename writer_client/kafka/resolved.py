@@ -15,8 +15,8 @@ class KafkaResolved(RecordTimes):
     """Returns the last resolved record of a CockroachDB changefeed in each partition of its topic.
 
     Later records in a partition were changed at or after the time of that record, except rows that
-    the changefeed repeats. Each record is read once, for at most two seconds per call. Reading
-    begins at `known`, the writer's position at the controller, or at the first record.
+    the changefeed repeats. Each record is read once. Reading begins at `known`, the writer's
+    position at the controller, or at the first record.
 
     An unreadable record is skipped and counted (`unusable`), and so is one more than `ahead_ms`
     ahead of `clock`.
@@ -27,8 +27,7 @@ class KafkaResolved(RecordTimes):
     def __call__(self) -> Seen:
         """Return the offset and the time of the last resolved record of each partition.
 
-        A partition without one has the offset where reading began, and no time. Raises the same as
-        `SameTopic.poll_ends` and `TopicReader.read`.
+        A partition without one has the offset where reading began, and no time.
         """
         look = self._read()
         if not self._reader.find_behind(look.ends):

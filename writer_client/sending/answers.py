@@ -1,8 +1,4 @@
-"""Decodes a controller's answer to a post of notes.
-
-It is decoded completely before its results are applied. After a reply of another form the notes are
-posted again.
-"""
+"""Decodes a controller's answer to a post of notes, completely before any result is applied."""
 
 from __future__ import annotations
 
@@ -52,10 +48,7 @@ class NotesReply:
 
 
 def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
-    """Decode a reply to `count` notes, or raise the controller's problem.
-
-    Raises `Unreachable` if the reply does not come from a controller.
-    """
+    """Decode a reply to `count` notes, or raise the controller's problem."""
     body: Mapping[str, Any]
     try:
         body = reply.read_body(stream)
@@ -68,7 +61,7 @@ def decode_reply(reply: Reply, count: int, stream: str) -> NotesReply:
 
 
 def read_answer(body: Mapping[str, Any], count: int) -> NotesReply:
-    """Raises one of `MISREAD_ERRORS` if the body has another form.
+    """Decode an answer, or raise one of `MISREAD_ERRORS`.
 
     >>> read_answer({"results": [{"status": "accepted", "lower": 7}]}, 1).results
     (Accepted(lower=7, exclusion=None, position=None, times=None, timeout_ms=None, took_over=None),)
@@ -81,11 +74,7 @@ def read_answer(body: Mapping[str, Any], count: int) -> NotesReply:
 
 
 def can_be_resent(note: Note, result: Refused, *, may_join: bool) -> bool:
-    """Return whether a refused change of state can be sent in another form.
-
-    This holds if only the largest event time or the domain was refused, or if the writer must join
-    first.
-    """
+    """Return whether a refused change of state can be sent in another form, or after a join."""
     if result.status == "unknown_domain":
         return isinstance(result.last, tuple) and result.last[:1] not in ((), (note.domain,))
     if result.status == "unknown_writer":

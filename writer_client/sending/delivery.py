@@ -1,8 +1,7 @@
 """Sends the notes of an asynchronous producer after the delivery of their events.
 
-A producer learns an event's offset only when its delivery is reported, and a transaction may be
-aborted later. Therefore the events between two notes form an *epoch*. A note waits until its epoch
-and all earlier ones are delivered and committed.
+The events between two notes form an *epoch*. A note waits until its epoch and all earlier ones are
+delivered and committed.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ NO_EVENT_TIME = MIN_INT64
 
 
 OnFailure = Literal["raise", "hold"]
-"""What `forgive` does with held notes.
+"""Whether `forgive` drops held notes (`raise`) or sends them (`hold`).
 
-`hold` sends them, so a program first produces failed events again, in a callback. `raise` drops
-them, so a program produces events and notes again afterwards.
+With `raise`, produce failed events and note again after it; with `hold`, produce them before it.
 """
 
 
@@ -46,7 +44,7 @@ class Resting(Rejected):
 
 
 class EventTimes:
-    """The largest event time of some events in one domain, and the late events among them."""
+    """The largest event time of some events in one domain, and their late events."""
 
     __slots__ = ("largest", "late")
 
@@ -69,8 +67,8 @@ class EventTimes:
 class Epoch:
     """The events between two notes, or the events of one transaction.
 
-    Confluent's clients get `on_delivery` as the callback of each event. One callback for all events
-    keeps the garbage collector idle. Calls take no lock, so only one thread may report at a time.
+    All events have one callback, `on_delivery`, which keeps the garbage collector idle. It takes no
+    lock, so only one thread may report at a time.
     """
 
     __slots__ = (
@@ -110,10 +108,7 @@ class Epoch:
             self.delivered(segment, offset)
 
     def delivered(self, segment: int | None, offset: int | None) -> None:
-        """Record that an event was delivered at `offset`.
-
-        Kafka reports offset -1001 if the first attempt of a retried event had succeeded.
-        """
+        """Record a delivery; Kafka reports -1001 if an event's first attempt had succeeded."""
         if segment is None or offset is None or offset < 0:
             self._tracker.unplaced(self)
             return
@@ -141,12 +136,10 @@ class DeliveryTracker:
       forgiven.
 
     A position has only the events of this process, so begin the client at the ends of the
-    partitions.
+    partitions. If an offset is unknown or below the noted position, `look_again` must `begin` it
+    again. Without `look_again`, an event with an unknown offset counts as failed.
 
-    `look_again` is called if an offset is unknown or below the noted position. It must `begin` the
-    client again. Without it, an event with an unknown offset counts as failed.
-
-    `domain` is one time domain or several; the first is the default.
+    Of several domains, the first is the default.
     """
 
     def __init__(
@@ -186,8 +179,7 @@ class DeliveryTracker:
     ) -> Epoch:
         """Count an event that is about to be produced, and return its epoch.
 
-        `event_time` is in ms and belongs to the first domain, `others` to other domains. Raises
-        `Resting` while the writer `rests`, and the same as `check_times`.
+        `event_time` is in ms and of the first domain. Raises `Resting` while the writer `rests`.
         """
         with self.lock:
             if self.rests:
@@ -228,7 +220,6 @@ class DeliveryTracker:
         """Count an event that happens now, and return its epoch and its time.
 
         The time is the clock, or the last noted time if this is later, so the event is not late.
-        Raises the same as `produced`.
         """
         with self.lock:
             now, last = clock(), self.time
@@ -241,10 +232,9 @@ class DeliveryTracker:
             epoch.sent -= 1
 
     def resolve(self, queued: Callable[[], int]) -> None:
-        """Resolve events whose delivery will never be reported, if the producer has none `queued`.
+        """Resolve events whose report a signal handler's exception prevented.
 
-        This happens if a signal handler raises while an event is produced or reported. No other
-        thread may report deliveries meanwhile.
+        The producer must have none `queued`, and no other thread may report deliveries meanwhile.
         """
         with self.lock:
             if self.placing or not self.under_way or queued():  # keep this order
@@ -266,7 +256,7 @@ class DeliveryTracker:
         return self.last_time()
 
     def last_time(self, domain: str | None = None) -> int | None:
-        """Return the last noted time of a domain, sent or not, even by an earlier process."""
+        """Return the last noted time of a domain, even by an earlier process."""
         domain = self._resolve_domain(domain)
         with self.lock:
             known = self._client.known_time(domain)
@@ -282,8 +272,7 @@ class DeliveryTracker:
     def note(self, time: Time, domain: str | None = None) -> None:
         """Note that all events with a time of `domain` below `time` were produced before this call.
 
-        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
-        `Rejected` for an unknown domain.
+        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back.
         """
         time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)
@@ -302,7 +291,7 @@ class DeliveryTracker:
             self.settle()
 
     def settle(self) -> None:
-        """Send all notes that are ready. Raises the same as `Writer.note_time`."""
+        """Send all notes that are ready."""
         with self.lock:
             epochs = self._epochs
             while self.is_waiting and epochs[0].arrived == epochs[0].sent:
@@ -317,7 +306,6 @@ class DeliveryTracker:
         return self._client.noted_time(domain) if noted == self._sent.get(domain) else noted
 
     def _find_late_below(self, domain: str | None) -> int:
-        """Return the time below which events are late; failed events are not late yet."""
         noted = None if self.failed else self._find_last_noted(domain)
         times = (noted, self._client.late_below(domain))
         return max((time for time in times if time is not None), default=NO_EVENT_TIME)
@@ -333,7 +321,7 @@ class DeliveryTracker:
     def ends(self) -> dict[int, int]:
         """Return the ends of delivered events that no note covers yet, for `idle` and `finish`.
 
-        Raises `DeliveryFailed`, or `Rejected` while a transaction or an event is open.
+        Raises `Rejected` while a transaction or an event is open.
         """
         with self.lock:
             self.check()
@@ -355,17 +343,13 @@ class DeliveryTracker:
             return {segment: position[segment] for segment in ends}
 
     def move(self, to: ProducerState) -> None:
-        """Change the phase according to the table of `ProducerState`, unless it is CLOSED."""
+        """Change the phase, unless it is CLOSED."""
         with self.lock:
             if self.phase is not ProducerState.CLOSED:
                 self.phase = to
 
     def begin(self) -> None:
-        """Begin a transaction, which contains all later events.
-
-        An unknown outcome of the last one counts as committed. Call `abort` first if it was
-        aborted.
-        """
+        """Begin a transaction. The last one counts as committed if it was not aborted."""
         with self.lock:
             self.move(ProducerState.OPEN)
             self._close({})
@@ -373,8 +357,7 @@ class DeliveryTracker:
     def commit(self, *, is_certain: bool = True) -> None:
         """End the transaction; its notes are sent after the delivery of its events.
 
-        With `is_certain=False`, its notes are dropped, and the next note covers its events, once
-        the outcome is known.
+        With `is_certain=False`, its notes are dropped, and the next note covers its events.
         """
         with self.lock:
             was_open = self.phase in IN_TRANSACTION
@@ -389,10 +372,7 @@ class DeliveryTracker:
             self.settle()
 
     def abort(self, *, is_certain: bool = True) -> None:
-        """Drop the events and notes of the transaction, and all notes since an uncertain commit.
-
-        With `is_certain=False`, no transaction begins before the log has confirmed the abort.
-        """
+        """Drop the events and notes of the transaction, and all notes since an uncertain commit."""
         with self.lock:
             if self.phase not in (*IN_TRANSACTION, ProducerState.UNRESOLVED):
                 return
@@ -408,7 +388,7 @@ class DeliveryTracker:
             self.settle()
 
     def fail(self, epoch: Epoch, error: object) -> None:
-        """Count a failed event. Called by `Epoch.failed`."""
+        """Count a failed event."""
         with self.lock:
             if epoch in self._epochs:  # otherwise its transaction was aborted
                 self._reason = self._reason if self.failed else str(error)
@@ -417,7 +397,7 @@ class DeliveryTracker:
                 self._late_below = self._find_late_below(self.domain)
 
     def unplaced(self, epoch: Epoch) -> None:
-        """Count an event delivered at an unknown offset. Called by `Epoch.delivered`."""
+        """Count an event delivered at an unknown offset."""
         if self._look_again is None:
             self.fail(epoch, "delivered at an unknown offset")
         else:
@@ -426,7 +406,7 @@ class DeliveryTracker:
 
     @property
     def failure(self) -> DeliveryFailed | None:
-        """The error for failed events that were not forgiven, or `None`."""
+        """The error for failed events that were not forgiven."""
         with self.lock:
             if not self.failed:
                 return None
@@ -435,13 +415,13 @@ class DeliveryTracker:
             return DeliveryFailed(*about, is_aborted=aborts, drops_notes=self.raises)
 
     def check(self) -> None:
-        """Raise `DeliveryFailed` if there are failed events that were not forgiven."""
+        """Raise the `failure`, if there is one."""
         failure = self.failure
         if failure is not None:
             raise failure
 
     def forgive(self) -> None:
-        """Continue after failures; held notes become one or are dropped (`on_failure`)."""
+        """Continue after failures; see `OnFailure`."""
         with self.lock:
             held_epochs = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}

@@ -1,4 +1,4 @@
-"""Posts notes to a controller as sans-I/O routines, described in `noted_time.client`."""
+"""Posts notes to a controller, as sans-I/O routines."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def unix_us() -> int:
 class RequestNumbers:
     """Assigns an increasing `sequence` number to each request of a writer.
 
-    Numbers follow the clock in µs unless it goes back. So a restarted writer has larger numbers
-    without storing any.
+    So a controller recognizes an abandoned request that arrives late. Numbers follow the clock in
+    µs, so a restarted writer has larger ones without storing any.
 
     >>> numbers = RequestNumbers(clock=lambda: 100)
     >>> numbers.take(), numbers.take()
@@ -57,10 +57,7 @@ class RequestNumbers:
 
 
 class Exchange:
-    """Posts the notes of one writer, and seals its stream.
-
-    Each request has a new number, so an abandoned request that arrives late is recognized.
-    """
+    """Posts the notes of one writer, and seals its stream."""
 
     def __init__(self, controllers: Controllers, stream: str) -> None:
         self._controllers = controllers
@@ -69,11 +66,6 @@ class Exchange:
         self._overtaken = 0
 
     def post(self, batch: Batch) -> Generator[AddressedQuestion, Reply, NotesReply]:
-        """Post the notes to a controller, which makes accepted notes durable.
-
-        Raises `Unreachable` if the outcome is unknown, `Rejected` if the request was refused, and
-        `SharedName`.
-        """
         answer = yield from self._ask(batch)
         if not self._is_overtaken(answer):
             self._overtaken = 0
@@ -118,10 +110,7 @@ class Exchange:
         )
 
     def _is_overtaken(self, answer: NotesReply) -> bool:
-        """Return whether a newer request was accepted, and continue above its number.
-
-        It came from a process with a faster clock, or from another one of the same name.
-        """
+        """Return whether a newer request was accepted, and continue above its number."""
         refused = [each for each in answer.results if isinstance(each, Refused)]
         last = [each.last for each in refused if each.status == "superseded"]
         for number in last:

@@ -1,7 +1,4 @@
-"""Logs the events of a writer client and calls its callbacks, once per event.
-
-They are recorded under the client's lock, and `emit` reports them afterwards.
-"""
+"""Logs the events of a writer client and calls its callbacks, once per event."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _log = logging.getLogger("noted_time.writer")
 
 
 class Notices:
-    """The notices of one writer, logged under `noted_time.writer`."""
+    """The notices of one writer, recorded under its lock and reported by `emit`."""
 
     def __init__(
         self, stream: str, writer: str, url: str, on_excluded: Callable[[Exclusion], object] | None

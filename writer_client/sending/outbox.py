@@ -3,16 +3,13 @@
 The latest note of a domain implies the earlier ones. So at most one note per domain and one change
 of state are kept, under three rules:
 
-* Each note has the writer's *whole* position at the time of the call, so it does not depend on
-  merged notes. A recreated stream gets the whole position, too.
+* Each note has the writer's *whole* position, so it does not depend on merged notes.
 * Notes are sent in the order of their latest calls, so positions never go back.
-* A note without a time (joined, idle, finished) is sent last. A later note replaces it, because it
-  has the newer state and position. But the join of an unknown writer is always sent, because only a
-  member can become idle or finished.
+* A note without a time (joined, idle, finished) is sent last, and a later note replaces it. But the
+  join of an unknown writer is always sent, because only a member can become idle or finished.
 
-If a batch's outcome is unknown, its notes are merged with newer ones and sent again. A controller
-may get a note twice: a repeated note is accepted, and each post has a larger number. Only late rows
-may be counted twice.
+If a batch's outcome is unknown, its notes are merged with newer ones and sent again. Only late rows
+may then be counted twice.
 """
 
 from __future__ import annotations
@@ -58,8 +55,7 @@ LookUp = Callable[[Mapping[int, int]], FoundPosition]
 
 OFFSETS_PER_REQUEST = 20_000  # at most 45 bytes each, of 1 MiB
 
-OFFSETS_PER_DOMAIN = 6
-"""As many offsets take as many bytes as a domain with its largest event time."""
+OFFSETS_PER_DOMAIN = 6  # take as many bytes as a domain with its largest event time
 
 
 class Outbox:
@@ -93,7 +89,7 @@ class Outbox:
         self.vouched = VouchedTimes(writer, domains)
         self.written = 0
         self.beginning: tuple[LookUp, ...] = ()
-        """Functions that look up the log's ends, to call when the batch in flight is accepted."""
+        """Functions to call when the batch in flight is accepted."""
         self._additions = NoteAdditions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()
@@ -118,7 +114,6 @@ class Outbox:
         domain: str | None = None,
         max_time: int | None = None,
     ) -> int:
-        """Note a time, or raise `InvalidNote` if time or position goes back."""
         vouched = self.vouched
         vouched.check_time(time, domain)
         if max_time is not None:
@@ -135,10 +130,7 @@ class Outbox:
         return ticket
 
     def begin(self, look_up: LookUp) -> int:
-        """Join, and call `look_up` when a join without a position is accepted.
-
-        No other process can note under the name then, so the next note covers all notes of others.
-        """
+        """Join, and call `look_up` once no other process can note under the name."""
         if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
         return self.join({})
@@ -194,9 +186,9 @@ class Outbox:
         return self._in_flight
 
     def put_back(self, batch: Batch) -> None:
-        """Put back a batch with an unknown outcome, with the position of its last note.
+        """Put back a batch with an unknown outcome.
 
-        A controller that has applied it would refuse the earlier positions.
+        A controller that has applied it refuses earlier positions than the last note's.
         """
         self._in_flight = ()
         begins = self._end_beginning()
@@ -283,7 +275,7 @@ class Outbox:
 
     @property
     def durable_through(self) -> int:
-        """The last ticket up to which all calls were answered."""
+        """The last ticket before the oldest unanswered call."""
         waiting = [*self._waiting.since, *(pending.since for pending in self._in_flight)]
         return min(waiting, default=self.calls + 1) - 1
 
@@ -365,8 +357,7 @@ class Outbox:
     def _rejoin(self, batch: Batch, answer: NotesReply) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
-        A known writer does not: with a wrong clock it would postpone its timeout and hold the
-        watermark forever.
+        A known writer does not: with a wrong clock it would hold the watermark forever.
         """
         results = zip(batch, answer.results, strict=True)
         refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]

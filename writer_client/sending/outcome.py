@@ -37,7 +37,7 @@ class Exclusion:
 
     @classmethod
     def of(cls, result: Accepted) -> Exclusion | None:
-        """Return the exclusion in an answer, or `None`."""
+        """Return the exclusion in an answer, if any."""
         exclusion = result.exclusion
         return None if exclusion is None else cls(exclusion.reason, exclusion.since, result.lower)
 
@@ -57,7 +57,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """The outcome of a flush: everything noted before is durable."""
+    """The outcome of a flush."""
 
     lower: int | None
     """The lower of the domain last noted, as of the last answer; rows below it are late."""

@@ -1,7 +1,7 @@
 """The notes that wait to be posted: one for each domain, and at most one change of state.
 
-A signal handler may interrupt a call and make another. So the last step of a call adds a note by
-one assignment, and tickets order the notes.
+A signal handler may interrupt a call. So its last step adds a note by one assignment, and tickets
+order the notes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from noted_time.values import Note
 
 @dataclass(frozen=True, slots=True)
 class PendingNote:
-    """A note that waits to be posted."""
+    """A note with the tickets of the calls that it covers."""
 
     note: Note
     since: int  # the oldest ticket covered
@@ -30,7 +30,7 @@ Batch = tuple[PendingNote, ...]
 
 
 class PendingNotes:
-    """The latest note of each domain and change of state, in order of their calls."""
+    """The latest note of each domain and change of state."""
 
     def __init__(self) -> None:
         self._timed: dict[str | None, PendingNote] = {}
@@ -80,7 +80,6 @@ class PendingNotes:
             self._cover_by(newer, pending)
 
     def move(self, position: Mapping[int, int]) -> None:
-        """Raise the position of all notes to one that reaches them."""
         for domain, pending in list(self._timed.items()):
             self._timed[domain] = replace(pending, note=replace(pending.note, position=position))
         if self._change is not None:

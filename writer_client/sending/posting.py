@@ -1,7 +1,4 @@
-"""Decides when a writer's notes are posted, and handles the outcomes.
-
-`now` is in seconds of a monotonic clock.
-"""
+"""Decides when a writer's notes are posted, and handles the outcomes."""
 
 from __future__ import annotations
 
@@ -25,11 +22,7 @@ from writer_client.sending.outbox import Outbox
 from writer_client.sending.outcome import Flushed
 from writer_client.sending.pending_notes import Batch
 
-RECOVERABLE_REFUSALS = (UnknownStream, NotAllowed, SharedName)
-"""Refusals that may end later, so the notes are kept.
-
-The stream is created, the token becomes known, or the other process ends.
-"""
+RECOVERABLE_REFUSALS = (UnknownStream, NotAllowed, SharedName)  # may end, so notes are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +75,8 @@ class HeldClock:
 class Posting:
     """The state of posting one outbox; threads that share it need a lock.
 
-    * `beat` is called once per period, before notes are posted.
-    * `idle_after_ms` makes a live writer idle after this time without calls, unless it `is_busy`.
-    * `fenced` is called once another process has taken over the writer's name.
+    `now` is in seconds of a monotonic clock. `beat` is called once per period, before notes are
+    posted. `fenced` is called once another process has taken over the writer's name.
     """
 
     def __init__(  # noqa: PLR0913 - one per dependency
@@ -120,10 +112,7 @@ class Posting:
         self._last_call = now
 
     def wait_s(self, now: float) -> float | None:
-        """Return the seconds until the next post, or `None` if a call must come first.
-
-        Also notes the clock, and makes an inactive writer idle.
-        """
+        """Return the seconds until the next post, or `None` if a call must come first."""
         if self.outbox.fenced is not None:
             return None
         waits = [self._find_beat_s(now), self._find_idle_s(now)]

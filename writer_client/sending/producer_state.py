@@ -22,8 +22,7 @@ class ProducerState(Enum):
     | ABORTED | CLEAR | its events were produced again, or are given up |
     | each | CLOSED | the producer is closed; this state is final |
 
-    Failed events (`DeliveryTracker.failed`), an error that every call raises, and an idle writer
-    are not states, because they may occur in several of them.
+    Failed events, a fault and an idle writer are not states, because they occur in several of them.
     """
 
     BEGINNING = auto()

@@ -41,7 +41,7 @@ class HeldBack(NamedTuple):
     time: int
     bound: int
     written: Mapping[int, int]
-    """The offsets below which the event was written, by segment, as far as known."""
+    """The exclusive offsets of the event, by segment, as far as known."""
 
 
 class VouchedTimes:
@@ -67,7 +67,7 @@ class VouchedTimes:
         return self._times.get(domain)
 
     def get_largest(self, domain: str | None) -> int | None:
-        """Return the largest event time to declare, or `None`.
+        """Return the largest event time to declare.
 
         After a refusal it is `None` until the writer's time has passed the refused time: a smaller
         one would not bound the written events.
@@ -78,7 +78,7 @@ class VouchedTimes:
         return self._largest.get(domain)
 
     def add_max_times(self, note: Note) -> Note:
-        """Call it when the note is sent: the times then bound all rows below its position."""
+        """Add the times that bound all rows below the note's position when it is sent."""
         max_times: dict[str, int] = {}
         for each in self._largest.keys() - {note.domain}:
             name, time = self._find_name(each), self.get_largest(each)
@@ -189,10 +189,7 @@ class Process(NamedTuple):
 
 
 class LateHours:
-    """Late rows that are not reported yet, grouped by hour.
-
-    A note has a limited number of groups, so those with the least times are merged.
-    """
+    """Late rows that are not reported yet, in a limited number of groups by hour."""
 
     __slots__ = ("_reports",)
 
@@ -216,15 +213,15 @@ class LateHours:
 class NoteAdditions:
     """The process, terms and late rows sent with each note.
 
-    The process takes over the writer's name until a note is accepted. `took_over` has the sessions
-    that lost the name. Terms are sent with each live note, because the stream may be recreated.
+    The process takes over the writer's name until a note is accepted. Terms are sent with each live
+    note, because the stream may be recreated.
     """
 
     def __init__(
         self, domains: Sequence[str] | None, timeout_ms: int | None, process: Process | None
     ) -> None:
         self.takes_over = process is not None
-        self.took_over: tuple[str, ...] = ()
+        self.took_over: tuple[str, ...] = ()  # the sessions that lost the name
         self.held: str | None = None  # why the live writer does not note
         self.log: str | None = None
         self.observes = False
@@ -244,7 +241,6 @@ class NoteAdditions:
         self._unreported[domain].add(late)
 
     def put_on(self, note: Note) -> Note:
-        """Its late rows count as reported."""
         note = replace(
             note,
             late=self._unreported.pop(note.domain, LateHours()).take() or None,
@@ -266,10 +262,7 @@ class NoteAdditions:
         return note
 
     def takes_over_again(self, session: Session) -> bool:
-        """Take the name over again, if it was taken from this session, and return whether it was.
-
-        The controller, restored from a backup, then forgot the takeover.
-        """
+        """Take the name over again if a restored controller forgot the takeover of the session."""
         may = session.id in self.took_over and not self.takes_over
         self.takes_over = self.takes_over or may
         return may
@@ -289,7 +282,6 @@ def validate_domains(domains: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def check_int64(what: str, value: int) -> None:
-    """Raise `Rejected` unless a number is an int64 above the least and below the largest."""
     if not MIN_INT64 < value < MAX_INT64:
         ends = " within its ends" if value in (MIN_INT64, MAX_INT64) else ""
         raise Rejected(f"{what} {value} is not an int64{ends}")

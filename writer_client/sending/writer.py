@@ -35,7 +35,7 @@ LAST_WAIT_S = 0.05
 
 
 class Writer(ABC, Generic[Network]):
-    """One writer of one stream; its methods are thread-safe and never wait for the network."""
+    """One writer of one stream; its methods are thread-safe and never wait."""
 
     def __init__(  # noqa: PLR0913 - one keyword per option
         self,
@@ -66,11 +66,8 @@ class Writer(ABC, Generic[Network]):
           write.
         * `on_excluded` is called once for each `Exclusion`. It runs in the thread or task that
           sends notes, so it must not wait for the client.
-        * `automatically_note_time` notes `clock()` periodically while the writer is live. See
-          `writing` for the promise that this makes.
-        * `pace` determines when notes are posted.
-
-        Raises `InvalidName`, or `Rejected` for invalid options.
+        * `automatically_note_time` notes `clock()` periodically while the writer is live; see
+          `writing`.
         """
         validate_name("stream", stream)
         check_least("timeout_ms", timeout_ms, 1)
@@ -122,9 +119,8 @@ class Writer(ABC, Generic[Network]):
         `max_time` is the largest event time written; times given to `wrote` count as well. Omit
         `position` for a destination without offsets, such as a table.
 
-        Raises `InvalidNote` if the time or the position goes back. Raises `Rejected` for numbers
-        outside int64, for a `datetime` without a zone, and if the client notes the clock
-        automatically.
+        Raises `InvalidNote` if the time or the position goes back, and `Rejected` for numbers
+        outside int64 or a `datetime` without a zone.
         """
         if self._notes_clock:
             message = (
@@ -152,7 +148,7 @@ class Writer(ABC, Generic[Network]):
 
         *After a restart*, `position` must reach all rows of the earlier process, or readers may
         drop them. The ends of its segments are enough. `max_times` has the largest event times of
-        these rows, by domain. `SegmentLogWriter` finds both.
+        these rows, by domain.
         """
         times = {
             self._resolve_domain(k): unix_ms_of(t, up=True) for k, t in (max_times or {}).items()
@@ -166,7 +162,7 @@ class Writer(ABC, Generic[Network]):
         """Join, and continue from the ends of the writer's segments, which `look_up` returns.
 
         `look_up` gets the position at the controller. It runs in the thread or task that sends
-        notes, once no other process can note under the name. Later notes wait for it.
+        notes, once no other process can note under the name.
         """
         with self._lock_for_note():
             self._outbox.begin(look_up)
@@ -174,7 +170,7 @@ class Writer(ABC, Generic[Network]):
     def of_log(self, log: str | None, *, observes: bool = False) -> None:
         """Set the id of the log that positions refer to, such as a Kafka topic's. Call it first.
 
-        A client that `observes` notes for other writers: `explain` shows segments without new rows.
+        A client that `observes` notes for other writers.
         """
         with self._lock:
             self._outbox.set_log(log, observes=observes)
@@ -182,8 +178,7 @@ class Writer(ABC, Generic[Network]):
     def check(self) -> None:
         """Raise if the client can no longer note; call it before writing more rows.
 
-        Raises `Fenced` after a takeover of the name, `ClientFailed` if the sender failed, and
-        `Rejected` if the client is closed or another process's.
+        Raises `Fenced` after a takeover of the name, and `ClientFailed` if the sender failed.
         """
         if self._closed:
             raise Rejected(f"the client of writer {self._outbox.writer!r} is closed")
@@ -193,22 +188,21 @@ class Writer(ABC, Generic[Network]):
         self._posting.check()
 
     def idle(self, position: Mapping[int, int] = EMPTY_POSITION) -> None:
-        """Note that the watermark need not wait until the writer notes, writes or joins again."""
+        """Note that the watermark need not wait until the next note, write or join."""
         with self._lock_for_note():
             self._outbox.idle(position)
 
     def hold(self, reason: str | None) -> None:
         """Report that the writer is alive but cannot note, and why. `None` clears the reason.
 
-        Repeat it within the writer's timeout. `explain` and `noted-time writers` show the first 200
-        characters.
+        Repeat it within the writer's timeout.
         """
         shown = format_line(reason or "", HELD_LENGTH)
         with self._lock_for_note():
             self._outbox.hold(shown or None)
 
     def report_facts(self, facts: Sequence[LogFact]) -> None:
-        """Report facts about the log that explain an observer's time, for `explain`."""
+        """Report facts about the log that explain an observer's time."""
         with self._lock_for_note():
             self._outbox.report_facts(facts)
 
@@ -222,8 +216,8 @@ class Writer(ABC, Generic[Network]):
     ) -> None:
         """Record written rows, which the next note covers.
 
-        The note declares the largest event time (`max_time`), so the upper of marks is a true
-        bound. A position behind the known one changes nothing. A writer that is not live joins.
+        The note declares the largest event time, so the upper of marks is a true bound. A position
+        behind the known one changes nothing. A writer that is not live joins.
         """
         time = None if event_time is None else unix_ms_of(event_time, up=True)
         with self._lock:
@@ -237,7 +231,7 @@ class Writer(ABC, Generic[Network]):
         """Report rows that were written below `late_below`, with times from `least` to `most`.
 
         Call it for each full hour: complete windows show its late rows. Without `most`, the rows
-        may have any time up to the lower. `SegmentLogWriter` calls it itself.
+        may have any time up to the lower.
         """
         with self._lock_for_note():
             late = LateRows(rows, unix_ms_of(least), None if most is None else unix_ms_of(most))
@@ -252,11 +246,8 @@ class Writer(ABC, Generic[Network]):
         """Hold back automatic notes while events are created and written.
 
         An automatic note of T promises that no event with a time below T will still be written. So
-        stamp events with this clock *inside* the block, and report their position with `wrote`
-        before it ends.
-
-        **Wait for delivery inside the block**, or notes have a position that the events have not
-        reached::
+        stamp events with this clock *inside* the block, wait for their delivery, and report their
+        position with `wrote` before the block ends::
 
             with client.writing():
                 producer.produce(topic, stamped(event), on_delivery=remember_position)
@@ -282,10 +273,7 @@ class Writer(ABC, Generic[Network]):
         return self._outbox.writer
 
     def lower(self, domain: str | None = None) -> int | None:
-        """Return the lower of the last mark, below which rows are late.
-
-        It is `None` before the first mark or answer.
-        """
+        """Return the lower of the last mark, below which rows are late, if known."""
         return self._outbox.lower(self._resolve_domain(domain))
 
     def late_below(self, domain: str | None = None) -> int | None:
@@ -308,11 +296,11 @@ class Writer(ABC, Generic[Network]):
         return self._outbox.takes_over
 
     def noted_time(self, domain: str | None = None) -> int | None:
-        """Return the last time noted here that was not too far ahead, or `None`."""
+        """Return the last time noted here that was not too far ahead."""
         return self._outbox.vouched.get_time(self._resolve_domain(domain))
 
     def known_time(self, domain: str | None = None) -> int | None:
-        """Return the writer's time at the controller as of its last join, or `None`."""
+        """Return the writer's time at the controller as of its last join."""
         return self._outbox.vouched.get_known_time(self._resolve_domain(domain))
 
     @property
@@ -324,8 +312,8 @@ class Writer(ABC, Generic[Network]):
     def state(self) -> State | Literal["excluded", "fenced"]:
         """The state: `live`, `idle`, `finished`, `excluded` or `fenced`; at first `finished`.
 
-        A live writer is excluded while the watermark advances without it, as of the last answer. It
-        is fenced, for good, once another process took over its name.
+        A live writer is excluded while the watermark advances without it. It is fenced, for good,
+        once another process took over its name.
         """
         if self._outbox.fenced:
             return "fenced"
@@ -348,14 +336,13 @@ class Writer(ABC, Generic[Network]):
             raise Rejected(message)
 
     def clock_behind(self, ms: int) -> None:
-        """Warn if the clock is behind the last noted time, once until it has caught up."""
+        """Warn once if the clock is behind the last noted time."""
         self._notices.warn_of_clock(ms)
 
     def _set_fenced(self) -> None:
         self.is_fenced = True
 
     def _note_clock(self) -> None:
-        """Note the clock, or the last time again while the clock is behind, as a sign of life."""
         outbox, domain, time = self._outbox, self._resolve_domain(None), self._clock.read()
         if outbox.state != "live":
             return
