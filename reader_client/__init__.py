@@ -1,7 +1,4 @@
-"""The client library for readers: it follows marks, and turns positions into time windows.
-
-The names of Kafka need confluent-kafka.
-"""
+"""The client library for readers: it follows marks, and turns positions into time windows."""
 
 from __future__ import annotations
 

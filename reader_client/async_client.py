@@ -26,9 +26,7 @@ Found = TypeVar("Found")
 
 
 class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
-    """A `ReaderClient` for asyncio: it follows marks in tasks of the event loop.
-
-    It follows them while its ``async with`` block runs::
+    """A `ReaderClient` for asyncio, which follows marks while its ``async with`` block runs::
 
         async with AsyncReaderClient("http://127.0.0.1:7464", "flights") as reader:
             reader.advance({0: 120})
@@ -103,7 +101,7 @@ class AsyncReaderClient(Reader["httpx.AsyncBaseTransport"]):
         await self._wait(self._waits.wait_for_marks(), timeout)
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - likewise
-        """Send unsent reports, for at most `timeout` seconds, and end the tasks."""
+        """Send unsent reports, and end the tasks; see `ReaderClient.close`."""
         if self._closing:
             return
         self._closing = True

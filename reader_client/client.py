@@ -37,16 +37,15 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     marks. Its windows may be behind, but are never wrong. If the stream is recreated, its windows
     start over.
 
-    With a `group`, the client reports the reader's position, and its window is the group's. A
-    reader that was removed reports again.
+    With a `group`, the client reports the reader's position, and its window is the group's.
 
     Calls that wait raise the controller's refusals: `UnknownStream`, `UnknownDomain` or
     `NotAllowed`. They raise `Unreachable` when the time is up. Failures in the background are
     logged under `noted_time.reader`. After a fault of the client itself, every later call raises
     `ClientFailed`.
 
-    The marks take 155 bytes each, measured at 16 segments. `keep_last` limits their number, within
-    an eighth; a position behind them has no lower.
+    `keep_last` limits the number of known marks, which take 155 bytes each at 16 segments. A
+    position behind them has no lower.
 
     After a fork, create a new client in the child.
     """
@@ -59,8 +58,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def offline(self, position: Mapping[int, int] | None = None, *, timeout: float = 10.0) -> None:
         """Leave the group's online readers, and reset the reader's segments to `position`.
 
-        The default is the reader's own position. Waits until the controller has confirmed.
-        `advance` brings the reader back online. Raises `Rejected` without a group.
+        The default is the reader's own position. `advance` brings the reader back online. Raises
+        `Rejected` without a group.
         """
         put_back = convert_position(self._position if position is None else position)
         self._wait(self._waits.wait_for_leave(put_back), timeout)
@@ -89,11 +88,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         """Yield the complete windows of `size_ms`, aligned to `origin`, in order.
 
         The first window contains `after`. By default, it is the last window complete at the first
-        known mark. Waits and raises as `marks`. If the stream is recreated, its windows follow from
-        `after` on.
-
-        The `missing` writers are requested once per hundred windows. They are unknown while the
-        controller is unreachable.
+        known mark. Waits as `marks`. If the stream is recreated, its windows follow from `after`
+        on. The `missing` writers are unknown while the controller is unreachable.
         """
         cursor = self._create_window_cursor(Tiling(size_ms, unix_ms_of(origin)), after, domain)
         while page := self._take_page(cursor, domain, wait):
@@ -105,9 +101,9 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def changed_windows(
         self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
     ) -> ChangedWindows:
-        """Return the complete windows with late rows that were reported at or after `since`.
+        """Return the complete windows with late rows reported from `since` on, a controller's time.
 
-        `since` is a time on the controller's clock. Windows are aligned to `origin`.
+        Windows are aligned to `origin`.
         """
         tiling = Tiling(size_ms, unix_ms_of(origin))
         steps = collect_changed_windows(self._stream, unix_ms_of(since), tiling, domain)
@@ -116,12 +112,12 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Wait for the mark of `cut_at(time)` and return it; `timeout` is in seconds.
 
-        Raises `NotCompleteYet` when the time is up, and `ImplausibleTime` as `cut_at`.
+        Raises `NotCompleteYet` when the time is up.
         """
         return self._wait(self._waits.wait_for_time(unix_ms_of(time, up=True), domain), timeout)
 
     def catch_up(self, timeout: float = 10.0) -> None:
-        """Wait until all marks are known that existed when the client began to follow."""
+        """Wait until all marks are known that existed when the client began."""
         self._wait(self._waits.wait_for_marks(), timeout)
 
     def close(self, timeout: float = 5.0) -> None:

@@ -56,11 +56,8 @@ class Reader(ABC, Generic[Network]):
 
         `url` may be several URLs, separated by commas; the client uses one as long as it answers.
         The default `token` is the environment variable NOTED_TIME_TOKEN. `wait_ms` is the longest
-        time of one long poll, at most 30000. `refresh_ms` is how often a group's position is
-        requested without reports.
-
-        Raises `InvalidName`, and `Rejected` for an invalid URL or if only one of `group` and
-        `reader` is given.
+        time of one long poll, at most 30000. `refresh_ms` is the longest time between requests for
+        a group's position.
         """
         if (group is None) != (reader is None):
             raise Rejected("a reader of a group needs both names: group= and reader=")
@@ -117,8 +114,7 @@ class Reader(ABC, Generic[Network]):
     def advance(self, position: Mapping[int, int]) -> None:
         """Set how far this reader has read in the given segments; other offsets do not change.
 
-        An offset may be lower than before. Raises `Rejected` for numbers outside int64, and in a
-        group after `close`.
+        An offset may be lower than before. In a group, raises `Rejected` after `close`.
         """
         offsets = convert_position(position)
         if self._health.fault is not None:
@@ -144,7 +140,7 @@ class Reader(ABC, Generic[Network]):
         """Report whether this reader has a backlog; `None` withdraws the report (FLIP-309).
 
         The group has a backlog while any of its online readers reports one. `offline` withdraws it.
-        Raises `Rejected` without a group, and after `close`.
+        Raises `Rejected` without a group.
         """
         reporting = self._get_reporting()
         self._check_usable()
@@ -154,8 +150,7 @@ class Reader(ABC, Generic[Network]):
     def backlog(self) -> BacklogState:
         """Return whether the group has a backlog, why, and since when (Unix ms).
 
-        Combines the controller's last answer, if any, with later calls of `set_backlog`. Raises
-        `Rejected` without a group.
+        Combines the controller's last answer with later calls of `set_backlog`.
         """
         if self._health.fault is not None:
             self._health.check()
@@ -165,7 +160,7 @@ class Reader(ABC, Generic[Network]):
         """Call `callback` with the state each time the group's backlog begins or ends.
 
         It is called soon if there is a backlog now. It runs in the reporting thread or the loop, so
-        it must be quick; its errors are logged. Raises the same as `set_backlog`.
+        it must be quick; its errors are logged.
         """
         reporting = self._get_reporting()
         self._check_usable()
@@ -175,24 +170,23 @@ class Reader(ABC, Generic[Network]):
     def get_time_window(self, domain: str | None = None) -> TimeWindow:
         """Return the time window of this reader's position, or of its group's position.
 
-        Both bounds are `None` until the marks, and in a group its position, are known. Raises
-        `UnknownDomain` if the domain is not followed. If the controller refuses, raises its error:
-        `UnknownStream`, `UnknownDomain`, `NotAllowed`, or `Rejected` for a full group.
+        Both bounds are `None` until the marks, and in a group its position, are known. If the
+        controller refuses, raises its error: `UnknownStream`, `UnknownDomain`, `NotAllowed`, or
+        `Rejected` for a full group.
         """
         follower, position = self._get_follower(domain), self._get_read_position()
         return NO_WINDOW if follower is None or position is None else follower.window(position)
 
     def window_at(self, position: Mapping[int, int], domain: str | None = None) -> TimeWindow:
-        """Return the time window of a position. Raises the same as `get_time_window`."""
+        """Return the time window of a position."""
         follower = self._get_follower(domain)
         return NO_WINDOW if follower is None else follower.window(position)
 
     def cut_at(self, time: Time, domain: str | None = None) -> Mark:
         """Return the first known mark with lower >= `time`.
 
-        All events before `time` are below its cut. `time` is an integer or an aware `datetime`.
-        Raises `NotCompleteYet` if none is known, and `ImplausibleTime` for seconds in a stream of
-        ms. Otherwise raises as `get_time_window`.
+        All events before `time` are below its cut. Raises `NotCompleteYet` if none is known, and
+        `ImplausibleTime` for seconds in a stream of ms.
         """
         wanted = unix_ms_of(time, up=True)
         follower = self._get_follower(domain)
@@ -201,7 +195,7 @@ class Reader(ABC, Generic[Network]):
         return follower.complete_to(wanted)
 
     def last_mark(self, domain: str | None = None) -> Mark | None:
-        """Return the last known mark. Raises the same as `get_time_window`."""
+        """Return the last known mark, if any."""
         follower = self._get_follower(domain)
         return None if follower is None else follower.last
 
@@ -209,8 +203,7 @@ class Reader(ABC, Generic[Network]):
         """Return how far this reader, or its group, has read each segment, in event time.
 
         All events of a segment below its time were read; `None` is before all marks. The smallest
-        time is the lower of `get_time_window`. Empty until marks, and in a group its position, are
-        known. Raises the same as `get_time_window`.
+        time is the lower of `get_time_window`.
         """
         times = self._find_times(domain)
         return {} if times is None else dict(times.lowers)
@@ -218,8 +211,7 @@ class Reader(ABC, Generic[Network]):
     def lag(self, domain: str | None = None) -> Lag:
         """Return how far this reader, or its group, is behind the last known mark, in event time.
 
-        The result has the lag of each segment, too. A lag is `None` if unknown. Raises as
-        `get_time_window`.
+        The result has the lag of each segment, too. A lag is `None` if unknown.
         """
         times = self._find_times(domain)
         return Lag(None, {}) if times is None else times.lag()
@@ -236,7 +228,7 @@ class Reader(ABC, Generic[Network]):
         3. of several with the same time, the segment with most unread offsets, then the lowest id.
 
         Leaves out sealed segments that were read, and successors of unread ones. Returns `None`
-        without a segment or marks. Raises the same as `get_time_window`.
+        without a segment or marks.
         """
         times = self._find_times(domain)
         return None if times is None else times.next_segment(among)

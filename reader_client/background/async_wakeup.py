@@ -6,7 +6,7 @@ import asyncio
 
 
 class AsyncWakeup:
-    """Lets one task wait until another wakes it; several calls before a wait count once."""
+    """Lets one task wait until another wakes it."""
 
     def __init__(self) -> None:
         self._called = asyncio.Event()
@@ -15,7 +15,6 @@ class AsyncWakeup:
         self._called.set()
 
     async def wait(self, seconds: float | None) -> bool:
-        """Wait for a call, and return whether it came in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._called.wait()

@@ -24,17 +24,17 @@ Waker = TypeVar("Waker", Wakeup, "AsyncWakeup")
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """A wait before the next attempt, which ends early if the attempt may succeed."""
+    """A wait before the next attempt, which `retry` ends early."""
 
     seconds: float
 
 
 class Stopped(Exception):
-    """Raised in a thread that has to end."""
+    """Ends a thread."""
 
 
 class Health:
-    """The state of a client's threads or tasks; an outage is logged once for all of them."""
+    """The state of a client's threads or tasks, which logs an outage once."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Attempts:
     def repeat(
         self, step: Callable[[], Steps]
     ) -> Generator[Question | Pause | BackOff, Json, None]:
-        """Errors except `NotedTimeError` are faults of the client, and end the thread or task."""
+        """Repeat a step until it returns false; any error but `NotedTimeError` is a fault."""
         try:
             has_more = True
             while has_more:
@@ -133,7 +133,7 @@ class Repeated(Generic[Waker]):
 
 
 class Repeating(Repeated[Wakeup]):
-    """A daemon thread, which ends after `stop` when it next asks or waits."""
+    """A daemon thread that repeats a step until `stop`."""
 
     def __init__(
         self, name: str, step: Callable[[], Steps], ask: Callable[[Question], Json], health: Health

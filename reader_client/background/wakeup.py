@@ -9,8 +9,7 @@ from queue import Empty, SimpleQueue
 class Wakeup:
     """Lets one thread wait until another thread or a signal handler wakes it.
 
-    Several calls before a wait count once. A signal handler may interrupt a call: `SimpleQueue.put`
-    is reentrant, but `threading.Event` takes a lock and would wait forever.
+    `SimpleQueue.put` is reentrant; `threading.Event` takes a lock, so a handler would wait forever.
 
     >>> wakeup = Wakeup()
     >>> wakeup.wake(); wakeup.wake()
@@ -28,7 +27,6 @@ class Wakeup:
             self._calls.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Afterwards, the caller sees all changes made before the call."""
         try:
             self._calls.get(timeout=None if seconds is None else max(0.0, seconds))
         except Empty:

@@ -1,4 +1,4 @@
-"""Reports a reader's position and backlog to its group, in steps without I/O."""
+"""Reports a reader's position and backlog to its group, without I/O."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Callback = Callable[[BacklogState], object]
 
 @dataclass(slots=True, eq=False)
 class BacklogReport:
-    """A report of the reader's backlog, compared by identity."""
+    """A report of the reader's backlog."""
 
     backlog: bool | None
 
@@ -116,8 +116,7 @@ class ReaderName(NamedTuple):
 class Reporting:
     """Reports the reader's position, and asks for the group's position each `refresh_s`.
 
-    Empty reports keep a reader without changes online. A reader that the controller does not know
-    reports its whole position.
+    Empty reports keep a reader without changes online.
     """
 
     def __init__(self, reader: ReaderName, *, refresh_s: float, news: News) -> None:

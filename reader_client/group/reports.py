@@ -1,7 +1,6 @@
 """The reports of one reader of a group, and the known position of the group.
 
-The caller sets the offsets, and one thread or task reports them. Each replaces its values as a
-whole, so no locks are needed.
+The caller and the reporting thread replace their values as a whole, so no locks are needed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 @dataclass(slots=True, eq=False)
 class LeaveRequest:
-    """A request to go offline with the reader's segments at `position`."""
+    """A request to go offline at `position`."""
 
     position: Mapping[int, int]
     is_done: bool = False
@@ -30,10 +29,7 @@ class _Acknowledged(NamedTuple):
     answered: Mapping[int, int] | None
 
     acknowledged: Mapping[int, int] | None
-    """`None` if the controller does not know the reader.
-
-    Offsets are invalid after the reader released segments, which another may have reported.
-    """
+    """`None` if the controller does not know the reader; invalid after releases."""
 
     releases: int = 0
 
@@ -57,8 +53,8 @@ class Reports:
     >>> reports.take()
     {0: 12, 2: 5}
 
-    A released segment is not reported. When the reader gets it back, even an unchanged offset is
-    reported, because another reader may have reported the segment:
+    When a reader gets a released segment back, even an unchanged offset is reported, because
+    another reader may have reported the segment:
 
     >>> reports.record_answer({0: 12, 1: 7, 2: 5}); reports.release({0}); reports.take()
     {2: 5}

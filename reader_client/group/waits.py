@@ -30,7 +30,7 @@ class Wait(Generic[Found]):
 def until_found(
     wait: Wait[Found], timeout_s: float | None, news: News, wake: Callable[[], None]
 ) -> Generator[float | None, object, Found]:
-    """Yields the seconds to wait for the next `wake`."""
+    """Yield the seconds to wait for the next `wake`."""
     deadline = None if timeout_s is None else clocks.monotonic() + timeout_s
     news.listen(wake)
     try:
@@ -47,8 +47,7 @@ def until_found(
 class Waits:
     """The waits of one reader.
 
-    A wait fails at once if the controller refuses, and asks again if it refused earlier. If the
-    controller is unreachable, it fails when the time is up.
+    A wait fails at once if the controller refuses, and asks again if it refused earlier.
     """
 
     def __init__(
@@ -92,7 +91,6 @@ class Waits:
         )
 
     def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
-        """Wait for items after the cursor, or return false without them."""
         patience = self._create_patience(lambda: self._following.get_steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
@@ -150,7 +148,7 @@ class _Patience:
     def end(self, what: str, timeout_s: float, *, must_answer: bool = False) -> bool:
         """When the time is up, raise if answers are missing; otherwise return false.
 
-        Without `must_answer`, the controller may be silent after its first answer.
+        Without `must_answer`, one answer is enough.
         """
         steps = self._steps()
         failures = (step.attempts.failure for step in steps)

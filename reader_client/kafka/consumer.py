@@ -28,10 +28,10 @@ EARLIEST_RESETS, LATEST_RESETS = ("earliest", "smallest", "beginning"), ("latest
 class KafkaNotedConsumer(Closing):
     """A Kafka consumer that advances a reader as its messages are processed.
 
-    Process each message before you call `poll` or `consume` again. The next call, or `processed`,
-    marks the returned messages as processed. The reader's position then advances, and the offsets
-    are stored for the consumer's next commit. Messages that are not marked when the process ends or
-    partitions are revoked are delivered again.
+    The next `poll` or `consume`, or `processed`, marks the returned messages as processed. The
+    reader's position then advances, and the offsets are stored for the consumer's next commit.
+    Messages that are not marked when the process ends or partitions are revoked are delivered
+    again.
 
     >>> config = {"bootstrap.servers": "kafka:9092", "group.id": "daily"}
     >>> reader = ReaderClient(url, "flights", group="daily", reader="one")  # doctest: +SKIP
@@ -40,9 +40,9 @@ class KafkaNotedConsumer(Closing):
     ...         handle(message)
     ...         print(flights.get_time_window().lower)
 
-    The reader's position contains this consumer's assigned partitions. A partition begins at its
-    committed offset, or else where Kafka begins to read (`auto.offset.reset`). If this offset is
-    unknown, it begins at 0 until its first message or end is read.
+    A partition begins at its committed offset, or else where Kafka begins to read
+    (`auto.offset.reset`). If this offset is unknown, it begins at 0 until its first message or end
+    is read.
 
     In a reader group, give each consumer its own reader name. Use the consumer in one thread.
     """
@@ -51,10 +51,7 @@ class KafkaNotedConsumer(Closing):
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
     }
-    """Offsets are stored only after processing.
-
-    The reported end of a partition may be after records that no consumer receives.
-    """
+    """Offsets are stored after processing; a partition's end may be after unreadable records."""
 
     def __init__(
         self, consumer: Consumer | Mapping[str, Any], reader: ReaderClient, topic: str | None = None
@@ -64,8 +61,8 @@ class KafkaNotedConsumer(Closing):
         `consumer` is a configuration, or a consumer that was created with `SETTINGS`. `close`
         closes the consumer and the reader.
 
-        A configuration is checked with the broker first. Raises `Rejected` for an unknown topic or
-        settings that librdkafka refuses, and `Unreachable` if no broker answers within ten seconds.
+        For a configuration, raises `Rejected` for an unknown topic or settings that librdkafka
+        refuses, and `Unreachable` if no broker answers within ten seconds.
         """
         self._topic = topic or reader.stream
         self._kafka: Topic | None = None
@@ -82,18 +79,15 @@ class KafkaNotedConsumer(Closing):
         )
 
     def poll(self, timeout: float = 1.0) -> Message | None:
-        """Return the next message, or `None` if there is none within `timeout` seconds.
-
-        Calls `processed` first. Raises `KafkaException`, and as `consume`.
-        """
+        """Return the next message within `timeout` seconds, if any; see `consume`."""
         return next(iter(self.consume(1, timeout)), None)
 
     def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:
         """Return up to `num_messages` messages, fewer if no more arrive within `timeout` seconds.
 
-        Calls `processed` first. Raises `KafkaException`, and as `processed`. If `consumer` was a
-        configuration, raises `Rejected` if the topic was deleted, `Recreated` if it was recreated,
-        and `AnotherLog` if the stream belongs to another topic.
+        Calls `processed` first. Raises `KafkaException`. If `consumer` was a configuration, raises
+        `Rejected` if the topic was deleted, `Recreated` if it was recreated, and `AnotherLog` if
+        the stream belongs to another topic.
         """
         self.processed()
         self._check_same()
@@ -105,7 +99,7 @@ class KafkaNotedConsumer(Closing):
         raise KafkaException(failure)
 
     def __iter__(self) -> Iterator[Message]:
-        """Yield messages without end; each is processed when the next one is taken."""
+        """Yield messages without end."""
         while True:
             message = self.poll()
             if message is not None:
@@ -114,8 +108,7 @@ class KafkaNotedConsumer(Closing):
     def processed(self) -> None:
         """Mark all returned messages as processed.
 
-        Raises the same as `ReaderClient.advance`, and `Rejected` if the consumer stores offsets
-        itself.
+        Raises `Rejected` if the consumer stores offsets itself.
         """
         handed, self._handed = self._handed, {}
         if handed and self._store_offsets(handed):
@@ -128,8 +121,8 @@ class KafkaNotedConsumer(Closing):
     def close(self, timeout: float = TIMEOUT_S) -> None:
         """Leave the consumer group, and take the reader offline at its position.
 
-        Call `processed` before, or the last messages are delivered again. Waits up to `timeout`
-        seconds for the controller; without an answer the reader times out.
+        Call `processed` before, or the last messages are delivered again. Without an answer within
+        `timeout` seconds, the reader times out.
         """
         self._closing, self._handed = True, {}
         with closing(self.reader), closing(self.consumer):
@@ -149,7 +142,6 @@ class KafkaNotedConsumer(Closing):
         return create_client(Consumer, {"logger": kafka_log, **config, **self.SETTINGS})
 
     def _check_same(self) -> None:
-        """Raise `Recreated` if the topic was recreated, which Kafka's consumer does not notice."""
         if self._kafka is None:
             return
         AnotherLog.check(self.reader.stream, self.reader.logs, self._kafka.id)
@@ -176,7 +168,6 @@ class KafkaNotedConsumer(Closing):
             self.reader.advance({partition: offset})
 
     def _store_offsets(self, offsets: Mapping[int, int]) -> bool:
-        """Return whether the partitions are still assigned."""
         stored = [TopicPartition(self._topic, p, offset) for p, offset in offsets.items()]
         try:
             self.consumer.store_offsets(offsets=stored)

@@ -41,8 +41,7 @@ class KafkaRelay(PollingLoop):
     """Writes each mark to TOPIC.noted once all records below its cut are committed and readable.
 
     Several relays may run. Each continues at the end of the noted topic, and skips marks over
-    10,000 behind the last. The relay stops after the final mark of a sealed stream. It logs under
-    ``noted_time.relay``.
+    10,000 behind the last. The relay stops after the final mark of a sealed stream.
     """
 
     def __init__(  # noqa: PLR0913 - three of them are positional
@@ -56,9 +55,9 @@ class KafkaRelay(PollingLoop):
         token: str | None = None,
         new_partition_ms: int = NEW_SEGMENT_MS,
     ) -> None:
-        """Connect with the first look; `config` is a configuration of librdkafka.
+        """Create a relay. By default, `stream` has the topic's name, and all `domains` are written.
 
-        By default, `stream` has the topic's name, and `domains` are all domains of the stream.
+        `config` is a configuration of librdkafka.
         """
         super().__init__(validate_name("stream", stream or topic), POLL_MS, "relay", "relayed")
         self.topic, self.noted = Topic(config, topic), Topic(config, name_noted_topic(topic))
@@ -100,10 +99,10 @@ class KafkaRelay(PollingLoop):
             self.stop()
 
     def check_refusals(self) -> None:
-        """Do nothing, because `look` raises all refusals."""
+        """Do nothing; `look` raises all refusals."""
 
     def close(self) -> None:
-        """Stop, close the connections, and raise the error that ended the thread."""
+        """Stop, and raise the error that ended the thread."""
         with closing(self._transport), closing(self._reader or self._transport):
             super().close()
 

@@ -1,4 +1,4 @@
-"""Cursors over the known marks of a domain, and over its complete windows."""
+"""Cursors over the known marks and the complete windows of a domain."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ NO_WINDOW = TimeWindow(None, None)
 
 
 class StartMark(NamedTuple):
-    """The first mark to follow, in the stream with the given creation id."""
+    """The first mark to follow, in a stream with this creation id."""
 
     stream_id: str
     seq: int
@@ -91,10 +91,6 @@ class Follower:
         self._notice_caught_up()
 
     def take_marks(self, answer: MarksAnswer) -> None:
-        """Add new marks.
-
-        Then ask about the stream, and again for the marks.
-        """
         if (answer.stream_id, answer.scale_events) != (self.stream_id, self._scale_events):
             self.needs_stream = True
             return
@@ -135,10 +131,7 @@ class Follower:
         return list(find_complete_windows(self._history, tiling, after=after, limit=limit))
 
     def take_new(self) -> list[Mark]:
-        """Return the marks since the last call, and keep only the last one.
-
-        Only the thread that applies answers may call it.
-        """
+        """Return the marks since the last call, and keep only the last one."""
         history = self._history
         new = history.after(self._taken, len(history))
         self._taken = history.last_seq

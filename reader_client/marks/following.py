@@ -1,4 +1,4 @@
-"""Follows the marks of a stream's domains, in steps without I/O."""
+"""Follows the marks of a stream's domains, without I/O."""
 
 from __future__ import annotations
 
@@ -68,10 +68,7 @@ class Following:
             self._follow(self._domains, begin)
 
     def get_follower(self, domain: str | None) -> Follower | None:
-        """Return the follower of `domain`, or `None` while the domains are unknown.
-
-        The default `domain` is the only followed domain, or else `default`. Raises `UnknownDomain`.
-        """
+        """Return the follower of `domain`, or `None` while the domains are unknown."""
         followers = self.followers
         if not followers:
             return None
@@ -88,7 +85,6 @@ class Following:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether all marks are known that existed when following began."""
         if self._domains is None and not self.followers:
             return False
         return all(follower.caught_up for follower in self.followers.values())

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class SegmentChooser(Protocol):
-    """Chooses the next segment, like a `ReaderClient`."""
+    """Chooses the next segment, as a `ReaderClient` does."""
 
     def next_segment(self, among: Collection[int], domain: str | None) -> int | None:
         """Return the segment to read next, or `None` if none may be read."""
@@ -20,11 +20,9 @@ def merged(
 ) -> Iterator[tuple[int, T]]:
     """Yield (segment, item) pairs, always from the segment with the smallest time (PDP-28).
 
-    Calls `reader.next_segment` before each item. Call `reader.advance` with the offset of each item
-    before the next one, or one segment is read to its end first.
-
-    The order is approximate, without a guaranteed bound. If `next_segment` returns `None`, the item
-    comes from the lowest id. Raises the same as `reader.get_time_window`.
+    Call `reader.advance` with the offset of each item before the next one, or one segment is read
+    to its end first. The order is approximate. If `next_segment` returns `None`, the item comes
+    from the lowest id.
 
     >>> class InTurn:
     ...     def next_segment(self, among, domain):

@@ -1,7 +1,4 @@
-"""Decodes the controller's answers to a reader.
-
-An unexpected form raises `UnexpectedAnswer`, and no part of the answer is used.
-"""
+"""Decodes the controller's answers to a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class StreamReply:
-    """A stream, as far as readers need it."""
+    """A stream, as readers need it."""
 
     id: str
     domains: tuple[str, ...]
@@ -35,7 +32,7 @@ class StreamReply:
     def succession(self) -> Succession:
         succession = Succession()
         for event in self.scale_events:
-            # The controller has checked the event against segments that the answer does not name.
+            # the controller has checked the event against segments that the answer lacks
             succession.scale(event, known=set(event.sealed))
         return succession
 
@@ -66,7 +63,7 @@ class GroupReply:
 
 
 def decode_answer(kind: Callable[..., Answer], wire: Json) -> Answer:
-    """Decode an answer that is one of `noted_time.answers`, or a part of it.
+    """Decode an answer, or raise `UnexpectedAnswer`.
 
     >>> from noted_time.answers import MarksAnswer
     >>> decode_answer(MarksAnswer, {"stream_id": "a"})

@@ -14,14 +14,11 @@ from reader_client.protocol.questions import ask_changed_windows
 
 @dataclass(frozen=True, slots=True)
 class ChangedWindows:
-    """The complete windows with late rows reported since a time, in order.
-
-    Their `late` has only these reports, merged by writer and hour.
-    """
+    """The complete windows with late rows since a time, in order; `late` has only these rows."""
 
     windows: tuple[CompleteWindow, ...]
     are_known: bool
-    """False if older reports were deleted, so other windows may have changed."""
+    """False if older reports were deleted."""
 
 
 def collect_changed_windows(

@@ -1,7 +1,4 @@
-"""Finds up to when offsets are complete: the time of the last mark that they reach.
-
-The generators do no I/O: they yield questions to a controller, and `OffsetsUpTo`.
-"""
+"""Finds up to when offsets are complete: the time of the last mark that they reach."""
 
 from __future__ import annotations
 
@@ -71,8 +68,8 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     """Return the time before which a reader of a stream's log has read everything.
 
     `position` has exclusive offsets by partition, or is the result of `committed_position`. Raises
-    `Conflict` if no time is known to be complete yet, `Rejected` for offsets that cannot belong to
-    the stream's log, and `Unreachable`.
+    `Conflict` if no time is known to be complete yet, and `Rejected` for offsets that cannot belong
+    to the stream's log.
     """
     read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
@@ -107,10 +104,7 @@ def find_last_rounded(
 def find_last_reached(
     stream: str, domain: str | None, rounded: Callable[[int], int] = lambda time: time
 ) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
-    """Return the time before which offsets are complete, its first mark, and the offsets.
-
-    The time is rounded down. Raises `NothingKnown`.
-    """
+    """Return the rounded time before which offsets are complete, its first mark, and the offsets."""
     last = yield from find_last_mark(stream, domain)
     read, window = yield from _find_window(stream, last, domain)
     lower: int | None = window["lower"]

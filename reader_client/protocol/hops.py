@@ -38,20 +38,13 @@ _GROUP_URL = re.compile(r"group:(.+)@([^@/]+)/([^/]+)")
 
 @dataclass(frozen=True)
 class HopReader:
-    """Reads one hop. `ask` asks the controller, and `kafka` has settings of librdkafka.
-
-    `time` is the requested time (Unix ms).
-    """
+    """Reads one hop, for a requested time in Unix ms; `kafka` has settings of librdkafka."""
 
     ask: Callable[[Question], Json]
     time: int | None = None
     kafka: Mapping[str, Any] = field(default_factory=dict)
 
     def find_why(self, root: Dataset, names: tuple[str, ...] = ()) -> Why:
-        """Return why a dataset is not complete to `time`.
-
-        `names` are the claims that count in the dataset if it is a table. Raises as `why`.
-        """
         return Why(root, self.time, walk(self.read(root, names), self.read))
 
     def read(self, dataset: Dataset, names: tuple[str, ...] = ()) -> Hop:
@@ -104,7 +97,6 @@ class HopReader:
         return {topic: GroupOffsets({**self.kafka, "bootstrap.servers": brokers}, group, topic)}
 
     def _read_reader(self, dataset: Dataset, streams: Mapping[str, Offsets]) -> Hop:
-        """Return a reader of streams. It is complete to the least of their times."""
         sources = list[HopSource]()
         remedy = RUN_QUERY if dataset.kind == "checkpoint" else RUN_CONSUMERS
         reasons, remarks, doubts = list[str](), list[str](), list[str]()
@@ -132,13 +124,11 @@ class HopReader:
 
 
 def _get_time(writer: Json) -> int:
-    """Return the time of a writer; one without a time is before all others."""
     time: int | None = writer["time"]
     return MIN_INT64 if time is None else time
 
 
 def _describe_holders(explained: Json) -> str:
-    """Return which writers a stream waits for, or why it waits for none."""
     if not explained["waiting_for"]:
         return str(explained["sentences"][0]).rstrip(".")
     first = min(explained["waiting_for"], key=_get_time)
@@ -165,8 +155,8 @@ def why(  # noqa: PLR0913 - three of them are positional
     ``group:NAME@BROKERS/TOPIC``, or the path of a checkpoint. `names` are the claims that count in
     a table, and `kafka` has settings of librdkafka.
 
-    Raises `Rejected`, `Conflict`, `Unreachable` and `ImportError` if the dataset itself cannot be
-    read. If a later hop cannot be read, the hop has the reason.
+    Raises an error if the dataset itself cannot be read. If a later hop cannot be read, the hop has
+    the reason.
     """
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
         reader = HopReader(transport.ask, time, kafka or {})

@@ -31,7 +31,6 @@ def ask_stream(stream: str) -> Question:
 def ask_marks(
     stream: str, seq: int, domain: str, wait_ms: int, limit: int = MARKS_PER_PAGE
 ) -> Question:
-    """Without a next mark, the controller waits up to `wait_ms`."""
     query = {"domain": domain, "after": seq, "limit": limit, "wait_ms": wait_ms}
     return Question("GET", stream_path(stream, "marks"), query, wait_ms=wait_ms)
 
@@ -47,7 +46,6 @@ def ask_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
 def ask_changed_windows(  # noqa: PLR0913, PLR0917 - one for each parameter of the query
     stream: str, since: int, size_ms: int, origin: int, after: int | None, domain: str | None
 ) -> Question:
-    """Late rows count if reported from `since` on."""
     query = {"changed_since": since, "size_ms": size_ms, "origin": origin, "limit": 1000}
     query |= _build_query(domain) | ({} if after is None else {"after": after})
     return Question("GET", stream_path(stream, "windows"), query)
@@ -60,7 +58,7 @@ def ask_cut(
     wait_ms: int = 0,
     required: Mapping[str, object] = NOTHING_REQUIRED,
 ) -> Question:
-    """Ask for the first mark that is complete to a time; `required` is a `Requirement.query`."""
+    """Ask for the first mark complete to a time; `required` is a `Requirement.query`."""
     query = {"complete_to": time} | _build_query(domain) | ({"wait_ms": wait_ms} if wait_ms else {})
     query |= required
     return Question("GET", stream_path(stream, "cut"), query, wait_ms=wait_ms)
@@ -74,13 +72,11 @@ def ask_time_window(stream: str, position: Mapping[int, int], domain: str | None
 def ask_explanation(
     stream: str, position: Mapping[int, int] | None, domain: str | None
 ) -> Question:
-    """Ask why the watermark does not advance, and with a position, why a reader there does not."""
     query = {} if position is None else {"position": json.dumps(position_to_wire(position))}
     return Question("GET", stream_path(stream, "explain"), query | _build_query(domain))
 
 
 def ask_segments(stream: str, start: int, domain: str | None) -> Question:
-    """Ask for a page of segments in order of ids, from an index on."""
     query = {"start": start, "limit": 1000} | _build_query(domain)
     return Question("GET", stream_path(stream, "segments"), query)
 

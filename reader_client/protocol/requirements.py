@@ -23,7 +23,7 @@ NOT_ASKED = (
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """The writers that have to vouch: `writers`, and all expected (`all`) or ever joined (`known`).
+    """The writers that must vouch: `writers`, and all expected (`all`) or ever joined (`known`).
 
     >>> Requirement(("lima",), "known").query
     {'require': ['lima'], 'require_known': True}
@@ -57,7 +57,6 @@ FORGOTTEN = (
 def find_objections(
     stream: str, cut: CutAnswer, required: Requirement
 ) -> Generator[Question, Json, list[str]]:
-    """Ask for the stream's retention if it does not know a required writer."""
     objections = [f"{each.sentence} does not vouch" for each in cut.unmet]
     if required and cut.before_first_mark:
         objections.append(BEFORE_FIRST_MARK)
@@ -72,7 +71,7 @@ def find_objections(
 def find_first_complete(
     table: str, claim: TableClaim, time: int, names: Sequence[str]
 ) -> TableClaim:
-    """Later claims may have other missing writers."""
+    """Return the first claim to a time; later ones may have other missing writers."""
     version = claim.version_at(time)
     first = claim if version is None else standing(table, names or None, at=version)
     return first if isinstance(first, TableClaim) else claim
@@ -81,7 +80,7 @@ def find_first_complete(
 def find_unanswered(
     claim: TableClaim, required: Requirement
 ) -> list[tuple[str, str | None]] | None:
-    """Return the streams and domains to ask about, because the claims do not show who vouches.
+    """Return the streams and domains of claims that do not show who vouches.
 
     Returns `None` if such a claim has no stream.
 
@@ -106,7 +105,6 @@ def find_unanswered(
 def find_table_objections(
     claim: TableClaim, time: int, required: Requirement
 ) -> Generator[Question, Json, list[str]]:
-    """Ask about the streams of claims that do not show who vouches."""
     named = claim.missing_writers
     objections = [f"{writer} is missing" for writer in required.writers if writer in named]
     if required.everyone:

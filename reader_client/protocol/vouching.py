@@ -29,7 +29,7 @@ JOINED_LATER = ("not_joined", "not_expected")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NotedMarksAnswer:
-    """The marks of a domain, and the writers that vouched for its rows, without observers."""
+    """The marks of a domain, and the writers that vouched for its rows."""
 
     marks: NotedMarks
     words: Mapping[str, WriterPromise]
@@ -40,10 +40,7 @@ class NotedMarksAnswer:
 
 
 def read_noted(stream: str, domain: str | None) -> Generator[Question, Json, NotedMarksAnswer]:
-    """Ask for the marks, ledger and writers of a domain of event times.
-
-    Raises `UnknownDomain`, and `Rejected` for ingestion or a domain without marks.
-    """
+    """Ask for the marks, ledger and writers of a domain of event times."""
     read = decode_answer(StreamReply, (yield ask_stream(stream)))
     chosen = domain or choose_domain(read.domains)
     if chosen not in read.domains:
@@ -95,7 +92,7 @@ def _read_pages(
 def _find_owners(
     marks: NotedMarks, entries: Iterable[Json], rows: Iterable[Json]
 ) -> dict[int, str]:
-    """Leave out segments of deleted writers, where the last cut is above the known offset."""
+    """Leave out segments of deleted writers, whose last cut is above the known offset."""
     absent = (each for entry in entries for each in entry["writers"])
     noted: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for each in (*absent, *rows):
