@@ -104,7 +104,7 @@ def find_last_rounded(
 def find_last_reached(
     stream: str, domain: str | None, rounded: Callable[[int], int] = lambda time: time
 ) -> Generator[Any, Any, tuple[int, Json, ReadOffsets]]:
-    """Return the rounded time before which offsets are complete, its first mark, and the offsets."""
+    """Return the rounded time before which offsets are complete, its mark, and the offsets."""
     last = yield from find_last_mark(stream, domain)
     read, window = yield from _find_window(stream, last, domain)
     lower: int | None = window["lower"]
