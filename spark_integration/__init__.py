@@ -1,7 +1,6 @@
 """An exact watermark for Spark Structured Streaming, from the marks that writers vouch for.
 
-Names are imported on first use: Spark's Python processes import this package, too, and may lack
-packages.
+Names are imported on first use, because Spark's Python processes may lack packages.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from spark_integration.marks.released import is_of_log, is_of_marks
 
 
 class CommittedOffsets(NamedTuple):
-    """Returns the offsets that a query's last committed batch has read of a topic or file log."""
+    """Returns the offsets of a topic or file log that a query has read, when called."""
 
     checkpoint: str
     topic: str
@@ -30,8 +30,7 @@ def open_streams(checkpoint: str) -> dict[str, CommittedOffsets]:
     """Return a reader of the committed offsets for each stream of a query.
 
     A topic is the stream of the same name, unless the query reads only one topic, with the marks of
-    another stream. Raises `NothingKnown` without a committed batch, and `Rejected` if no source of
-    the query is a topic or a file log.
+    another stream.
     """
     progress, last = _find_last_batch(checkpoint)
     offsets = [each for each in progress.read_batch(last).offsets if isinstance(each, dict)]
@@ -53,11 +52,7 @@ def _is_topic(ends: object) -> bool:
 def read_committed_offsets(checkpoint: str, topic: str) -> ReadOffsets:
     """Return the offsets that a query's last committed batch has read of a topic or file log.
 
-    The least offset counts if several sources read the topic. If the query keeps state, only rows
-    below the watermark count: later rows may still be in the state.
-
-    Raises `NothingKnown` without a committed batch, and `Rejected` if the query does not read the
-    topic.
+    If the query keeps state, only rows below the watermark count: later rows may still be in it.
     """
     progress, last = _find_last_batch(checkpoint)
     try:

@@ -24,7 +24,7 @@ _CHECKPOINT_URI = re.compile(r"(?:([A-Za-z][\w+.-]*):)?(?://([^/]*))?(.*)", re.D
 
 
 class CheckpointPlace(NamedTuple):
-    """The location of a checkpoint, whose `bucket` has the host for Azure and HDFS."""
+    """The location of a checkpoint; for Azure and HDFS `bucket` has the host."""
 
     scheme: str
     bucket: str
@@ -100,11 +100,7 @@ class Files:
 
 
 class StoredFiles(Files):
-    """The files below a prefix in a bucket, with credentials from the environment.
-
-    Raises `Rejected` if the bucket does not exist or must not be read, `Unreachable` after half a
-    minute, and `ImportError`.
-    """
+    """The files below a prefix in a bucket, with credentials from the environment."""
 
     def __init__(self, checkpoint: str, place: CheckpointPlace) -> None:
         super().__init__(None, place.path)

@@ -31,8 +31,8 @@ REFRESH_MS = 60_000
 class PositionListener(StreamingQueryListener):
     """Reports how far a query has read, as one reader of a group.
 
-    Add it with ``spark.streams.addListener``, also in a Spark Connect client. A thread sends the
-    latest position: the query never waits. When the query ends, its reader goes offline.
+    Add it with ``spark.streams.addListener``, also in a Spark Connect client. The query never waits
+    for it. When the query ends, its reader goes offline.
     """
 
     def __init__(  # noqa: PLR0913 - what is reported, and to which controller
@@ -50,7 +50,6 @@ class PositionListener(StreamingQueryListener):
 
         `position` maps the offset of a source to segment → exclusive offset, or raises `Rejected`
         for another stream's. The default maps file logs and Kafka topics with the stream's name.
-        `token` is by default the variable NOTED_TIME_TOKEN.
         """
         for what, name in ("stream", stream), ("group", group), ("reader", reader):
             validate_name(what, name)
@@ -97,7 +96,7 @@ class PositionListener(StreamingQueryListener):
                 logger.warning("%s may still be online: %s", self._who, error)
 
     def close(self) -> None:
-        """Send the last report, for a few seconds at most, and stop the thread."""
+        """Send the last report, and stop the thread."""
         if "_client" in self.__dict__:
             self._client.close()
 
@@ -113,7 +112,7 @@ def _join_positions(offsets: Sequence[str], position_of: Sequence[PositionOf]) -
 
 
 def _parse_offset(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The offset is the text `None` before a source's first batch."""
+    """Parse an offset, which is the text `None` before a source's first batch."""
     with suppress(ValueError):
         return json.loads(text)
     return text

@@ -37,15 +37,12 @@ class PlannedBatch:
     watermark_ms: int | None
     watermark_policy: str
     offsets: tuple[Any, ...]
-    """The end of each source as a JSON value, or `None`, see `order_offsets`."""
+    """The end of each source as JSON, or `None`; see `order_offsets`."""
 
 
 @dataclass
 class QueryProgress:
-    """The offset log of one query.
-
-    `checkpoint` is its `checkpointLocation`. Raises the same as `open_checkpoint`.
-    """
+    """The offset log of the query with a `checkpointLocation`."""
 
     checkpoint: str
     last: int = -1
@@ -61,10 +58,9 @@ class QueryProgress:
     def find_position(
         self, token: str, position_of: Callable[[Any], Mapping[K, V]]
     ) -> Mapping[K, V]:
-        """Return the position of the events that follow the marks source named by `token`.
+        """Return the position of the only events that follow the marks source of a `token`.
 
-        It is empty before their source has an offset. Raises `Rejected` for the log of another
-        query, or unless one source follows the marks.
+        It is empty before their source has an offset. Raises `Rejected` for another query's log.
         """
         _, sources = self._read_newest()
         offsets = order_offsets(sources, token, position_of)
@@ -92,7 +88,6 @@ class QueryProgress:
         return self._files.has_files("state")
 
     def read_batch(self, batch_id: int) -> PlannedBatch:
-        """Return a planned batch, or raise `Rejected` if it is not planned, or its file deleted."""
         text = self._files.read(f"offsets/{batch_id}")
         if text is None:
             raise _build_refusal(self.checkpoint, f"does not have batch {batch_id}")
@@ -102,10 +97,7 @@ class QueryProgress:
         return PlannedBatch(self.read_query_id(), batch_id, watermark_ms, policy, offsets)
 
     def read_watermark(self, batch_id: int) -> int | None:
-        """Return the watermark in ms of the running batch, whose results it completes.
-
-        Raises `Rejected` if another batch is the last planned one.
-        """
+        """Return the watermark in ms of the running batch, the last planned one."""
         metadata, _ = self._read_newest()
         if self.last != batch_id:
             reason = f"is at batch {self.last}, and this is batch {batch_id}"
@@ -113,7 +105,7 @@ class QueryProgress:
         return _parse_watermark_ms(metadata)
 
     def _read_newest(self) -> tuple[Json, dict[str, Any]]:
-        """Read files by name after the first listing, because stores list 10 before 9."""
+        """Read files by name after the first listing; stores list 10 before 9."""
         files, following = self._files, self.last + 1
         if self.last < 0:
             listed = (int(name) for name in files.list_names("offsets") if name.isdigit())
@@ -143,8 +135,7 @@ def order_offsets(
     Numbered sources have the plan's order; named sources are paired:
 
     - Events that this package reads have the name of their marks and a suffix.
-    - Other events may belong to any of the other marks. The marks of `token` get the only source
-      that `position_of` can read.
+    - The marks of `token` get the only other source that `position_of` can read.
     - If marks and events cannot be paired, all events follow the last marks.
 
     >>> order_offsets({"b": {"b": {}}, "noted_time_m": {"noted_marks": "b", "token": "t"}})
@@ -190,7 +181,6 @@ def _build_refusal(checkpoint: str, reason: str) -> Rejected:
 
 
 def _find_only_source(stream: str, following: Sequence[Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """Marks do not cover other sources, whose rows would be dropped as late."""
     events = list(
         takewhile(lambda offset: not (is_of_marks(offset) or is_of_log(offset)), following)
     )

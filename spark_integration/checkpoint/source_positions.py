@@ -27,7 +27,7 @@ class KafkaTopic:
     client: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
-        """Return the position; raises `Rejected` if the source also reads another topic."""
+        """Return the position, or raise `Rejected` if the source reads another topic, too."""
         if isinstance(offset, dict) and len(offset) > 1:
             raise Rejected(
                 f"the source reads Kafka topics {_join_names(offset)}, and the marks cover only "
@@ -38,7 +38,7 @@ class KafkaTopic:
         return self.among_others(offset)
 
     def among_others(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
-        """Return the position in this topic, or raise `Rejected` if the offset has only others."""
+        """Return the position in this topic, or raise `Rejected` if the offset lacks it."""
         if not isinstance(offset, dict) or not all(isinstance(p, dict) for p in offset.values()):
             message = f"offset {str(offset)[:200]} is not one of Kafka topics: pass position="
             raise Rejected(message)
@@ -76,7 +76,7 @@ class NotedLog:
     stream: str
 
     def __call__(self, offset: Any) -> Mapping[int, int]:  # noqa: ANN401 - any JSON value
-        """Return the position; raises `Rejected` if the offset is of another source."""
+        """Return the position, or raise `Rejected` for another source."""
         if not isinstance(offset, dict) or offset.get("noted_log") != self.stream:
             message = f"offset {str(offset)[:200]} is not of file log {self.stream!r}"
             raise Rejected(message)

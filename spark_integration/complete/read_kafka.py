@@ -83,7 +83,7 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 
     - at the start cut, if `own_segments` is set and the cut is known.
     - at the first record with a timestamp at or above `start`, if ``event_time="timestamp"``
-      without `parse`, because producers note the timestamps that they give to Kafka.
+      without `parse`.
     - at the first records that Kafka still has, otherwise. This is logged.
 
     Raises the errors of `read_complete`, and
@@ -91,8 +91,7 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
     - `AnotherLog` if the writers noted another topic.
     - `Recreated` if a partition is missing, or ends below the window's cut.
     - `Rejected` if deleted records may have been in the window, unless the read accepts this.
-    - `Unreachable` if a partition has no leader, or an open transaction still holds committed
-      records below the cut after the read's timeout.
+    - `Unreachable` if a partition has no leader, or an open transaction holds records.
     """
     read: BatchRead = choose_options(options, {BatchRead: "read"}).get("read", BatchRead())
     if read.cores is not None:
@@ -146,11 +145,11 @@ def open_topic(
 def kafka_offsets(
     window: CompleteWindow, topic: str | Topic, *, own_segments: bool = False
 ) -> KafkaOffsets:
-    """Return the offsets for a batch read of a Kafka topic that contains all rows of a window.
+    """Return the offsets of a Kafka topic for a batch read that has all rows of a window.
 
-    Partitions are segments. Filter the rows by event time: the range has other rows, too. The range
-    starts at the first existing offsets. With `own_segments` (no two producers ever share a
-    partition) it starts at the start cut, if known.
+    Filter the rows by event time: the range has other rows, too. It starts at the first existing
+    offsets, or with `own_segments` (no two producers ever share a partition) at the start cut, if
+    known.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({0: 5}), StreamCut({0: 8, 1: 3}), 1, 0, exact=True)
@@ -159,8 +158,7 @@ def kafka_offsets(
     ('{"flights": {"0": 5, "1": -2}}', '{"flights": {"0": 8, "1": 3}}')
 
     With a topic's name, the offsets have the partitions of the cut, for the option `assign`. With a
-    `noted_time.kafka.Topic`, the broker is queried, and they have all partitions, for `subscribe`.
-    This raises `Rejected` for deleted rows and `Recreated` for another topic.
+    `noted_time.kafka.Topic`, they have all partitions of the broker, for `subscribe`.
     """
     if not isinstance(topic, str):
         wait_until_readable(topic, window.to_cut.offsets, timeout_s=READABLE_TIMEOUT_S)
@@ -180,8 +178,6 @@ def find_needed_ranges(
 ) -> dict[int, OffsetRange]:
     """Return the range to read of each partition: from `firsts` to the window's end cut.
 
-    A partition outside the cut has no record of the window.
-
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
     >>> find_needed_ranges(window, {0: 0, 1: 7, 2: 4}, {0: 5})
@@ -199,9 +195,8 @@ def find_deleted_ranges(
 ) -> dict[int, OffsetRange]:
     """Return the deleted records that may have been in a window.
 
-    These are above the start cut, if it is known. Otherwise a partition counts unless it still has
-    a record before the window: Kafka deletes the oldest first. `since` has each partition's first
-    offset at or after the window's start.
+    If the start cut is unknown, a partition counts unless it still has a record before the window:
+    Kafka deletes the oldest first. `since` has the first offsets at or after the window's start.
 
     >>> from noted_time import CompleteWindow, StreamCut
     >>> window = CompleteWindow(0, 10, StreamCut({}), StreamCut({0: 8, 1: 8}), 1, 0)
@@ -246,7 +241,6 @@ def _find_begins(
 def wait_until_readable(
     topic: Topic, cut: Mapping[int, int], *, timeout_s: float, committed: bool = False
 ) -> TopicLook:
-    """Raises `Recreated`, or `Unreachable` if an open transaction holds the records."""
     deadline = clocks.monotonic() + timeout_s
     while True:
         look = topic.look(committed=committed)
@@ -273,7 +267,6 @@ def wait_until_readable(
 def read_records(
     spark: SparkSession, topic: str, ranges: Mapping[int, OffsetRange], options: Mapping[str, Any]
 ) -> DataFrame:
-    """Spark fails the read if records are deleted before it reads them."""
     offsets = _format_offsets(topic, ranges)
     reader = spark.read.format("kafka").options(**options)
     reader = reader.option("assign", json.dumps({topic: sorted(ranges)}))

@@ -62,14 +62,11 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
       writer that alone has noted the partition.
 
     `since` is a moment on the controller's clock: rows covered by an earlier mark are not read.
-    Rows up to the topic's current ends are compared with the current marks. A row that no mark
-    covers may get one in a later call.
+    A row that no mark covers may be late in a later call.
 
     `parse` of the records must keep the columns `partition` and `offset`. The other arguments are
     as in `read_complete_kafka`. Deleted rows, and rows below the oldest kept mark, are not read,
     which is logged.
-
-    Raises the same as `read_complete_kafka` does for the cut of the last mark.
     """
     there, chosen = open_topic(spark, records, "read_late_kafka")
     topic = there.name
@@ -136,7 +133,7 @@ def _check_columns(columns: list[str]) -> None:
 def _join_marks(
     spark: SparkSession, events: DataFrame, marks: NotedMarks, ranges: Mapping[int, OffsetRange]
 ) -> DataFrame:
-    """Sort events and steps by offset, because Spark has no as-of join."""
+    """Sort events and steps by offset; Spark has no as-of join."""
     steps = [
         (partition, offset, marks.first_seq + number, _limit_lower(marks.lowers[number]))
         for partition, each in ranges.items()
@@ -160,7 +157,6 @@ def _limit_lower(lower: int) -> int:
 
 
 def _find_steps(marks: NotedMarks, partition: int, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the offsets from `start` on where the number of marks below a row rises."""
     offsets, numbers = (each.tolist() for each in marks.steps(partition))
     first = bisect_right(offsets, start) - 1
     for offset, number in zip(offsets[first:], numbers[first:], strict=True):

@@ -32,22 +32,17 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     """Return the events of a file log with `start` <= time < `end`, once they are complete.
 
     These are the events below the cut of the first mark with a lower at or above `end`. So
-    consecutive windows return each event once, and none that was written later. `start` and `end`
-    are Unix ms or aware `datetime`s.
+    consecutive windows return each event once. `start` and `end` are Unix ms or aware `datetime`s.
 
-    Only files whose statistics allow such times are read. Late rows of the window are not read:
-    ``late="warn"`` logs the late rows that writers reported, and ``"fail"`` raises `RowsLate`.
+    Late rows of the window are not read: ``late="warn"`` logs the late rows that writers reported,
+    and ``"fail"`` raises `RowsLate`.
 
     Options are objects, at most one of each class: `BatchRead`, and `Columns`. Other arguments are
     as in `read_noted_log`.
 
-    This process asks the controller before the call returns. Raises
-
-    - `NotCompleteYet` if the window is not complete within the read's timeout.
-    - `UnknownStream`, `UnknownDomain`, `NotAllowed`, `Unreachable`.
-    - `Rejected` for a window that is empty or outside Spark's range of time.
-
-    The read fails with `Rejected` if rows of the window were deleted, and with `UnreadableFile`.
+    Raises `NotCompleteYet` if the window is not complete within the read's timeout, and `Rejected`
+    if it is empty or outside Spark's range of time. The read fails with `Rejected` if rows of the
+    window were deleted.
     """
     chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})
     read: BatchRead = chosen.get("read", BatchRead())

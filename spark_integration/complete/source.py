@@ -50,7 +50,7 @@ class WindowTask(InputPartition):
 
 
 class CompleteSource(QuerySource):
-    """The data source that Spark registers, with one `WindowQuery` a read."""
+    """The data source that Spark registers."""
 
     query: WindowQuery
 
@@ -70,17 +70,15 @@ class CompleteSource(QuerySource):
 
 
 class WindowReader(Picklable, DataSourceReader):
-    """Plans a read next to the driver; workers read its tasks."""
+    """Plans a read; workers read its tasks."""
 
     def __init__(self, query: WindowQuery, shape: RowShape) -> None:
         self._query = query
         self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        dealt = divide_into_tasks(list(self._find_work()), self._query.cores) or [
-            []
-        ]  # otherwise Spark reads `None`
-        return [WindowTask(tuple(task)) for task in dealt]
+        dealt = divide_into_tasks(list(self._find_work()), self._query.cores)
+        return [WindowTask(tuple(task)) for task in dealt or [[]]]  # else Spark reads `None`
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         task: Any = partition

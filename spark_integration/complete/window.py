@@ -30,12 +30,11 @@ class BatchRead:
     """How a batch job waits for a window and reads it.
 
     - `timeout`: how many seconds to wait until the window is complete.
-    - `missing`: what to do if a writer is missing from the window because it timed out, returned
-      late or was removed. ``"warn"`` logs its name, ``"fail"`` raises `WritersMissing`.
+    - `missing`: what to do if a writer is missing from the window. ``"warn"`` logs its name,
+      ``"fail"`` raises `WritersMissing`.
     - `own_segments`: set it if no two writers ever append to one segment. Then rows below the start
-      cut are not read, if the cut is known. It is known if all writers declare their largest event
-      times, as our clients do.
-    - `cores`: the number of tasks for a file log; the default is the cluster's number of cores.
+      cut are not read, if all writers declare their largest event times, as our clients do.
+    - `cores`: the number of tasks for a file log, by default the cluster's cores.
     - `deleted`: for a Kafka topic, ``"accept"`` reads the rest if deleted records may have been in
     the window.
     """

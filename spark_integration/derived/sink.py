@@ -1,8 +1,8 @@
 """Writes the output of a query as a stream for other queries.
 
 After a micro-batch with watermark W, no later batch emits a window that ends at or below W. So the
-sink appends the rows, then notes W. The file of the rows has the batch's id: if the batch runs
-again, the sink only notes W.
+sink appends the rows, then notes W. The rows' file has the batch's id, so a repeated batch only
+notes W.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ AHEAD_WARNING = (
 
 
 class CannotPickle(Rejected, PickleError):
-    """A sink cannot be sent to a Connect server; Spark does not wrap a `PickleError`."""
+    """A sink cannot be sent to a Connect server."""
 
 
 class NotedLogSink(Picklable):
@@ -54,16 +54,13 @@ class NotedLogSink(Picklable):
     The query must have the output mode `append`. Each batch is appended once, as one file through
     the driver's memory. Then its watermark is noted, even without rows.
 
-    `client` is the writer of the derived stream, under a name that no other program uses. Pass a
-    `WriterClient`, or a function that returns one: ``partial(WriterClient, url, stream, writer)``.
+    `client` is the writer of the derived stream: a `WriterClient`, or a function that returns one,
+    such as ``partial(WriterClient, url, stream, writer)``. No other program may use its name.
 
-    - With Spark Connect, pass a function without a token. The server calls it in the process that
-      runs the batches. Set NOTED_TIME_TOKEN in the server's environment. That process ends with
-      the query, after it has sent the last note.
+    - With Spark Connect, pass a function without a token, and set NOTED_TIME_TOKEN in the server's
+      environment.
     - In a driver, all runs of the query share the function's client until `close()` or the end of
       the process.
-
-    The writer stays a member of the stream.
 
     The first batch joins the writer to the stream. If the controller does not answer within ten
     seconds, it fails with `Unreachable`. Later batches do not wait; after a refused note, the next
@@ -77,8 +74,7 @@ class NotedLogSink(Picklable):
     below W by the interval: pass it as `delay_ms`. Rows below a noted time are reported as late.
 
     After all of a sealed stream, the sink notes the end of the last rows and finishes its writer.
-    With `seal`, it also seals the derived stream, if that has no other writers. Without a
-    controller, this batch fails: start the query again.
+    With `seal`, it also seals the derived stream, if that has no other writers.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword for each option
@@ -98,11 +94,9 @@ class NotedLogSink(Picklable):
 
         `root` is a path or a URL, such as ``s3://lake/topics``.
 
-        `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. It has the
-        query's id and the watermark of each batch. `domain` is the time domain of `time_of`, if the
-        stream has several. `seal` needs a client with an `admin` token.
-
-        Raises `InvalidName`, or `Rejected` for a negative delay or a client of another stream.
+        `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. `domain` is the
+        time domain of `time_of`, if the stream has several. `seal` needs a client with an `admin`
+        token.
         """
         check_least("delay_ms", delay_ms, 0)
         self._root = root
@@ -119,9 +113,8 @@ class NotedLogSink(Picklable):
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Append the batch and note its watermark.
 
-        Raises `Rejected` for another query's `checkpoint_location`, rows without the column
-        `time_of` or of another schema, and a refused note. Raises `InvalidNote` if the watermark is
-        below the writer's last note: a query with a new checkpoint needs a new stream.
+        Raises `InvalidNote` if the watermark is below the writer's last note: a query with a new
+        checkpoint needs a new stream.
         """
         watermark = self._progress.read_watermark(batch_id)
         rows, named = self._convert_rows(batch), Batch(self._query_id, batch_id)
@@ -149,10 +142,7 @@ class NotedLogSink(Picklable):
         return {name: each for name, each in vars(self).items() if not hasattr(type(self), name)}
 
     def close(self) -> None:
-        """Close the client that the sink created, if any; a later batch creates another one.
-
-        Raises the same as `WriterClient.close`.
-        """
+        """Close the client that the sink created, if any; a later batch creates another one."""
         created = vars(self).pop("_client", None)
         vars(self).pop("_log", None)
         if created is not None and created is not self._client_or_factory:
@@ -208,7 +198,7 @@ class NotedLogSink(Picklable):
             self._finish_without_time(refused)
 
     def _finish_without_time(self, refused: InvalidNote) -> None:
-        """Finish without a time if the last windows end in the future, such as the current day."""
+        """Finish without a time if the last windows end in the future."""
         while refused.status == "too_far_ahead":
             log.warning(AHEAD_WARNING, self._stream, refused)
             try:
@@ -248,7 +238,7 @@ def _check_client(client: object, stream: str) -> WriterClient:
 def _end_at_sigterm(client: WriterClient) -> None:
     """Send the client's last notes when SIGTERM ends the process, as Spark Connect does.
 
-    It raises the signal again, because gRPC may hang if Python exits during a call.
+    Raises the signal again, because gRPC may hang if Python exits during a call.
     """
 
     def end(number: int, _: object) -> None:

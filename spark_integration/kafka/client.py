@@ -39,8 +39,6 @@ def build_client_config(
 ) -> dict[str, str]:
     """Translate settings, so that confluent-kafka connects as Spark does.
 
-    A `sasl.jaas.config` login (PLAIN, SCRAM) and PEM stores are translated.
-
     >>> login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" '
     >>> given = {"kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.sasl.jaas.config": login}
     >>> build_client_config("b:9092", {**given, "kafka.sasl.jaas.config": login + 'password="b";'},
@@ -54,7 +52,7 @@ def build_client_config(
     >>> build_client_config("b:9092", {}, "kafka_login:config")
     {'bootstrap.servers': 'b:9092', 'noted_time.function': 'kafka_login:config'}
 
-    Raises `Rejected` if a setting cannot be translated, or `client` contains a function.
+    A setting that cannot be translated is refused:
 
     >>> build_client_config("b:9092", {"kafka.ssl.truststore.location": "/trust.jks"}, None)
     Traceback (most recent call last):

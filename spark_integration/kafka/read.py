@@ -94,8 +94,7 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     stream, by default of the same name, and its partitions are segments. The least lower of all
     streams is the watermark. `event_time` is a timestamp column of the parsed events, or
     ``"timestamp"`` if the producers note the times of Kafka's records. A record without an event
-    time fails the query, unless `parse` drops or repairs it. The error shows the record's topic,
-    partition and offset, if `parse` only selects and filters.
+    time fails the query, unless `parse` drops or repairs it.
 
     `checkpoint_location` is the query's `checkpointLocation`. `marks` selects how marks are read:
 
@@ -110,25 +109,21 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
       restart, because nothing is checked later. See `docs/guides/kafka-marks.md`.
 
     If rows were deleted before a new query began at the earliest offsets, a warning shows until
-    when windows may lack rows. A policy with ``first_windows="skip"`` skips them, after a wait for
-    a mark that shows the time.
+    when windows may lack rows. A policy with ``first_windows="skip"`` skips them.
 
     `options` are values, at most one of each type. An `Ingestion` with ``domain="ingestion"`` uses
     the marks of an observer (`writer_client.IngestionNoter`), less `max_event_time_lag_ms`. A
     `CatchUp` flags micro-batches in the offset log by whether the query has a backlog.
 
-    Raises `InvalidName`, `Unreachable` if no broker answers, and `AnotherLog` if the stream belongs
-    to another topic, such as the original of a mirror. Raises `UnknownStream`, `UnknownDomain`,
-    `NotAllowed` and `UnexpectedAnswer` as the controller answers. Raises `Rejected` for options
-    that cannot be combined, an unknown or forbidden topic, an event time that is not a timestamp,
-    and a session without the Kafka connector. With Spark Connect, topics and streams are checked
-    when the query starts.
+    Raises `AnotherLog` if the stream belongs to another topic, such as the original of a mirror,
+    `Unreachable` if no broker answers, and `Rejected` for options that cannot be combined and a
+    session without the Kafka connector. With Spark Connect, topics and streams are checked when the
+    query starts.
 
     The query fails with `Recreated` if a topic was recreated, or lost rows or partitions that were
     read. It fails with `Rejected` if rows below the cut of the query's mark were deleted, and with
     `Unreachable` if they have no leader for half a minute. With ``marks="topic"`` it fails with
-    Spark's error if a record is not a mark of the stream. A topic's id is only checked if
-    confluent-kafka can connect.
+    Spark's error if a record is not a mark of the stream.
     """
     check_one_of("marks", marks, Marks)
     _check_policy(marks, policy)
@@ -259,7 +254,6 @@ def begins_with_topic(options: Mapping[str, Any]) -> bool:
 def _skip_partial(
     spark: SparkSession, query: MarksQuery, secrets: tuple[str | None, Mapping[str, Any]]
 ) -> tuple[dict[str, WholeFrom | None], dict[str, str]]:
-    """Spark fails a query whose start offsets are deleted."""
     with closing(_create_planner(spark, 'first_windows="skip"', query, secrets)) as planner:
         by_topic, begins = planner.wait_for_whole()
     whole = combine_whole(by_topic.values())
@@ -371,7 +365,6 @@ def _find_ids_if_known(
     options: Mapping[str, Any],
     topics: Mapping[str, str],
 ) -> dict[str, str | None]:
-    """Connect's server may reach another broker at the same address."""
     try:
         if records.client is None and _is_remote(spark):
             raise Rejected("with Spark Connect this process needs client= to connect to the broker")

@@ -29,13 +29,13 @@ KAFKA_TIME = "timestamp"
 class KafkaRecords:
     """Kafka topics, and how Spark's own source reads their records.
 
-    - `bootstrap` is ``host:port``, several separated by commas.
+    - `bootstrap` is ``host:port``, or several with commas.
     - `parse` turns the rows of Spark's source (`key`, `value`, `timestamp`, …) into events.
     - `options` are options of Spark's source. `failOnDataLoss` must stay true.
     - `client` has settings for confluent-kafka, if `options` has `kafka.` settings that only Java
       knows. Logins by `sasl.jaas.config` (PLAIN, SCRAM) and PEM stores need none. `client` may also
       be the name of a function that returns settings, ``"module:function"``, such as an
-      `oauth_cb`. It is called where Spark plans, and may be in the current directory.
+      `oauth_cb`, which is called where Spark plans.
     """
 
     topic: str | Sequence[str]
@@ -51,8 +51,6 @@ class KafkaRecords:
 
 def normalize_options(options: Options, by: str, *taken: str) -> dict[str, Any]:
     """Return the options as Spark documents their names, as case does not matter to Spark.
-
-    Kafka's settings are in lower case; the last of several spellings counts.
 
     >>> normalize_options({"Kafka.Isolation.Level": "read_committed", "MINPARTITIONS": 4}, "f")
     {'kafka.isolation.level': 'read_committed', 'MINPARTITIONS': 4}
@@ -87,10 +85,9 @@ def is_committed(options: Mapping[str, Any]) -> bool:
 
 
 def require_event_time(events: DataFrame, event_time: str) -> DataFrame:
-    """Return events that fail the query if their event time is missing.
+    """Return events that fail the query, with topic, partition and offset, without an event time.
 
-    The error shows topic, partition and offset even if `parse` dropped them. Raises `Rejected` if
-    the column is not a timestamp.
+    Raises `Rejected` if the column is not a timestamp.
     """
     check_time(events, event_time)
     column = F.col(f"`{event_time}`")

@@ -1,8 +1,8 @@
 """Reads marks from a Kafka topic, with Spark's own source.
 
-A relay (`reader_client.KafkaRelay`) writes a mark once all rows below its cut are readable. Spark
-reads the end of that topic first, so these rows are in the mark's micro-batch. Cuts are not checked
-later, so options that delay rows are refused.
+A relay writes a mark once all rows below its cut are readable. Spark reads the end of that topic
+first, so these rows are in the mark's micro-batch. Cuts are not checked later, so options that
+delay rows are refused.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class WantedMarks:
     def read(self, spark: SparkSession) -> list[DataFrame]:
         """Return the marks of each stream in the column `time`, for a watermark each.
 
-        The commit log keeps only the least watermark (SPARK-50046), so a quiet stream would hold
-        the others after a restart. Each stream therefore restates the other's last lower.
+        The commit log keeps only the least watermark (SPARK-50046). So each stream restates the
+        other's last lower, or a quiet stream would hold it after a restart.
         """
         bootstrap = self.connection["kafka.bootstrap.servers"]
         topics = ",".join(map(name_noted_topic, self.topics.values()))
@@ -106,8 +106,8 @@ class NotedTopic:
     ) -> DataFrame:
         """Return the watermarks in ms for records of noted topics, as `lower`.
 
-        A record of another topic restates `last`. A record that is not a mark fails the query, and
-        so does another domain's mark, unless the domain was `named`.
+        A record of another topic restates `last`. Another domain's mark fails the query, unless the
+        domain was `named`.
         """
         value, key = (F.col(name).cast("string").alias(name) for name in ("value", "key"))
         mark = F.from_json(value, MARK_SCHEMA).alias("mark")

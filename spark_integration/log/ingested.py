@@ -1,10 +1,8 @@
 """Stamps each row with its ingestion time.
 
 The stamp is T - 1, where T is the lower of the first ingestion mark whose cut lies above the row.
-Rows above the last cut wait. A micro-batch's offset names its marks, which never change, so a
-repeated batch has the same stamps.
-
-Rows below the first kept mark may belong to a dropped mark, so their stamp is unknown.
+Rows above the last cut wait. A micro-batch's offset names its marks, so a repeated batch has the
+same stamps. Rows below the first kept mark may belong to a dropped one: their stamp is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ UNSTAMPED_MARK = "ingestion/unstamped"
 
 
 class IngestionMarks:
-    """A feed of ingestion marks that keeps the marks for unread rows."""
+    """A feed that keeps the marks for unread rows."""
 
     def __init__(self, feed_of: Callable[[], MarksFeed], unstamped: Unstamped = "fail") -> None:
         self._feed_of = feed_of
@@ -75,7 +73,7 @@ class IngestionMarks:
 
     @property
     def cut(self) -> Mapping[int, int]:
-        """The last cut; rows above it have no stamp yet."""
+        """The last cut."""
         return self._marks[-1].cut.offsets if self._marks else {}
 
     def limit_plan(self, plan: Plan) -> Plan:
@@ -118,7 +116,6 @@ class IngestionMarks:
     def split_by_stamp(
         self, end_offset: LogOffset, work: Iterable[tuple[int, Sequence[LogFile], int, int]]
     ) -> Iterator[Slice]:
-        """Yield the slices of (segment, files, start, end), each with its stamp."""
         marks: Sequence[Mark] | None = None
         for segment, files, start, end in work:
             begin = max(start, files[0].start) if files else end

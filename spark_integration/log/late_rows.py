@@ -1,10 +1,7 @@
 """Finds rows that a query reads too late, and keeps them.
 
-A row is *late* if its event time is below the lower in the start offset of its micro-batch. Spark
-stores that offset first, so a repeated batch has the same late rows.
-
-Spark's watermark is never above this lower, so all rows that Spark drops as late are late here. An
-open window accepts late rows.
+A row is *late* if its event time is below the lower in the start offset of its micro-batch. Spark's
+watermark is never above this lower, so all rows that Spark drops as late are late here.
 """
 
 from __future__ import annotations
@@ -27,8 +24,7 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     in time from windows, and under `strict` from no other operator. The late rows have no
     watermark, so nothing drops them, but Spark refuses to aggregate them in `append` mode.
 
-    Use both in one query, because another query has other late rows. Raises `Rejected` if there is
-    no column `_late`.
+    Use both in one query, because another query has other late rows.
     """
     if LATE_COLUMN not in events.columns:
         raise Rejected(

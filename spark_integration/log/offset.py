@@ -36,8 +36,6 @@ class LogOffset:
     def continue_as(self, new: LogOffset, domain: str) -> LogOffset:
         """Return this offset for a query that would otherwise begin at `new`.
 
-        Raises `Rejected` for another log or domain.
-
         >>> offset = LogOffset("flights", marks={"default": Released()}, root="/log")
         >>> offset.continue_as(LogOffset("landings", root="/log"), "default")
         Traceback (most recent call last):

@@ -29,8 +29,8 @@ class ReadRange:
     are optional, in Unix ms or as aware `datetime`s.
 
     With `end_at`, the query reads up to the cut of the first mark with a lower at or above it, and
-    its watermark ends there. Until that mark exists, it reads up to the last cut. `start_at` only
-    affects a new query, and `end_at` must not change at a restart.
+    its watermark ends there. `start_at` only affects a new query, and `end_at` must not change at a
+    restart.
 
     >>> ReadRange(end_at=60, start_at=60)
     Traceback (most recent call last):
@@ -81,8 +81,7 @@ class Batches:
     - `order` selects these rows. With `share`, each segment gives rows in proportion to its unread
       rows. With `time`, a batch ends at the cut of a mark, so rows are nearly in order of time. The
       results are the same, see `docs/guides/order.md`.
-    - `cores` is the number of tasks for a large batch, by default the cluster's cores when the
-      query is defined.
+    - `cores` is the number of tasks for a large batch, by default the cluster's cores.
     """
 
     max_rows_per_trigger: int | None = None
@@ -110,7 +109,6 @@ class CatchUp:
         check_least("max_rows_per_trigger", self.max_rows_per_trigger, 1)
 
     def check_above(self, usual: int | None, source: str) -> None:
-        """Raise `Rejected` if the limit is below `usual`, the limit of `source`."""
         larger = self.max_rows_per_trigger
         if larger is not None and larger < (usual or 1):
             raise Rejected(
@@ -137,7 +135,6 @@ class Ingestion:
         check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
 
     def check_domain(self, domain: str | None) -> None:
-        """Raise `Rejected` if options are set, but the marks are of another domain."""
         if domain != INGESTION_NAME and self != Ingestion():
             raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
 

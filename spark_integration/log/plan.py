@@ -1,7 +1,7 @@
 """Plans the end of a micro-batch and its watermark.
 
-A batch is planned in stages: range → ingested → order → limit. Each stage returns a `Plan` that
-reads less or divides rows differently; the last sets the ends.
+A batch is planned in stages: range → ingested → order → limit. Each returns a `Plan` that reads
+less or divides rows differently; the last sets the ends.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def order_by_time(plan: Plan) -> Plan:
 
 
 class Limit:
-    """The last stage, which limits the rows, with another limit during a backlog."""
+    """The last stage, with another limit of rows during a backlog."""
 
     def __init__(self, catch_up: CatchUp | None) -> None:
         self._catch_up = catch_up

@@ -40,7 +40,7 @@ MISSING_ROWS = (
 
 
 class Planner:
-    """Plans micro-batches in a process of Spark's driver, and follows the marks."""
+    """Plans micro-batches, and follows the marks."""
 
     def __init__(self, query: LogQuery, columns: Iterable[str], token: str | None) -> None:
         self._query = query
@@ -76,7 +76,7 @@ class Planner:
         self._target = self._files.refresh()
 
     def plan(self, start_offset: LogOffset, limit: ReadLimit) -> BatchPlan:
-        """Read marks first, then list files, so the list has all rows below their cuts."""
+        """Read marks before files are listed, so the list has all rows below their cuts."""
         released = start_offset.get_released(self._query.domain_name)
         if self._target is None or not self._restated.has_begun:
             self._marks.follow(released)
@@ -133,7 +133,6 @@ class Planner:
         yield self._limit
 
     def _find_deleted(self, files: FilesBySegment, read_to: Mapping[int, int]) -> dict[int, int]:
-        """Raises `Rejected` if unread rows were deleted, and `Recreated` if read ones changed."""
         deleted = {s: end for s, end in self._marks.final.items() if not files.get(s)}
         self._files.check_kept(read_to)
         for segment, offset in read_to.items():

@@ -47,7 +47,7 @@ OPTION_FIELDS: dict[type[Option], str] = {
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A stream's log and the options of a read, or `Rejected` if they conflict.
+    """A stream's log and the options of a read.
 
     If the stream has only one domain (`is_only`), a checkpoint may name it or not.
     """

@@ -38,34 +38,29 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     environments.
 
     `event_time` is the column of the event time, in the time domain `domain`. Integers are Unix ms,
-    timestamps without a zone UTC. The watermark comes from the last mark whose cut the query has
-    read, under a `policy`.
+    timestamps without a zone UTC.
 
     `options` are at most one of each type: `ReadRange`, `Columns`, `Batches`, `CatchUp` and
     `Ingestion`.
 
     ``domain="ingestion"`` reads the marks of an observer (`writer_client.IngestionNoter`) and adds
     the column `_ingested`: 1 ms before the lower of the first mark whose cut lies above the row.
-    Rows above the last cut wait. The watermark is for `_ingested`, unless an `Ingestion` sets how
-    far `event_time` may lag.
+    The watermark is for `_ingested`, unless an `Ingestion` sets how far `event_time` may lag.
 
-    Raises `InvalidName` for the stream, and `ImplausibleTime` for an `end_at` in seconds. Raises
-    `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` as the controller answers.
-    Raises `Rejected` for an invalid URL, column, schema or range, and for conflicting options. With
-    Spark Connect, log and controller are checked when the query starts.
+    Raises `ImplausibleTime` for an `end_at` in seconds, and `Rejected` for an invalid URL, column,
+    schema or range, and for conflicting options. With Spark Connect, log and controller are checked
+    when the query starts.
 
     The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
-    if the stream or domain is unknown at the start, the marks at `end_at` are deleted, or the
-    checkpoint has another `end_at`. So it does if a sealed stream was recreated after its end was
-    read, or if an object that it read was replaced (`Recreated`). If the store does not answer, it
-    fails with `Unreachable`. While the controller is unreachable, the query reads on, up to the
-    last known cut with `end_at`, and its watermark does not advance.
+    if the marks at `end_at` are deleted, the checkpoint has another `end_at`, a sealed stream was
+    recreated after its end was read, or an object that it read was replaced (`Recreated`). While
+    the controller is unreachable, the query reads on, up to the last known cut with `end_at`, and
+    its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(
         root, noted, options, event_time=event_time, domain=domain, policy=policy
     )
-    # a Connect server checks them later
     is_here = isinstance(spark, SparkSession)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         if is_here:

@@ -57,8 +57,7 @@ ADDED_COLUMNS = {
 def build_scan_schema(query: LogQuery, events: StructType | None = None) -> StructType:
     """Return the schema of a query's source; by default events have the log's.
 
-    All columns are nullable, for the row of a mark. Metadata is dropped, as it may have a
-    watermark.
+    Columns are nullable, for the row of a mark. Metadata is dropped, as it may have a watermark.
     """
     event_time = None if query.event_time == INGESTED_COLUMN else query.event_time
     if events is None:
@@ -164,7 +163,7 @@ class RowShape:
                 yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def build_mark(self, time_ms: int) -> pa.RecordBatch:
-        """A window aggregate filters null event times below the watermark."""
+        """Set the event time, too: a window aggregate filters nulls below the watermark."""
         target = self.to_arrow()
         times = {self.event_time, MARK_TIME}
         columns = [
@@ -245,6 +244,6 @@ def _cast_batch(batch: pa.RecordBatch, target: pa.Schema, event_time: str) -> pa
 def _cast_column(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type == wanted:
         return column
-    # Instants finer than Spark's are truncated; any other loss is an error.
+    # instants finer than Spark's are truncated; any other loss is an error
     finer = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
     return column.cast(wanted, safe=not finer)

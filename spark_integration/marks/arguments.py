@@ -44,7 +44,7 @@ class Noted:
     - `stream` may be left out for a Kafka topic with the stream's name. For several topics it may
       be a mapping, topic → stream.
     - `token` needs the scope `read`. By default it is the variable NOTED_TIME_TOKEN of the driver.
-      It stays in the driver's memory, outside of plans, checkpoints and tasks.
+      It is not part of plans, checkpoints and tasks.
     """
 
     url: str = ""
@@ -67,16 +67,15 @@ class WatermarkPolicy:
       window whose end is at the watermark, but also drops single rows at the watermark. So joins
       and deduplication lose nothing, but a window that ends at the lower stays open until the next
       mark. `strict=False` is exact only for windowed aggregations.
-    - `on_seal="close"` closes all windows once the query has read a sealed stream to its end, by a
-      watermark at the end of Spark's time. `"hold"` keeps the last mark's lower.
+    - `on_seal="close"` closes all windows once the query has read a sealed stream to its end.
+      `"hold"` keeps the last mark's lower.
     - `dedup_retention_ms` is how long after its event time `dropDuplicatesWithinWatermark`
       remembers an event.
     - `batch_after_mark` adds a micro-batch after a mark that no other batch follows. A query
       without state needs it for the last claim of a table or derived stream, because a mark sets
-      the watermark of the next batch. It costs one batch each time the stream becomes quiet.
+      the watermark of the next batch.
     - `first_windows` applies if a Kafka topic lost rows before the query began at its earliest
-      offsets. These rows are up to the upper of the first mark above these offsets, if it is a
-      bound. `"partial"` returns their windows with a warning. `"skip"` skips them.
+      offsets. `"partial"` returns their windows with a warning. `"skip"` skips them.
     """
 
     strict: bool = True
@@ -90,7 +89,6 @@ class WatermarkPolicy:
         check_one_of("first_windows", self.first_windows, FirstWindows)
 
     def check_partial(self, reader: str) -> None:
-        """Raise `Rejected` for "skip", which `reader` does not support."""
         if self.first_windows == "skip":
             remedy = 'leave first_windows="skip" out, or use read_noted_kafka(marks="ahead")'
             raise Rejected(f"{reader} does not look for rows deleted before its query: {remedy}")
@@ -118,11 +116,7 @@ def check_promised(
 
 
 def convert_time(time: Time) -> int:
-    """Return a bound in Unix ms, or raise `Rejected`.
-
-    >>> convert_time(1_357_034_220_000)
-    1357034220000
-    """
+    """Return a bound in Unix ms, or raise `Rejected` if Spark cannot express it."""
     ms = unix_ms_of(time)
     if isinstance(time, datetime) and ms != unix_ms_of(time, up=True):
         raise Rejected(f"{time!r} has sub-millisecond precision; bounds are whole milliseconds")

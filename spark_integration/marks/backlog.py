@@ -1,7 +1,4 @@
-"""Decides whether a query has a backlog, and stores this in its offsets.
-
-The stored flag tells the next run whether the query had caught up (the sticky rule).
-"""
+"""Decides whether a query has a backlog, and stores this in its offsets."""
 
 from __future__ import annotations
 

@@ -44,34 +44,28 @@ class FeedMarks:
 
 
 class MarksFeed(Protocol):
-    """A source of marks, which returns none while the controller is unreachable."""
+    """A source of marks, without new ones while the controller is unreachable."""
 
     @property
     def subject(self) -> str: ...
 
     def begin(self, released: Released) -> None:
-        """Follow the marks after `released`; wait briefly for existing ones.
-
-        Raises `Rejected` if the stream or domain does not exist, and as `take`.
-        """
+        """Follow the marks after `released`; wait briefly for existing ones."""
 
     def take(self) -> FeedMarks:
         """Return the marks since the last call, without waiting.
 
-        Another creation id means a recreated stream. Raises `ClientFailed` if the thread crashed.
+        Another creation id means a recreated stream.
         """
 
     def explain(self, position: Mapping[int, int]) -> str:
-        """Return why no mark covers this position. Raises `NotedTimeError` as the controller."""
+        """Return why no mark covers this position."""
 
     def close(self) -> None: ...
 
 
 class ControllerFeed:
-    """The marks of one domain of a stream, which a thread follows.
-
-    The domain is by default the only declared one, or `default`.
-    """
+    """The marks of one domain of a stream, which a thread follows."""
 
     def __init__(
         self,

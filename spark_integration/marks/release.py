@@ -28,11 +28,7 @@ UNMARKED_PLANS = 2  # the first mark comes with the second micro-batch at the la
 
 
 class Releaser:
-    """The known marks from the last applied one on.
-
-    A mark could come a batch earlier, as Spark judges late rows by the batch before. Once its cut
-    is read, it is safe in all queries.
-    """
+    """The known marks from the last applied one on."""
 
     def __init__(self, feed: MarksFeed, on_seal: OnSeal = "close") -> None:
         self._feed = feed
@@ -69,7 +65,7 @@ class Releaser:
         return {**self._succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
-        """Leave out marks that Spark cannot express, and log them once per series."""
+        """Take new marks, and leave out those outside Spark's range of time."""
         if not self._is_following:
             self._feed.begin(released)
             self._is_following = True
@@ -95,8 +91,7 @@ class Releaser:
         """Return the mark to apply at `position`, or `released` if none is newer.
 
         `position` must have all segments: predecessors are not inferred. The lower never goes back,
-        even if the stream was recreated. Raises `Rejected` for a stream recreated after a seal had
-        closed all windows.
+        even if the stream was recreated.
         """
         final_cut = self._final_cut if self._on_seal == "close" else None
         closed = find_seal_release(released, self._stream_id, final_cut, position)
@@ -129,10 +124,9 @@ class Releaser:
         return (self._final_cut or {}) if released.sealed else self._last_cut
 
     def find_cut(self, time: int, released: Released) -> Mapping[int, int]:
-        """Return a cut that covers all events with times below `time`.
+        """Return the cut of the first mark with lower >= `time`, or until then the last cut.
 
-        It is the cut of the first mark with lower >= `time`, or until then the last cut. Raises
-        `Rejected` if the controller may have dropped the first such mark.
+        Raises `Rejected` if the controller may have dropped the first such mark.
         """
         marks = self._history
         try:
@@ -152,7 +146,6 @@ class Releaser:
         self._feed.close()
 
     def _warn_of_wait(self, position: Mapping[int, int]) -> None:
-        """Log once which writers hold the first mark, or which offsets it needs."""
         self._unmarked_plans += 1
         is_due = self._unmarked_plans >= UNMARKED_PLANS and any(position.values())
         if self._is_explained or not is_due:
@@ -188,14 +181,10 @@ def find_seal_release(
 ) -> Released | None:
     """Return the release at the end of a sealed stream, or `None` before the end.
 
-    The watermark then moves to the end of Spark's time, to close all windows.
-
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 8}) is None
     True
     >>> find_seal_release(Released("a", 3, 30), "a", {0: 9}, {0: 9})
     Released(stream_id='a', seq=3, lower=253402300799999, sealed=True)
-
-    Raises `Rejected` if the stream was recreated, because its rows would be dropped.
     """
     if released.sealed:
         if stream_id not in {"", released.stream_id}:

@@ -15,17 +15,14 @@ from spark_integration.marks.watermark import is_watermark
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The last mark that a query has applied, stored in its offset log.
-
-    With its lower, a batch can be repeated without a controller.
-    """
+    """The last mark that a query has applied, stored in its offset log."""
 
     stream_id: str = ""
     seq: int = 0
     lower: int | None = None
     """In ms, or `None` before the first mark, or if Spark cannot express it."""
     sealed: bool = False
-    """Whether a sealed stream was read to its end, so `lower` is the end of Spark's time."""
+    """Whether a sealed stream was read to its end."""
 
     def to_json(self) -> Json:
         json = {"stream_id": self.stream_id, "seq": self.seq, "lower": self.lower}
@@ -54,10 +51,7 @@ class Watermark:
 
     @classmethod
     def of(cls, released: Released, *, strict: bool, lag_ms: int = 0) -> Watermark:
-        """Return the watermark after a mark, with event times `lag_ms` behind the marks.
-
-        `strict` has no effect at the end of a sealed stream.
-        """
+        """Return the watermark after a mark, with event times `lag_ms` behind the marks."""
         if released.lower is None:
             return cls(None, "no mark has its cut read")
         if released.sealed:
@@ -81,10 +75,9 @@ class Watermark:
 class Restated:
     """Decides which batches restate the last lower, by a new `run` in their offsets.
 
-    - The first batch restates it. Spark's commit log keeps only one watermark per query
-      (SPARK-50046), so a join would otherwise wait for a new mark of its quiet side.
-    - So does the batch after the end of a sealed stream. `NotedLogSink` waits for a batch under the
-      last watermark, and a query without state would not plan it.
+    - The first batch restates it, because Spark's commit log keeps only one watermark per query
+      (SPARK-50046).
+    - So does the batch after the end of a sealed stream, because `NotedLogSink` waits for it.
     - With `batch_after_mark`, so does one batch after each new or restated lower. A restated lower
       counts, because a sink may skip a batch that is repeated after a crash, with its mark.
     """
@@ -95,7 +88,7 @@ class Restated:
         self._followed: tuple[int | None, bool] | None = None
 
     def run(self, run: int, released: Released, *, is_first_due: bool) -> int:
-        """Return the `run` of the next batch, after the one that applied `released`."""
+        """Return the `run` of the next batch, if the last one applied `released`."""
         stated = (released.lower, released.sealed)
         if self.has_begun:
             needs_batch = released.sealed or (self._batch_after_mark and released.lower is not None)

@@ -61,7 +61,6 @@ def _select_events(
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    """Replace `withWatermark`: Spark would fail only in the first batch."""
     raise Rejected(f"the events already have the watermark of their writers: {ONLY_ONE}")
 
 
@@ -73,10 +72,7 @@ def check_time(events: DataFrame, event_time: str) -> None:
 
 
 def check_no_watermark(events: DataFrame) -> None:
-    """Raise `Rejected` if events have a watermark, even on a column that was dropped since.
-
-    Only the plan shows it.
-    """
+    """Raise `Rejected` if the plan has a watermark, even on a column that was dropped since."""
     name = f"noted_time_{uuid4().hex}"
     events.createOrReplaceTempView(name)
     try:
@@ -88,12 +84,11 @@ def check_no_watermark(events: DataFrame) -> None:
 
 
 def pin_filter(condition: Column) -> Column:
-    """Return a filter's condition in a form that Spark does not move.
+    """Return a filter that Spark does not move.
 
     Spark pushes a deterministic filter below the watermark, unless it mentions the watermarked
-    column. A user's filter, or a join's `isnotnull`, would drop the mark rows there, and the
-    watermark would never advance. A nondeterministic condition stays, and the partition's id makes
-    it so at no cost.
+    column. There it would drop the mark rows, and the watermark would never advance. The
+    partition's id makes the condition nondeterministic at no cost.
     """
     return F.when(F.spark_partition_id() >= 0, condition).otherwise(value=False)
 
@@ -101,17 +96,15 @@ def pin_filter(condition: Column) -> Column:
 def build_null(data_type: DataType) -> Column:
     """Return a null that Spark does not take for a constant.
 
-    A batch may have marks of one side of a join, but no rows. By a constant, Spark would replace
-    the join's condition with false, and lose this batch's pairs with rows of former batches.
+    For a batch with marks but no rows, Spark would replace a join's condition with false, and lose
+    this batch's pairs with rows of former batches.
     """
     null = F.lit(None).cast(data_type)
     return F.when(F.spark_partition_id() < 0, null).otherwise(null)
 
 
 def is_watermark(time_ms: int) -> bool:
-    """Return whether Spark can express a time in Unix ms as a watermark.
-
-    Its timestamps are in the years 1 to 9999; a watermark above makes all later rows late.
+    """Return whether a time in Unix ms is in Spark's years 1 to 9999.
 
     >>> is_watermark(1_357_034_220_000), is_watermark(1_357_034_220_000_000)
     (True, False)

@@ -1,7 +1,4 @@
-"""The offset of the marks source: the last mark that a query has applied, by stream.
-
-Events come from another source, such as Spark's Kafka source.
-"""
+"""The offset of the marks source: the last mark that a query has applied, by stream."""
 
 from __future__ import annotations
 
@@ -33,8 +30,7 @@ class Admitted:
     whole: WholeFrom | None = field(default=None, compare=False)
     """The time from which the query has every row, `None` if it began after its topic's start.
 
-    `None` and `WHOLE_LOG` are stored alike. It is not compared, so a change of it alone starts no
-    micro-batch.
+    It is not compared, so a change of it alone starts no micro-batch.
     """
 
     def to_json(self) -> Json:

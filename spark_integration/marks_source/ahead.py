@@ -6,7 +6,7 @@ then, unless the rate is limited or a partition is new. So a partition counts on
 query's offset log.
 
 The offset keeps such a mark until its cut is read. The plan of N + 1 requires that the rest can be
-read, the plan of N + 2 that it is read. Both use only offsets, so a restart changes nothing.
+read, the plan of N + 2 that it is read.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ class TopicPlan:
     def find_due(self, admitted: Admitted) -> MarkAhead | None:
         """Return the mark of the batch before, if its cut is not read yet.
 
-        Raises `Rejected` for an earlier batch's mark, which would make rows of the planned batch
-        late.
+        An earlier batch's mark would make rows of the planned batch late.
         """
         for ahead in admitted.ahead:
             unread = find_unreached(ahead.needs, self.read)
@@ -79,10 +78,7 @@ class TopicPlan:
         return Recreated(f"Kafka topic {self.name!r}", fact, is_certain=is_certain)
 
     def find_unclear(self, due: MarkAhead | None, look: TopicLook) -> frozenset[int]:
-        """Return the needed partitions that the broker did not return.
-
-        Raises `Rejected` if other rows that `due` needs are missing.
-        """
+        """Return the needed partitions that the broker did not return."""
         unread = {} if due is None else find_unreached(due.needs, self.read)
         known = {segment: end for segment, end in unread.items() if segment in look.ends}
         unreadable = find_unreached(known, look.ends)

@@ -32,10 +32,7 @@ class TopicLike(Protocol):
 
 
 def find_whole_from(topic: TopicLike, look: TopicLook) -> WholeFrom:
-    """Return which rows a query lacks that began at the topic's start.
-
-    Later deletions count, too. Raises `Unreachable` if a partition has no leader.
-    """
+    """Return which rows a query lacks that began at the topic's start."""
     try:
         is_compacted = "compact" in topic.settings().get("cleanup.policy", "")
     except Rejected as error:

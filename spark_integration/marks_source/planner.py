@@ -72,7 +72,6 @@ class WatchedTopic:
         self._logged: WholeFrom | None = None
 
     def freeze(self) -> None:
-        """Read the ends now, for all plans of an availableNow run."""
         self._frozen = self._look_at_topic()
 
     @property
@@ -99,8 +98,7 @@ class WatchedTopic:
         """Return the topic's state, or `None` if it is not needed or unknown.
 
         Each run asks the broker once, to find a recreated topic before it reads rows. Later it asks
-        only if a mark `waits` or is `due`. Faults raise as in `TopicPlan` and
-        `noted_time.kafka.Topic`.
+        only if a mark `waits` or is `due`.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:
@@ -178,10 +176,7 @@ class WatchedTopic:
 
 
 class MarksPlanner:
-    """Plans micro-batches next to Spark's driver, and follows the marks.
-
-    Marks of streams that are not `watched` come after their rows.
-    """
+    """Plans micro-batches; marks of streams that are not `watched` come after their rows."""
 
     def __init__(
         self,
@@ -217,10 +212,9 @@ class MarksPlanner:
         return self.plan(MarksOffset.from_json(start)).to_json()
 
     def list_tasks(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the mark's row, with the time in ms. Raises the same as `check_covered`.
+        """Return the mark's row, with the time in ms.
 
-        Spark calls this after it stores a batch's end and before it reads the batch, so no row is
-        judged by marks that do not cover it.
+        Spark calls this before it reads a batch, so no row is judged by marks that do not cover it.
         """
         ended = MarksOffset.from_json(end)
         self.check_covered(ended)
@@ -229,10 +223,7 @@ class MarksPlanner:
         return [] if start == end or ms is None else [InputPartition(ms)]
 
     def plan(self, begun: MarksOffset) -> MarksOffset:
-        """Return the marks for the next micro-batch.
-
-        The first offset of a run is always new (`Restated`). A new query's has the token.
-        """
+        """Return the marks for the next micro-batch."""
         if begun.streams.keys() != self._query.streams.keys():
             own, asked = (
                 ", ".join(map(repr, sorted(n))) for n in (begun.streams, self._query.streams)
@@ -251,11 +242,10 @@ class MarksPlanner:
         }
         run = self._restated.run(begun.run, begun.least, is_first_due=True)
         ended = replace(begun, streams=streams, run=run, claims=self._query.policy.batch_after_mark)
-        # the flag and `whole` alone make no batch
+        # the flag and `whole` make no batch
         return begun if ended == begun else replace(ended, backlog=self._judge_backlog(begun, read))
 
     def is_behind(self, starting: Mapping[str, Mapping[int, int]]) -> bool:
-        """`starting` has a new query's start positions by stream, if known."""
         return bool(self._judge_backlog(self._follow_marks(), starting))
 
     def _follow_marks(self) -> MarksOffset:
@@ -291,10 +281,7 @@ class MarksPlanner:
         )
 
     def wait_for_whole(self) -> tuple[dict[str, WholeFrom | None], dict[str, Mapping[str, int]]]:
-        """Wait for marks that show from when on each topic is complete.
-
-        For a new query, also return Spark's start offsets.
-        """
+        """Wait until marks show from when on each topic is complete, and where a query starts."""
         begun = self._follow_marks().streams
         while True:
             by_topic = {

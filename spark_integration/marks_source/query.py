@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class AheadLimit(StrEnum):
     """An option or setting that prevents marks ahead of their rows.
 
-    Options of the Kafka source delay rows; under `AT_ONCE`, Spark judges late rows a batch earlier.
+    Options delay rows; under `AT_ONCE`, Spark judges late rows a batch earlier.
     """
 
     MOST_ROWS = "maxOffsetsPerTrigger"
@@ -31,8 +31,8 @@ class AheadLimit(StrEnum):
 class KafkaPlanning:
     """How the planner watches the Kafka topics of a query, one per stream.
 
-    - `ahead`: whether marks may come before their cuts are read, without a `limit`
-    - `begun`: the streams whose query begins where the topic begins
+    With `ahead` and no `limit`, marks come before their cuts are read. `begun` has the streams
+    whose query begins where the topic begins.
     """
 
     topics: Mapping[str, str]
@@ -44,7 +44,7 @@ class KafkaPlanning:
 
 @dataclass(frozen=True, slots=True)
 class MarksQuery:
-    """The marks that a query needs, `lag_ms` above its watermark, and where its progress is."""
+    """The marks that a query needs, `lag_ms` above its watermark."""
 
     streams: Mapping[str, PositionOf]
     controller_url: str

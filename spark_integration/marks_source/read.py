@@ -42,20 +42,16 @@ def with_noted_watermark(  # noqa: PLR0913 - options are keyword-only
 ) -> DataFrame:
     """Return the streaming `events` with a watermark that the writers vouch for.
 
-    `checkpoint_location` is the `checkpointLocation` of the query. Its offset log has how far the
-    query has read. `position` maps the offset of the events' source, parsed from JSON, to segment →
-    exclusive offset; the default is `KafkaTopic(stream)`. A `KafkaTopic` with a `client` raises
-    `AnotherLog` if the stream belongs to another topic.
+    `checkpoint_location` is the `checkpointLocation` of the query. `position` maps the offset of
+    the events' source, parsed from JSON, to segment → exclusive offset; the default is
+    `KafkaTopic(stream)`. A `KafkaTopic` with a `client` raises `AnotherLog` if the stream belongs
+    to another topic.
 
     `domain` is the time domain of `event_time`, by default the stream's only one. A mark arrives
     one micro-batch after its events; with `read_noted_kafka` it arrives in the same batch.
 
     Call this function once for each source, and join or union the results. The query fails with
-    `Rejected` if `events` come from several sources, or from topics outside `position`: marks do
-    not cover their rows.
-
-    Raises `Rejected` if `event_time` is not a timestamp, or if `events` are not streaming or
-    already have a watermark.
+    `Rejected` if `events` come from several sources, or from topics outside `position`.
     """
     check_promised(domain, event_time)
     policy.check_partial("with_noted_watermark")
@@ -100,7 +96,7 @@ def read_marks(
 def unite_with_marks(
     marks: Sequence[DataFrame], events: DataFrame, event_time: str, policy: WatermarkPolicy
 ) -> DataFrame:
-    """Return the events under the least watermark of the marks, the first sides of a union."""
+    """Return the events in a union with the marks, which come first."""
     columns = [_select_for_mark(field, event_time) for field in events.schema]
     sides = []
     for each in marks:

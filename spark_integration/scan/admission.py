@@ -18,10 +18,7 @@ ROWS_WORTH_A_TASK = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows `first` to `last` (exclusive) of one file, with their ingestion time, if known.
-
-    If the file is an object, `version` is its planned content.
-    """
+    """Rows `first` to `last` (exclusive) of one file; of an object, of its planned `version`."""
 
     path: str
     first: int
@@ -72,10 +69,7 @@ class Unread:
 
 
 def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
-    """Return the files below a cut; the last file ends there.
-
-    Unused offsets below the cut become an empty file, so a position after the last row reaches it.
-    """
+    """Return the files below a cut; unused offsets at its end become an empty file."""
     below = files[: bisect_left(files, cut, key=attrgetter("start"))]
     if below and below[-1].end > cut:
         return [*below[:-1], replace(below[-1], end=cut)]
@@ -87,14 +81,10 @@ def select_below(files: list[LogFile], cut: int) -> list[LogFile]:
 def compute_shares(rows: Mapping[int, int], limit: int) -> dict[int, int]:
     """Divide `limit` rows over the segments in proportion to their available rows.
 
-    All segments reach their ends together, so no mark waits for one.
-
     >>> compute_shares({0: 300, 1: 100}, 100)
     {0: 75, 1: 25}
     >>> compute_shares({0: 1, 1: 1, 2: 1}, 2)
     {0: 1, 1: 1, 2: 0}
-    >>> compute_shares({0: 3, 1: 1}, 100)
-    {0: 3, 1: 1}
     """
     total = sum(rows.values())
     if total <= limit:
@@ -119,8 +109,7 @@ def find_slices(files: Sequence[LogFile], start: int, end: int | None) -> Iterat
 def advance_offset(files: Sequence[LogFile], start: int, rows: int) -> int:
     """Return the offset after the first `rows` rows at or above `start`.
 
-    Unused offsets (compaction, transaction markers) are read with the row before them, once the
-    next file shows their end.
+    Unused offsets are read with the row before them, once the next file shows their end.
     """
     end = start
     for file in _select_unread(files, start):
@@ -163,7 +152,7 @@ def _select_unread(files: Sequence[LogFile], start: int) -> Sequence[LogFile]:
 def divide_into_tasks(
     work: list[Slice], cores: int, least: int = ROWS_WORTH_A_TASK
 ) -> list[list[Slice]]:
-    """Divide slices into equal tasks: one per core, fewer if there are few rows.
+    """Divide slices into equal tasks, at most one per core.
 
     >>> [[(each.path, each.first, each.last) for each in task] for task in
     ...  divide_into_tasks([Slice("a", 0, 30), Slice("b", 0, 10)], cores=2, least=1)]

@@ -27,10 +27,7 @@ _TICKS_PER_MS = {
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows `first` to `last` (exclusive) of a file, and the range of their times.
-
-    The times are Unix ms, rounded down, or `None` without statistics.
-    """
+    """Rows `first` to `last` (exclusive) of a file, and their times (Unix ms, rounded down)."""
 
     first: int
     last: int
@@ -61,7 +58,7 @@ class CutRange:
     event_time: str
 
     def select_files(self, segment: int, starts: Mapping[LogPath, int]) -> dict[LogPath, int]:
-        """Return the files (path → start offset) of a segment that may have such rows.
+        """Return the files of a segment, path → start offset, that may have such rows.
 
         >>> from pathlib import Path
         >>> starts = {Path("a"): 0, Path("b"): 10, Path("c"): 20}
@@ -79,10 +76,7 @@ class CutRange:
 
 
 class LogFiles:
-    """The files of one stream; their footers are read once, as files never change.
-
-    All files must have the `columns`; files outside `between` are not opened.
-    """
+    """The files of one stream, read once; files outside `between` are not opened."""
 
     def __init__(
         self,
@@ -107,10 +101,7 @@ class LogFiles:
         return dict(sorted(self._files.items()))
 
     def check_kept(self, planned: Mapping[int, int]) -> None:
-        """Raise `Recreated` if an object with rows below a planned offset was replaced.
-
-        Spark may read these rows again, and they may be others.
-        """
+        """Raise `Recreated` if an object with rows below a planned offset was replaced."""
         for segment, file in self._replaced.items():
             if file.start < planned.get(segment, 0):
                 raise Recreated(f"file log {self.root}", f"{file.path} was replaced")

@@ -16,7 +16,7 @@ def divide_by_time(
 
     - The batch ends at the cut of the last mark whose unread rows are within the limit.
     - If the next mark has too many rows, each segment reads a share of the rows below its cut.
-    - Beyond the last mark the order is unknown, so each segment reads a share of its other rows.
+    - Beyond the last mark, each segment reads a share of its other rows.
     - A successor is not read before its predecessors are read to their ends.
 
     >>> from pathlib import Path
@@ -43,10 +43,9 @@ def divide_by_time(
 
 
 def _find_last_mark(unread: Unread, limit: int, marks: MarkHistory) -> int:
-    """Return the seq of the last mark with at most `limit` unread rows below its cut.
+    """Return the seq of the last mark with at most `limit` unread rows, or before the first.
 
-    Without one, return the seq before the first mark. Steps double, because the mark is near and
-    counting takes time.
+    Steps double, because the mark is near and counting takes time.
     """
 
     def is_too_large(seq: int) -> bool:
@@ -68,7 +67,6 @@ def _add_shares(
     limit: int,
     succession: Succession,
 ) -> dict[int, int]:
-    """Give successors a share once their predecessors are complete."""
     rows = dict(planned)
     while (unused := limit - sum(rows.values())) > 0:
         ends = _find_complete_ends(unread, rows, succession)

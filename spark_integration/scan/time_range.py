@@ -20,10 +20,9 @@ EMPTY_POSITION: Mapping[int, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Event times from `start_at` to `end_at` (exclusive) in Unix ms; `None` is no bound.
+    """Event times from `start_at` to `end_at` (exclusive) in Unix ms; both are optional.
 
-    The range is read once the query applies a mark with a lower at or above `end_at`. Its watermark
-    then is `end_at`:
+    The range is read once a lower reaches `end_at`, which then is the watermark:
 
     >>> hour = TimeRange(end_at=60)
     >>> [(hour.are_read(lower), hour.cap(lower)) for lower in (50, 60, 75)]
@@ -42,7 +41,7 @@ class TimeRange:
     def continue_as(self, asked: TimeRange) -> TimeRange:
         """Return the range of a query that continues from a checkpoint with this one.
 
-        `start_at` stays. Raises `Rejected` if `end_at` changes, because later rows were skipped.
+        `start_at` stays, and `end_at` must not change, because later rows were skipped.
 
         >>> TimeRange(0).continue_as(TimeRange(5, 60))
         TimeRange(start_at=0, end_at=60)
@@ -58,7 +57,6 @@ class TimeRange:
     def filter_rows(
         self, batches: Iterator[pa.RecordBatch], event_time: str
     ) -> Iterator[pa.RecordBatch]:
-        """Bounds exclude rows without a time."""
         if self == ALL_TIMES:
             yield from batches
             return
@@ -86,9 +84,8 @@ def find_first_offsets(
 ) -> dict[int, int]:
     """Return the first offset of each segment that may have a row at or above `start_at`.
 
-    It is in the first row group whose statistics allow such a time. Rows below `from_cut` are
-    earlier; raises `Rejected` if rows above it were deleted. `final` has the ends of sealed
-    segments, whose rows were deleted if they have no files.
+    Rows below `from_cut` are earlier; raises `Rejected` if rows above it were deleted. `final` has
+    the ends of sealed segments.
     """
     begun = {segment: run for segment, run in files.items() if run}
     firsts = {segment: run[0].start for segment, run in begun.items()}

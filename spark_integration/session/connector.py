@@ -28,10 +28,7 @@ CONNECTOR_NAME = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d[\w.-]*)")
 
 
 def kafka_package(spark: str = pyspark.__version__) -> str:
-    """Return the Maven coordinate of the Kafka connector, by default for the running PySpark.
-
-    Spark downloads it with: ``SparkSession.builder.config("spark.jars.packages",
-    kafka_package())``.
+    """Return the Maven coordinate of the Kafka connector, for `spark.jars.packages`.
 
     >>> kafka_package("4.3.0")
     'org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0'
@@ -54,8 +51,7 @@ def find_unfit_connectors(named: str, spark: str) -> list[str]:
 def check_connector(spark: SparkSession) -> None:
     """Raise `Rejected` if the session cannot load a Kafka source.
 
-    A connector for another Spark may load and fails later, so its version in the session's settings
-    is checked, too.
+    A connector for another Spark may load and fail later, so its version is checked, too.
     """
     remedy = (
         f"start it with `spark.jars.packages` = `{kafka_package(spark.version)}`, which "

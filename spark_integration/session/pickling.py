@@ -1,8 +1,7 @@
 """Pickles our objects for the Python processes that Spark starts.
 
-A class is pickled by its name, and a Python without this package fails without a remedy. So an
-object is sent with a function that loads it or names the remedy. It is nested in another function,
-as nested functions are pickled by value.
+A Python without this package cannot load a class, which is pickled by its name. So an object is
+sent with a function that loads it or names the remedy, and is nested, to be pickled by value.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Picklable:
 
 
 def make_source_class(source: type[DataSource], source_name: str) -> type[DataSource]:
-    """Return a class that Spark registers under a name, and that creates `source` objects."""
+    """Return a class that Spark registers under a name, and that creates a `source`."""
     unpack, packed = _make_unpickler(), _pickle(source, {})
 
     class Source(DataSource):

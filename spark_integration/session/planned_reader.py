@@ -1,4 +1,4 @@
-"""Base class of the streaming sources: a planner next to the driver, and tasks on workers."""
+"""Base class of the streaming sources, with a planner next to the driver."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ Planner = TypeVar("Planner", bound=MicroBatchPlanner)
 class PlannedReader(
     Picklable, DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Planner]
 ):
-    """One run of a query, planned next to the driver and pickled for workers.
-
-    Only the planning process connects to controller and broker; `_secrets` are not sent to workers.
-    """
+    """One run of a query; `_secrets` are not sent to workers."""
 
     _secrets: tuple[Any, ...] = ()
 

@@ -16,10 +16,7 @@ EVENTS_SUFFIX = "_events"
 
 
 def read_setting(spark: SparkSession, name: str, default: str) -> str:
-    """Return a setting, or the default if the platform refuses to read it.
-
-    Databricks serverless compute refuses with the error CONFIG_NOT_AVAILABLE.
-    """
+    """Return a setting, or the default if the platform refuses, as Databricks serverless does."""
     try:
         return str(spark.conf.get(name, default))
     except PySparkException:
@@ -27,10 +24,9 @@ def read_setting(spark: SparkSession, name: str, default: str) -> str:
 
 
 def build_source_name(kind: str, streams: Iterable[str], domain: str | None) -> str:
-    """Return the name of a source that reads a domain of streams.
+    """Return the name under which a checkpoint stores a source's offsets.
 
-    A checkpoint stores offsets by this name, so it must stay the same between runs. The source of
-    events appends `EVENTS_SUFFIX` to the name of its marks.
+    The source of events appends `EVENTS_SUFFIX` to the name of its marks.
 
     >>> build_source_name("log", ["flights"], None), build_source_name("marks", ["a.b", "c"],
     ...     "ship")

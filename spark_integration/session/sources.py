@@ -25,13 +25,10 @@ QUERY_OPTION = "query"
 """The option with the query, pickled and in base64."""
 
 TOKEN_OPTION = "token"  # noqa: S105 - its name
-"""The option with the token, which Spark redacts.
-
-It reaches the planning process, but not the offset log or the workers.
-"""
+"""The option with the token, which Spark redacts."""
 
 CLIENT_OPTION = "client_secret"
-"""The option with a Kafka client's configuration, as JSON, which Spark redacts, too."""
+"""The option with a Kafka client's configuration as JSON, redacted, too."""
 
 
 class QuerySource(Picklable, DataSource):
@@ -42,7 +39,7 @@ class QuerySource(Picklable, DataSource):
         self.query: Any = cloudpickle.loads(base64.b64decode(options[QUERY_OPTION]))
 
     def take_secret(self, secret: str) -> str | None:
-        """The secret is deleted: Spark also sends this source to workers."""
+        """Return a secret, and delete it, because Spark also sends this source to workers."""
         return self.options.pop(secret, None)
 
 
@@ -70,7 +67,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> str:
     """Register a source in a session, and return its name.
 
     A session from `newSession()` can neither register nor find its parent's source, so it uses a
-    unique name. Checkpoints do not contain it.
+    unique name.
     """
     require("a source in Python", spark.version)  # with Spark Connect, the version of the server
     name = source.name()
@@ -85,12 +82,10 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> str:
 
 
 def count_cores(spark: SparkSession) -> int:
-    """Count the cores of the executors, or of the settings if more."""
     executors = int(spark.conf.get("spark.executor.instances", "0") or 0)
     configured_cores = executors * int(spark.conf.get("spark.executor.cores", "1") or 1)
     if isinstance(spark, SparkSession):
         return max(configured_cores, spark.sparkContext.defaultParallelism)
     parts = spark.range(100_000).select(F.spark_partition_id().alias("part"))
-    return max(
-        configured_cores, parts.distinct().count()
-    )  # a Connect client can only count partitions
+    # a Connect client can only count partitions
+    return max(configured_cores, parts.distinct().count())

@@ -41,13 +41,11 @@ UNIVERSAL_CALL = 'read_noted_kafka(marks="topic") reads Kafka topics with exact 
 
 
 class SparkTooOld(Rejected, ImportError):
-    """The running Spark is too old. An `ImportError`, because imports raise it."""
+    """The running Spark is too old; imports raise it."""
 
 
 def require(asked: str, running: str = "") -> None:
-    """Raise `SparkTooOld` if a Spark version is too old for a part.
-
-    The default is this process's PySpark; warns once about one newer than `NEWEST`.
+    """Raise `SparkTooOld` if Spark, by default this process's PySpark, is too old for a part.
 
     >>> require("PositionListener", "3.5.9")
     >>> require("read_noted_log", "4.1.4")

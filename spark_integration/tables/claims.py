@@ -69,9 +69,6 @@ class TableClaims:
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with ``marks="topic"``.
-
-    Raises `InvalidName` for a name, and `Rejected` for an unreadable checkpoint or for the start of
-    a window as `time_of`.
     """
 
     checkpoint_location: str
@@ -100,8 +97,7 @@ class TableClaims:
     def of(self, batch_id: int) -> BatchClaim:
         """Return the claim of a micro-batch, even when it runs again.
 
-        Raises `Rejected` if the query has sources without marks, uses the greatest of several
-        watermarks, or does not use the checkpoint.
+        Raises `Rejected` if the query has sources without marks, or does not use the checkpoint.
         """
         planned = self._progress.read_batch(batch_id)
         running = find_running_query()
@@ -127,11 +123,7 @@ class TableClaims:
         return BatchClaim(self, self._add_writers(claim), running.run)
 
     def _find_complete_to(self, planned: PlannedBatch) -> int | None:
-        """Return the claimed time of a batch (exclusive), or `None` if it is unknown.
-
-        With state it is the watermark, as Spark emits a window once it reaches the window's end.
-        Without state it is the lower: all rows below it are written.
-        """
+        """Return the claimed time of a batch: its watermark, or without state the lower."""
         watermark = planned.watermark_ms
         if watermark is None:
             return None
@@ -141,7 +133,7 @@ class TableClaims:
         return watermark - self.delay_ms
 
     def memory(self, table: str) -> Memory:
-        """Return the query's records of the batches that it writes to a table."""
+        """Return the query's records of its batches for a table."""
         return open_memory(self.checkpoint_location, self.name, table)
 
     def is_last(self, batch_id: int) -> bool:
@@ -185,10 +177,8 @@ class BatchClaim:
     `table` is a URL, ``delta:LOCATION`` or ``iceberg:CATALOG.TABLE``. If the name's last claim has
     ended, or the table may lack earlier batches, nothing is claimed, which is logged.
 
-    Raises `Rejected`
-
-    - if the table contains a later batch of the query, or this batch with other content,
-    - if one run writes a part of a batch twice.
+    Raises `Rejected` if the table contains a later batch of the query, or this batch with other
+    content, and if one run writes a part of a batch twice.
     """
 
     claims: TableClaims
@@ -198,7 +188,7 @@ class BatchClaim:
 
     @property
     def complete_to(self) -> int | None:
-        """The claimed time (Unix ms, exclusive), or `None` without a watermark."""
+        """The claimed time (Unix ms, exclusive), if any."""
         return self.claim.complete_to
 
     def delta_options(
@@ -207,7 +197,7 @@ class BatchClaim:
         """Return the options of a write to Delta: the claim, and a transaction.
 
         Always write with these options, or the next batch ends the claim. If a batch writes several
-        times, give each write a `part`, and all but the last ``last=False``. If `table` is `None`,
+        times, give each write a `part`, and all but the last ``last=False``. Without a `table`,
         nothing is claimed. `metadata` is a JSON object for the commit.
         """
         claim = self.claim
@@ -235,10 +225,7 @@ class BatchClaim:
         return options(table, part=part)
 
     def begin(self, table: str) -> None:
-        """Record that this batch must be written, before anything that may fail.
-
-        If the batch is neither written nor withdrawn, the next batch ends the claim.
-        """
+        """Record that this batch must be written or withdrawn, or the next one ends the claim."""
         batches = self.claims.memory(table).batches(self.run)
         if all(each.batch != self.claim.batch for each in batches):
             self._keep(table, replace(self.claim, id=token_hex(8)), run="")
@@ -252,10 +239,7 @@ class BatchClaim:
         return self._find_committed(table, history, replace(self.claim, part=part)) is not None
 
     def commit(self, table: str) -> None:
-        """Commit the claim without rows, after writes of this batch that do not contain it.
-
-        Wrap changes of rows, such as MERGE, in `writing`, or they end the claim.
-        """
+        """Commit the claim without rows, after writes in `writing`."""
         if not self.is_committed(table, part="commit"):
             self.open(table).commit(self.options(table, part="commit"))
 
@@ -324,7 +308,6 @@ class BatchClaim:
         return record, history
 
     def _keep(self, table: str, record: Claim, *, run: str | None = None) -> str:
-        """Save a record in the checkpoint, and return why this failed, or `""`."""
         try:
             self.claims.memory(table).keep(record, self.run if run is None else run)
         except (OSError, NotedTimeError) as error:
@@ -418,10 +401,7 @@ def _is_noted(topic: str, topics: set[str]) -> bool:
 
 
 def describe_read(planned: PlannedBatch) -> Mapping[str, Any]:
-    """Return the stream, domain and cut of a batch, as far as its offsets contain them.
-
-    Domain and cut are empty if the query reads several streams.
-    """
+    """Return the stream, domain and cut of a batch; of several streams, only their names."""
     by_stream: dict[str, Any] = {}
     marked_stream = None
     for each in planned.offsets:

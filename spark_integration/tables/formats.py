@@ -36,7 +36,6 @@ NO_CONNECTOR = (
 
 
 def open_table(url: str) -> OpenTable:
-    """Return the table at a URL, which need not exist yet."""
     kind, location = split_url(url)
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     if kind == "delta":
@@ -74,13 +73,13 @@ class DeltaTable(OpenTable):
         return f"delta.`{self._location.replace('`', '``')}`"
 
     def history(self) -> TableHistory:
-        """The library deltalake is 20x faster than the connector."""
+        """Read with deltalake if it is there, which is 20x faster than the connector."""
         if find_spec("deltalake") and "://" not in self._location:
             return self._log.history() if self._log.exists() else TableHistory(())
         return self._list_versions()
 
     def _list_versions(self) -> TableHistory:
-        """List all versions once, then new ones, or all again after a restore."""
+        """List all versions once, then new ones; after a restore, all again."""
         newest = max(self._known, default=None)
         rows = self._rows(FIRST_VERSIONS if self._known else None)
         if newest is not None:
@@ -164,7 +163,6 @@ class IcebergTable(OpenTable):
         self._table, self._branch = (table, branch) if table else (name, "")
 
     def history(self) -> TableHistory:
-        """Raises `Rejected` if the session stages snapshots, which have no branch."""
         try:
             self._spark.catalog.refreshTable(self._table)  # sessions cache tables
             snapshots = self._spark.table(f"{self._table}.snapshots")
@@ -183,12 +181,10 @@ class IcebergTable(OpenTable):
         return history_of(snapshot_rows, {row["key"]: row["value"] for row in properties}, at=at)
 
     def append(self, rows: DataFrame, options: WriteOptions) -> None:
-        """The first rows create the table."""
         writer = rows.writeTo(self._name).options(**options)
         writer.append() if self._spark.catalog.tableExists(self._table) else writer.create()
 
     def commit(self, options: WriteOptions) -> None:
-        """Iceberg creates a snapshot without rows."""
         self._spark.table(self._name).limit(0).writeTo(self._name).options(**options).append()
 
 

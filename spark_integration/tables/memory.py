@@ -21,7 +21,7 @@ BATCHES_KEPT = 2
 class Memory:
     """The last two batches that a query planned to write to a table under a name.
 
-    Each batch is a file in the checkpoint, read once per run, so later damage has no effect.
+    Each batch is a file in the checkpoint, read once per run.
     """
 
     def __init__(self, checkpoint: str, name: str, table: str) -> None:
@@ -36,10 +36,7 @@ class Memory:
         return tuple(self._known.values())
 
     def keep(self, record: Claim, run: str) -> None:
-        """Save the record of a part of a batch, before the part is written.
-
-        Raises `OSError` or a `NotedTimeError`.
-        """
+        """Save the record of a part of a batch, before the part is written."""
         before = self._known.get(record.batch, RememberedBatch(record.batch, {}))
         records = {**before.records, record.part: record}
         remembered = RememberedBatch(record.batch, records, {**before.runs, record.part: run})

@@ -30,8 +30,7 @@ class NotedTable:
     has risen, at most once in `claim_every` (such as ``"10s"``). The first batch and the last one
     before the stream is quiet are always committed.
 
-    Raises `Rejected` for another form of `table`, for Iceberg without a connector, and over Spark
-    Connect. A batch fails with `Rejected` if its rows have no column `time_of`.
+    Raises `Rejected` for Iceberg without a connector, and over Spark Connect.
     """
 
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
@@ -49,10 +48,7 @@ class NotedTable:
         open_table(table)
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Append the rows of a micro-batch.
-
-        After a skipped batch or an ignored error, the next batch has no claim.
-        """
+        """Append the rows of a micro-batch."""
         claim = self._claims.of(batch_id)
         if self._last is not None and batch_id > self._last + 1:
             self._claims.of(batch_id - 1).begin(self._table)

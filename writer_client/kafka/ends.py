@@ -131,7 +131,7 @@ class KafkaTimes(TopicPoller):
     """Returns the ends of a topic and its newest timestamps, without reading records.
 
     A timestamp counts once read_committed readers reach its record, aborted or not. A record ahead
-    of `clock` (Unix ms) counts as the clock, and is named in a warning.
+    of `clock` (Unix ms) counts as the clock, with a warning.
 
     Transaction markers have the broker's time and count as well. So records in transactions are
     late if they are older than the delay when they arrive. A warning is logged if the topic has

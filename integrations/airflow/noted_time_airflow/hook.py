@@ -19,10 +19,7 @@ DEFAULT_PORT = 7464
 
 
 def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two connection classes
-    """Return the URL and the token of a connection.
-
-    The host may be a URL, or several URLs of controllers of one database, separated by commas.
-    """
+    """Return the URL and the token of a connection, whose host may be URLs."""
     host = connection.host or "127.0.0.1"
     if "://" in host:
         return host, connection.password
@@ -32,10 +29,7 @@ def get_address(connection: Any) -> Address:  # noqa: ANN401 - Airflow has two c
 
 
 def find_connections(wanted: Wanted) -> Generator[str, Any, tuple[Address | None, Any]]:
-    """Yield the id of each connection, and take the connection.
-
-    A table may do without one for the controller.
-    """
+    """Yield the id of each connection, and take the connection; a table may have none."""
     try:
         address = get_address((yield wanted.conn_id))
     except AirflowNotFoundException:
@@ -60,7 +54,7 @@ class NotedTimeHook(BaseHook):
         self.noted_time_conn_id = noted_time_conn_id
 
     def get_conn(self) -> Transport:
-        """Return a transport to the controller, or raise `Rejected` for its URL."""
+        """Return a transport to the controller."""
         url, token = get_address(self.get_connection(self.noted_time_conn_id))
         return Transport(url, token=token)
 

@@ -47,11 +47,9 @@ class ConsumerGroup(NamedTuple):
 class NotedTimeSensor(BaseSensorOperator):
     """Waits until all events before `complete_to` are written.
 
-    A stream can be complete without some writers: `require` and `missing` decide about them.
-
-    If the controller refuses, the task fails without a retry; without an answer, the sensor tries
-    again until its `timeout`. The XCom has the `cut` of the stream, or the `version` of the table,
-    and events of assets in the outlets have it as `extra`.
+    If the controller refuses, the task fails without a retry; without an answer, the sensor retries
+    until its `timeout`. The XCom has the `cut` of the stream, or the `version` of the table, and
+    events of assets in the outlets have it as `extra`.
 
     Attributes:
         stream: The name of the stream. Give either a stream or a table.
@@ -60,16 +58,14 @@ class NotedTimeSensor(BaseSensorOperator):
         domain: The time domain, if the stream has several.
         require: The writers that must vouch for the time: ``"all"`` for all writers that the stream
             expects, ``"known"`` for all writers that ever joined, or a list. If the stream expects
-            no writers, ``"all"`` fails at once. If the claims of a table do not name its writers,
-            the controller is asked.
+            no writers, ``"all"`` fails at once.
         missing: What to do if a required writer does not vouch: ``fail`` without a retry, ``wait``
             until the writer vouches, ``warn`` in the log and succeed, or ``accept``.
         group: A consumer group whose committed offsets must reach the time, too. Give its name, or
             a `ConsumerGroup` if its topic or connection is not the default.
-        partition_key: A partition key for the events of assets (Airflow 3.3). It starts only DAGs
-            that are scheduled by partitions.
+        partition_key: A partition key for the events of assets (Airflow 3.3).
         deferrable: Whether to wait in the triggerer, which takes no worker slot. The default is
-            Airflow's option `default_deferrable` in the section `operators`.
+            Airflow's option `default_deferrable`.
     """
 
     template_fields: ClassVar[Sequence[str]] = (

@@ -19,7 +19,7 @@ class NotedTimeTrigger(BaseTrigger):
     """Fires once with a verdict: complete, failed or timed out.
 
     `wanted` has the fields of a `Wanted`. `deadline` is in Unix seconds, for a restart in another
-    process. The token is not among the arguments.
+    process.
     """
 
     def __init__(self, *, wanted: dict[str, Any], deadline: float) -> None:

@@ -62,16 +62,12 @@ class Wanted:
         return f"{self.table or self.stream} is complete to {format_time(self.complete_to)}{by}"
 
     def not_yet(self, why: str) -> NotYet:
-        """Return an error that repeats the poll after the `poke_interval`."""
         return NotYet(why, self.poke_interval)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a wait.
-
-    `is_warning` is set if people should read the sentence of a success. `found` is the XCom.
-    """
+    """The outcome of a wait; `found` is the XCom."""
 
     status: Status
     sentence: str
@@ -80,11 +76,7 @@ class Verdict:
 
 
 def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verdict]:
-    """Return the verdict on a stream that is complete by the required writers.
-
-    The controller may wait up to `wait_ms`. Raises `NotYet`, `Rejected` if the stream cannot become
-    complete, and the errors of answers.
-    """
+    """Return the verdict on a stream that is complete by the required writers."""
     stream, required = wanted.stream, wanted.requirement
     question = ask_cut(stream, wanted.complete_to, wanted.domain, wait_ms, required.query)
     try:
@@ -122,12 +114,8 @@ def look_at_stream(wanted: Wanted, wait_ms: int = 0) -> Generator[Any, Any, Verd
 def look_at_table(wanted: Wanted, *, asks: bool) -> Generator[Question, Json, Verdict]:
     """Return the verdict on a table whose claims are complete by the required writers.
 
-    The first complete version decides which writers are missing. `asks` says whether a
-    controller may name writers that claims do not name. Raises:
-
-    - `NotYet` if the table is not complete.
-    - `Rejected` if the table cannot become complete, or the time is before the first claim
-      (`TableClaim.since`).
+    The first complete version decides which writers are missing. If it `asks`, a controller names
+    the writers that claims do not name.
     """
     table, time = wanted.table, wanted.complete_to
     claim = standing(table)

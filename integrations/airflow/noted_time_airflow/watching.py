@@ -38,10 +38,7 @@ def make_offsets_reader(
     wanted: Wanted,
     connection: Any,  # noqa: ANN401 - Airflow has two connection classes
 ) -> Callable[[Mapping[int, int]], ReadOffsets]:
-    """Return a function that reads the group's offsets, exact only below a cut.
-
-    The connection is of Airflow's type `kafka`; raises `Rejected` without settings of librdkafka.
-    """
+    """Return a function that reads the group's offsets, exact only below a cut."""
     try:
         settings = json.loads(connection.extra or "")
     except ValueError:
