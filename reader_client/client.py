@@ -101,7 +101,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def changed_windows(
         self, since: Time, size_ms: int = 3_600_000, domain: str | None = None, *, origin: Time = 0
     ) -> ChangedWindows:
-        """Return the complete windows with late rows reported from `since` on, a controller's time.
+        """Return the complete windows with late rows reported since a time of the controller.
 
         Windows are aligned to `origin`.
         """

@@ -28,7 +28,6 @@ from reader_client.group.waits import Wait, Waits
 from reader_client.marks.cursors import Cursor, WindowCursor
 from reader_client.marks.follower import NO_WINDOW, Follower
 from reader_client.marks.following import Following
-from reader_client.protocol.answers import StreamReply
 
 Network = TypeVar("Network")
 Found = TypeVar("Found")
@@ -82,7 +81,7 @@ class Reader(ABC, Generic[Network]):
             keep_last=keep_last,
             wait_ms=wait_ms,
             news=self._news,
-            on_stream=self._learn,
+            on_stream=self._reporting.learn if self._reporting else lambda _: None,
         )
         self._waits = Waits(self._following, self._reporting, where=url, check=self._check_usable)
         self._open(url, token, transport)
@@ -296,10 +295,6 @@ class Reader(ABC, Generic[Network]):
                 f"the reader of stream {self._stream!r} belongs to the process that created it"
             )
             raise Rejected(f"{message}: create one in the child")
-
-    def _learn(self, stream: StreamReply) -> None:
-        if self._reporting is not None:
-            self._reporting.learn(stream)
 
 
 def _raise_refusal(steps: Sequence[Repeated[Any]]) -> None:

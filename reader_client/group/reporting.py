@@ -24,7 +24,7 @@ Callback = Callable[[BacklogState], object]
 
 @dataclass(slots=True, eq=False)
 class BacklogReport:
-    """A report of the reader's backlog."""
+    """A report of the reader's backlog, compared by identity."""
 
     backlog: bool | None
 

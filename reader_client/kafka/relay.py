@@ -55,7 +55,7 @@ class KafkaRelay(PollingLoop):
         token: str | None = None,
         new_partition_ms: int = NEW_SEGMENT_MS,
     ) -> None:
-        """Create a relay. By default, `stream` has the topic's name, and all `domains` are written.
+        """Create a relay for all `domains`, by default, of a `stream` with the topic's name.
 
         `config` is a configuration of librdkafka.
         """

@@ -146,7 +146,10 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
         known = _find_streams(spark, streams, (domain, event_time), noted)
         wanted_marks = WantedMarks(
             streams,
-            {stream: domain or _find_only_domain(each) for stream, each in known.items()},
+            {
+                s: domain or (choose_domain(each.domains) if each else None)
+                for s, each in known.items()
+            },
             _find_logs(known, _find_ids_if_known(spark, records, chosen, streams)),
             {**connection, "kafka.bootstrap.servers": records.bootstrap},
             policy,
@@ -381,10 +384,6 @@ def _find_streams(
         return dict.fromkeys(streams)
     with closing(Transport(noted.url, token=noted.token)) as transport:
         return {stream: check_known(transport, stream, *asked) for stream in streams}
-
-
-def _find_only_domain(stream: StreamReply | None) -> str | None:
-    return choose_domain(stream.domains) if stream else None
 
 
 def _find_logs(

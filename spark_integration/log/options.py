@@ -109,6 +109,7 @@ class CatchUp:
         check_least("max_rows_per_trigger", self.max_rows_per_trigger, 1)
 
     def check_above(self, usual: int | None, source: str) -> None:
+        """Raise `Rejected` if the limit is below the usual one."""
         larger = self.max_rows_per_trigger
         if larger is not None and larger < (usual or 1):
             raise Rejected(
@@ -135,6 +136,7 @@ class Ingestion:
         check_least("max_event_time_lag_ms", self.max_event_time_lag_ms, 0)
 
     def check_domain(self, domain: str | None) -> None:
+        """Raise `Rejected` if options are set for another domain."""
         if domain != INGESTION_NAME and self != Ingestion():
             raise Rejected(f"Ingestion(…) goes with domain={INGESTION_NAME!r}")
 

@@ -121,10 +121,6 @@ class LogQuery:
             return names
         return tuple(dict.fromkeys((*names, self.event_time)))
 
-    @property
-    def keeps_late(self) -> bool:
-        return self.columns.late == "keep"
-
 
 def choose_event_time(domain: str | None, event_time: str | None, max_lag_ms: int | None) -> str:
     """Return the column of the watermark, or raise `Rejected`.

@@ -73,8 +73,8 @@ def build_scan_schema(query: LogQuery, events: StructType | None = None) -> Stru
 
 
 def list_added_columns(query: LogQuery) -> tuple[str, ...]:
-    stamp, late = (INGESTED_COLUMN,) * query.is_ingestion, (LATE_COLUMN,) * query.keeps_late
-    return (*stamp, MARK_TIME, *late)
+    stamp = (INGESTED_COLUMN,) * query.is_ingestion
+    return (*stamp, MARK_TIME, *(LATE_COLUMN,) * (query.columns.late == "keep"))
 
 
 def read_log_schema(

@@ -89,6 +89,7 @@ class WatermarkPolicy:
         check_one_of("first_windows", self.first_windows, FirstWindows)
 
     def check_partial(self, reader: str) -> None:
+        """Raise `Rejected` for "skip", which `reader` does not support."""
         if self.first_windows == "skip":
             remedy = 'leave first_windows="skip" out, or use read_noted_kafka(marks="ahead")'
             raise Rejected(f"{reader} does not look for rows deleted before its query: {remedy}")

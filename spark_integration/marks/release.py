@@ -41,14 +41,10 @@ class Releaser:
         self._unmarked_plans = 0
         self._is_explained = False
         self._stream_id = ""
-        self._history = MarkHistory()
-        self._succession = Succession()
+        self.history = MarkHistory()
+        self.succession = Succession()
         self.last_lower: int | None = None
         self.logs: Sequence[str] = ()
-
-    @property
-    def history(self) -> MarkHistory:
-        return self._history
 
     @property
     def at_end(self) -> State:
@@ -57,12 +53,8 @@ class Releaser:
         return "idle" if self._is_quiet else "live"
 
     @property
-    def succession(self) -> Succession:
-        return self._succession
-
-    @property
     def final(self) -> Mapping[int, int]:
-        return {**self._succession.final, **(self._final_cut or {})}
+        return {**self.succession.final, **(self._final_cut or {})}
 
     def follow(self, released: Released) -> None:
         """Take new marks, and leave out those outside Spark's range of time."""
@@ -74,12 +66,12 @@ class Releaser:
                     LEFT_OUT_WARNING, self._feed.subject, released.seq, " of the offset log"
                 )
         new = self._feed.take()
-        self._succession, self.logs = new.succession, new.logs
+        self.succession, self.logs = new.succession, new.logs
         self._final_cut, self._is_quiet = new.final_cut, new.is_quiet
         if new.stream_id != self._stream_id:
             self._stream_id = new.stream_id
             self._has_left_out = False
-            self._history = MarkHistory()
+            self.history = MarkHistory()
             self.last_lower = None
         for mark in new.marks:
             if is_watermark(mark.lower):
@@ -97,26 +89,26 @@ class Releaser:
         closed = find_seal_release(released, self._stream_id, final_cut, position)
         if closed is not None:
             return closed
-        window = self._history.window(position)
+        window = self.history.window(position)
         if window.lower is None or window.lower_seq is None:
             if released.lower is None:
                 self._warn_of_wait(position)
             return released
         if released.lower is not None and window.lower <= released.lower:
             return released
-        self._last_cut = self._history.mark(window.lower_seq).cut.offsets
-        self._history.forget_through(window.lower_seq)
+        self._last_cut = self.history.mark(window.lower_seq).cut.offsets
+        self.history.forget_through(window.lower_seq)
         return Released(self._stream_id, window.lower_seq, window.lower)
 
     def find_lower(self, position: Mapping[int, int]) -> int | None:
         """Return the lower at a position, or else the first lower after it."""
-        lower, first = self._history.window(position).lower, self._history.first
+        lower, first = self.history.window(position).lower, self.history.first
         return first.lower if lower is None and first else lower
 
     def has_more(self, released: Released) -> bool:
         if released.sealed:
             return False
-        last = self._history.last_lower
+        last = self.history.last_lower
         is_above = last is not None and (released.lower is None or last > released.lower)
         return is_above or (self._final_cut is not None and self._on_seal == "close")
 
@@ -128,7 +120,7 @@ class Releaser:
 
         Raises `Rejected` if the controller may have dropped the first such mark.
         """
-        marks = self._history
+        marks = self.history
         try:
             mark = marks.complete_to(time)
         except NotCompleteYet:
@@ -166,10 +158,10 @@ class Releaser:
 
     def _append(self, mark: Mark) -> None:
         self._has_left_out = False
-        if len(self._history) and mark.seq != self._history.last_seq + 1:
+        if len(self.history) and mark.seq != self.history.last_seq + 1:
             # retention deleted marks before they were read
-            self._history = MarkHistory()
-        self._history.append(mark)
+            self.history = MarkHistory()
+        self.history.append(mark)
         self.last_lower = mark.lower
 
 

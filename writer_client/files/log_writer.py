@@ -176,7 +176,8 @@ class SegmentLogWriter:
         for n, files in segments.items():
             if files.end < (noted := known.get(n, 0)):
                 fact = f"segment {n} ends at {files.end}, and {noted} was noted"
-                raise Recreated(f"file log {self._show_root()!r}", fact)
+                root = self._root.absolute() if isinstance(self._root, Path) else self._root
+                raise Recreated(f"file log {str(root)!r}", fact)
         largest = {}
         for domain, column in self._columns.items():
             each = (
@@ -188,9 +189,6 @@ class SegmentLogWriter:
                 largest[domain] = max(times)
         self._start_ends = {n: files.end for n, files in segments.items() if files.end}
         return FoundPosition(self._start_ends, largest)
-
-    def _show_root(self) -> str:
-        return str(self._root.absolute() if isinstance(self._root, Path) else self._root)
 
     def _join(self) -> None:
         if self.client is not None:

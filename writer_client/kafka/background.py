@@ -93,7 +93,7 @@ class WaitingCalls:
 
 
 class BackgroundThread:
-    """Starts up a producer, polls for deliveries, and notes its clock or makes it idle."""
+    """Starts up a producer, polls, and notes its clock or makes it idle."""
 
     def __init__(
         self,

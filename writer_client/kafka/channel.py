@@ -246,7 +246,7 @@ class Channel:
 
     @property
     def is_reporting(self) -> bool:
-        """Whether this thread is in a delivery callback, where it cannot wait for deliveries."""
+        """Whether this thread is in a delivery callback, and so cannot wait."""
         return self._reports_in == threading.get_ident()
 
     def _report_during(self, call: Callable[[], Answer]) -> Answer:

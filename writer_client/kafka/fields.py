@@ -67,12 +67,13 @@ class RecordTimes(TopicPoller):
         return self._reader.unusable
 
     def _read(self) -> TopicLook:
-        """Read new records for at most two seconds into `_times` and `_reached`."""
+        """Read new records for at most two seconds."""
         look, latest, named_from = self._begin(), LARGEST_TIME, LARGEST_TIME
         if self._ahead_ms is not None:
             now = self._clock()
             latest, named_from = now + self._ahead_ms, now + CLOCK_AHEAD_MS
-        late_below = self._find_late_below()
+        bound = None if self._client is None else self._client.late_below()
+        late_below = LEAST_TIME if bound is None else bound
         find_times, times, reached = self._find_times, self._times, self._reached
         for partition, offset, message in self._reader.read(look.ends):
             event_time = find_times(partition, offset, message)
@@ -120,10 +121,6 @@ class RecordTimes(TopicPoller):
             else:
                 self._reader.pass_over(partition, offset, unreadable)
             return None
-
-    def _find_late_below(self) -> int:
-        bound = None if self._client is None else self._client.late_below()
-        return LEAST_TIME if bound is None else bound
 
     def _report_late(self) -> None:
         for late in self._late.take():

@@ -35,7 +35,7 @@ NO_EVENT_TIME = MIN_INT64
 OnFailure = Literal["raise", "hold"]
 """Whether `forgive` drops held notes (`raise`) or sends them (`hold`).
 
-With `raise`, produce failed events and note again after it; with `hold`, produce them before it.
+With `hold`, produce failed events again before it; with `raise`, after it, and note again.
 """
 
 
@@ -349,7 +349,7 @@ class DeliveryTracker:
                 self.phase = to
 
     def begin(self) -> None:
-        """Begin a transaction. The last one counts as committed if it was not aborted."""
+        """Begin a transaction; the last one counts as committed unless it was aborted."""
         with self.lock:
             self.move(ProducerState.OPEN)
             self._close({})
@@ -372,7 +372,10 @@ class DeliveryTracker:
             self.settle()
 
     def abort(self, *, is_certain: bool = True) -> None:
-        """Drop the events and notes of the transaction, and all notes since an uncertain commit."""
+        """Drop the events and notes of the transaction, and all notes since an uncertain commit.
+
+        With `is_certain=False`, no transaction begins before the log has confirmed the abort.
+        """
         with self.lock:
             if self.phase not in (*IN_TRANSACTION, ProducerState.UNRESOLVED):
                 return

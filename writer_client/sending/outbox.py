@@ -31,6 +31,7 @@ from noted_time.values import (
     Rejected,
     Session,
     State,
+    convert_position,
     find_gained,
     validate_name,
 )
@@ -157,7 +158,7 @@ class Outbox:
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
     ) -> None:
         vouched, known = self.vouched, self.vouched.position
-        vouched.reach(position)
+        vouched.learn(convert_position(position))
         if event_time is not None:
             vouched.declare(domain, event_time, find_gained(position, known))
         if self.state != "live":

@@ -136,7 +136,9 @@ class Posting:
             try:
                 self._beat()
             except Exception as error:  # noqa: BLE001 - the caller's clock may raise anything
-                self._queue_refusal(Rejected(f"the clock could not be noted: {error}"))
+                refusal = Rejected(f"the clock could not be noted: {error}")
+                self.outbox.queue_refusal(refusal)
+                self.notices.report_refusal(refusal)
         return self._next_beat - now
 
     def _find_idle_s(self, now: float) -> float | None:
@@ -198,10 +200,6 @@ class Posting:
         self._failures += 1
         self.failure = error
         self._not_before = now + delay_s(self._pace.backoff, self._failures, error, self._chance())
-
-    def _queue_refusal(self, error: Rejected) -> None:
-        self.outbox.queue_refusal(error)
-        self.notices.report_refusal(error)
 
     def record_fault(self, fault: BaseException) -> None:
         self.fault = fault

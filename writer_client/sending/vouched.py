@@ -133,9 +133,6 @@ class VouchedTimes:
             raise InvalidNote(self.writer, "invalid_position", behind)
         self.learn(offsets)
 
-    def reach(self, position: Mapping[int, int]) -> None:
-        self.learn(convert_position(position))
-
     def learn(self, offsets: Mapping[int, int]) -> None:
         known = self.position
         if any(offset > known.get(s, -1) for s, offset in offsets.items()):
