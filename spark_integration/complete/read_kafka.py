@@ -76,8 +76,8 @@ def read_complete_kafka(  # noqa: PLR0913 - keyword-only but for five
 ) -> DataFrame:
     """Return the events of a Kafka topic with `start` <= time < `end`, once they are complete.
 
-    Consecutive windows return each event once. Spark's batch source reads the `records` of one
-    topic. `event_time` is as in `read_noted_kafka`, other arguments as in `read_complete`.
+    Spark's batch source reads the `records` of one topic. `event_time` is as in `read_noted_kafka`,
+    other arguments as in `read_complete`.
 
     The read starts
 

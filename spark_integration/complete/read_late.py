@@ -62,7 +62,6 @@ def read_late_kafka(  # noqa: PLR0913 - keyword-only but for four
       writer that alone has noted the partition.
 
     `since` is a moment on the controller's clock: rows covered by an earlier mark are not read.
-    A row that no mark covers may be late in a later call.
 
     `parse` of the records must keep the columns `partition` and `offset`. The other arguments are
     as in `read_complete_kafka`. Deleted rows, and rows below the oldest kept mark, are not read,

@@ -97,8 +97,7 @@ class WatchedTopic:
     ) -> TopicLook | None:
         """Return the topic's state, or `None` if it is not needed or unknown.
 
-        Each run asks the broker once, to find a recreated topic before it reads rows. Later it asks
-        only if a mark `waits` or is `due`.
+        Each run asks the broker once, to find a recreated topic before it reads rows.
         """
         is_needed = due is not None or not self._is_known
         if not is_needed and not waits:

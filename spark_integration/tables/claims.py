@@ -225,7 +225,7 @@ class BatchClaim:
         return options(table, part=part)
 
     def begin(self, table: str) -> None:
-        """Record that this batch must be written or withdrawn, or the next one ends the claim."""
+        """Record that this batch must be written or withdrawn."""
         batches = self.claims.memory(table).batches(self.run)
         if all(each.batch != self.claim.batch for each in batches):
             self._keep(table, replace(self.claim, id=token_hex(8)), run="")

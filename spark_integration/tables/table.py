@@ -34,7 +34,6 @@ class NotedTable:
     """
 
     def __init__(self, table: str, claims: TableClaims, *, claim_every: str = "10s") -> None:
-        """Append to `table`, which the first batch opens."""
         self._table, self._claims = table, claims
         self._every_s = parse_duration(claim_every) / 1000
         self._committed_at = float("-inf")
