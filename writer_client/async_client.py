@@ -72,7 +72,7 @@ class AsyncWriterClient(Writer[httpx.AsyncBaseTransport]):
     ) -> Flushed:
         """Report that the writer is finished, and flush."""
         with self._lock_for_note():
-            self._outbox.finish(position)
+            self._outbox.change_state("finished", position)
         return await self._flush(timeout)
 
     async def close(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - as `WriterClient`

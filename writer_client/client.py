@@ -76,7 +76,7 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     ) -> Flushed:
         """Report that the writer is finished, and flush. A later note makes it live again."""
         with self._lock_for_note():
-            self._outbox.finish(position)
+            self._outbox.change_state("finished", position)
         return self._flush(timeout)
 
     def seal(self) -> bool:

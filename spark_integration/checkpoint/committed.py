@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from noted_time import Rejected
 from noted_time.client.waiting import NothingKnown
@@ -16,17 +16,7 @@ from spark_integration.checkpoint.source_positions import KafkaTopic, NotedLog
 from spark_integration.marks.released import is_of_log, is_of_marks
 
 
-class CommittedOffsets(NamedTuple):
-    """Returns the offsets of a topic or file log that a query has read, when called."""
-
-    checkpoint: str
-    topic: str
-
-    def __call__(self, _: Mapping[int, int]) -> ReadOffsets:
-        return read_committed_offsets(self.checkpoint, self.topic)
-
-
-def open_streams(checkpoint: str) -> dict[str, CommittedOffsets]:
+def open_streams(checkpoint: str) -> dict[str, Callable[[Mapping[int, int]], ReadOffsets]]:
     """Return a reader of the committed offsets for each stream of a query.
 
     A topic is the stream of the same name, unless the query reads only one topic, with the marks of
@@ -42,7 +32,10 @@ def open_streams(checkpoint: str) -> dict[str, CommittedOffsets]:
     if not topics:
         raise Rejected(f"no source of the query of {checkpoint} is a topic or a file log")
     stream = min(marks) if len(topics) == len(marks) == 1 else ""
-    return {stream or topic: CommittedOffsets(checkpoint, topic) for topic in sorted(topics)}
+    return {
+        stream or topic: lambda _, topic=topic: read_committed_offsets(checkpoint, topic)
+        for topic in sorted(topics)
+    }
 
 
 def _is_topic(ends: object) -> bool:

@@ -7,7 +7,7 @@ import time as clocks
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from noted_time import AnotherLog, CompleteWindow, Rejected, RowsLate, WritersMissing
 from noted_time.answers import CompleteWindowsPage, CutAnswer
@@ -69,11 +69,11 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     check_one_of("late", late, OnMissing)
     check_promised(domain, event_time)
     with closing(Transport(noted.url, token=noted.token)) as transport:
-        wanted = _WantedWindow(stream, *times, domain, event_time)
 
         def perform(step: Poll | Sleep) -> CompleteWindowsPage | None:
             if isinstance(step, Poll):
-                return run(wanted.look(step.wait_ms), transport.ask)
+                asked = _ask_window(stream, times, domain, event_time, step.wait_ms)
+                return run(asked, transport.ask)
             clocks.sleep(step.seconds)
             return None
 
@@ -91,26 +91,18 @@ def wait_for_window(  # noqa: PLR0913 - what a window is asked for by; four are 
     return window
 
 
-class _WantedWindow(NamedTuple):
-    stream: str
-    start: int
-    end: int
-    domain: str | None
-    event_time: str
-
-    def look(self, wait_ms: int) -> Generator[Question, Json, CompleteWindowsPage]:
-        stream, start, end, domain, event_time = self
-        if domain is None:
-            domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
-            check_promised(domain, event_time)
-        page = decode_answer(
-            CompleteWindowsPage, (yield ask_windows(stream, start, end - start, 1, domain, wait_ms))
-        )
-        if not page.windows:
-            last = decode_answer(CutAnswer, (yield ask_cut(stream, end, domain)))
-            if last.lower < end:
-                raise Rejected(
-                    f"{stream} is sealed at {format_time(last.lower)}: no window follows"
-                )
-            raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)
-        return page
+def _ask_window(
+    stream: str, times: tuple[int, int], domain: str | None, event_time: str, wait_ms: int
+) -> Generator[Question, Json, CompleteWindowsPage]:
+    start, end = times
+    if domain is None:
+        domain = choose_domain(decode_answer(StreamReply, (yield ask_stream(stream))).domains)
+        check_promised(domain, event_time)
+    question = ask_windows(stream, start, end - start, 1, domain, wait_ms)
+    page = decode_answer(CompleteWindowsPage, (yield question))
+    if not page.windows:
+        last = decode_answer(CutAnswer, (yield ask_cut(stream, end, domain)))
+        if last.lower < end:
+            raise Rejected(f"{stream} is sealed at {format_time(last.lower)}: no window follows")
+        raise NotYet(f"{stream} became complete to {format_time(end)} just now", 0.0)
+    return page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noted_time import Accepted, Aggregator, Note, StreamSettings
 from noted_time.client import position_to_wire
-from noted_time.values import State, find_gained, join_into
+from noted_time.values import find_gained, join_into
 from writer_client.sending.answers import read_answer
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.pending_notes import Batch
@@ -89,7 +89,7 @@ class Run:
     largest_batch: int = 0
 
     def __post_init__(self) -> None:
-        self.outbox.join({})
+        self.outbox.change_state("live", {})
         self.notify(Note("UA"))
 
     def play(self, acts: Sequence[Act]) -> Run:
@@ -114,7 +114,7 @@ class Run:
         gained = self.gain(act.gains, of=(act.domain, act.wrote))
         time = None
         if act.domain is None:
-            self._change(act.state)(gained)
+            self.outbox.change_state(act.state, gained)
         else:
             time = self.times[act.domain] = self.times.get(act.domain, 0) + act.later
             self.outbox.note(time, gained, domain=act.domain, max_time=act.wrote)
@@ -137,11 +137,6 @@ class Run:
         """Have the other controller hear a note as it is."""
         self.positions.append(dict(self.position))
         assert isinstance(self.reference.note(note, now=0), Accepted)
-
-    def _change(self, state: State) -> Callable[[dict[int, int]], int]:
-        outbox = self.outbox
-        changes = {"live": outbox.join, "idle": outbox.idle, "finished": outbox.finish}
-        return changes[state]
 
     def post(self, fate: Fate) -> None:
         """Take a batch from the outbox and let it have its fate."""

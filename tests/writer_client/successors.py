@@ -147,7 +147,7 @@ class Successors:
     def join(self, process: Successor, _: int) -> None:
         """Join as a process that was idle."""
         if not process.outbox.fenced:
-            process.outbox.join({})
+            process.outbox.change_state("live", {})
 
     def send(self, process: Successor, _: int) -> None:
         """Post what waits; a process whose request is under way gives it up."""

@@ -13,6 +13,7 @@ import pytest
 
 from noted_time import Accepted, InvalidNote, Refused, Rejected
 from noted_time.client import Backoff
+from noted_time.values import State
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, results
@@ -345,7 +346,7 @@ def test_a_note_is_sent_again_with_the_position_that_is_known_by_then() -> None:
 def test_a_writer_whose_notes_are_all_refused_gives_no_sign_of_life() -> None:
     """Else one with a wrong clock would hold the watermark as long as its process lives."""
     outbox = Outbox("UA")
-    outbox.join({0: 5})
+    outbox.change_state("live", {0: 5})
     post(outbox, OK)
     outbox.note(FAR, {0: 6})
     post(outbox, TOO_FAR)
@@ -359,9 +360,9 @@ def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused(
 ) -> None:
     """Otherwise its next rows may be late. A stream that was created again forgot the writer."""
     outbox = Outbox("UA")
-    outbox.join({0: 5})
+    outbox.change_state("live", {0: 5})
     post(outbox, OK)
-    outbox.idle({})
+    outbox.change_state("idle", {})
     post(outbox, idle)
     outbox.note(FAR, {0: 6})
     post(outbox, TOO_FAR)
@@ -370,11 +371,11 @@ def test_a_writer_that_is_not_waited_for_joins_if_its_note_is_refused(
 
 
 @pytest.mark.parametrize("state", ["idle", "finished"])
-def test_a_writers_state_is_reported_without_what_was_refused(state: str) -> None:
+def test_a_writers_state_is_reported_without_what_was_refused(state: State) -> None:
     """A change of state has no time, and not the largest event time of a wrong clock again."""
     outbox = Outbox("UA")
     outbox.note(NOON, {0: 10}, max_time=FAR)
-    {"idle": outbox.idle, "finished": outbox.finish}[state]({})
+    outbox.change_state(state, {})
     post(outbox, TOO_FAR, TOO_FAR)
 
     assert post(outbox, OK, OK) == [("live", NOON, {0: 10}, None), (state, None, {0: 10}, None)]

@@ -128,7 +128,7 @@ def test_an_idle_is_heard_from_a_writer_that_fell_behind() -> None:
     run = Run()
     run.heard.note(Note("UA", 9, {}, DOMAINS[0]), now=0)
     run.outbox.note(4, {0: 5}, domain=DOMAINS[0])
-    run.outbox.idle({})
+    run.outbox.change_state("idle", {})
     run.drain()
 
     assert (run.heard.record("UA").state, str(run.outbox.pop_refused())) == (
@@ -179,7 +179,7 @@ def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
 def test_writing_brings_an_idle_writer_back() -> None:
     """Time has to wait for a writer that writes."""
     outbox = Outbox("UA")
-    outbox.idle({})
+    outbox.change_state("idle", {})
     outbox.record_write(5, None, {0: 1})
 
     assert outbox.state == "live"
@@ -221,7 +221,7 @@ def test_late_rows_are_reported_until_a_note_is_accepted(*, answered: bool) -> N
 def test_late_rows_are_reported_without_a_note_of_time() -> None:
     """One note for each domain, if none is waiting."""
     outbox = Outbox("UA")
-    outbox.join({})
+    outbox.change_state("live", {})
     outbox.count_late_rows("a", LateRows(2, 4))
     outbox.count_late_rows("b", LateRows(1, 3))
 
@@ -247,8 +247,8 @@ def test_late_rows_are_reported_by_full_hours() -> None:
 def test_a_writer_that_only_joined_joins_before_it_finishes() -> None:
     """Only a known writer may finish; coalescing must not make it unknown."""
     outbox = Outbox("UA")
-    outbox.join({})
-    outbox.finish({0: 5})
+    outbox.change_state("live", {})
+    outbox.change_state("finished", {0: 5})
     lost = outbox.take()
     outbox.put_back(lost)
 
@@ -273,7 +273,7 @@ def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
     outbox = Outbox("UA")
     for number in range(30):
         outbox.note(number, dict.fromkeys(range(999), number), domain=f"k{number}")
-    outbox.idle({})
+    outbox.change_state("idle", {})
     parts = []
     while outbox:
         batch = outbox.take()
@@ -332,7 +332,7 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
     """What it vouches for goes along with each note, so it would be refused again and again."""
     outbox = Outbox("UA", domains=("elsewhere",))
     outbox.note(5, {0: 9}, max_time=4)
-    outbox.idle({})
+    outbox.change_state("idle", {})
     posts = 0
     while outbox and posts < 9:
         batch = outbox.take()

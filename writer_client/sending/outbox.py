@@ -65,7 +65,7 @@ class Outbox:
     >>> outbox = Outbox("UA")
     >>> for time, offset in ((5, 10), (7, 14)):
     ...     _ = outbox.note(time, {0: offset})
-    >>> outbox.idle({})
+    >>> outbox.change_state("idle", {})
     3
     >>> batch = outbox.take()
     >>> [(p.note.time, dict(p.note.position), p.note.state) for p in batch]
@@ -134,25 +134,16 @@ class Outbox:
         """Join, and call `look_up` once no other process can note under the name."""
         if look_up not in self._look_ups[len(self.beginning) :]:  # one later call is enough
             self._look_ups.append(look_up)
-        return self.join({})
-
-    def join(self, position: Mapping[int, int]) -> int:
-        return self._change_state("live", position)
-
-    def idle(self, position: Mapping[int, int]) -> int:
-        return self._change_state("idle", position)
-
-    def finish(self, position: Mapping[int, int]) -> int:
-        return self._change_state("finished", position)
+        return self.change_state("live", {})
 
     def hold(self, reason: str | None) -> int:
         self._additions.held = reason
-        return self._change_state("live", {})
+        return self.change_state("live", {})
 
     def report_facts(self, facts: Sequence[LogFact]) -> int | None:
         new = tuple(facts[:MOST_LOG_FACTS])
         is_new, self._additions.because = new != self._additions.because, new
-        return self._change_state("live", {}) if is_new and self.state == "live" else None
+        return self.change_state("live", {}) if is_new and self.state == "live" else None
 
     def record_write(
         self, event_time: int | None, domain: str | None, position: Mapping[int, int]
@@ -162,12 +153,12 @@ class Outbox:
         if event_time is not None:
             vouched.declare(domain, event_time, find_gained(position, known))
         if self.state != "live":
-            self.join({})
+            self.change_state("live", {})
 
     def count_late_rows(self, domain: str | None, rows: LateRows) -> int:
         self._additions.add(domain, rows)
         if domain not in self._waiting:
-            self._change_state("live", {})
+            self.change_state("live", {})
         return self._additions.total
 
     def __bool__(self) -> bool:
@@ -290,7 +281,7 @@ class Outbox:
     def pop_refused(self) -> Rejected | None:
         return self._refused.pop(next(iter(self._refused))) if self._refused else None
 
-    def _change_state(self, state: State, position: Mapping[int, int]) -> int:
+    def change_state(self, state: State, position: Mapping[int, int]) -> int:
         vouched = self.vouched
         vouched.move(position)
         self.state = state

@@ -148,7 +148,7 @@ class Posting:
         if self._is_busy():
             self._last_call = now
         if now >= self._last_call + after_s:
-            self.outbox.idle({})
+            self.outbox.change_state("idle", {})
             return None
         return self._last_call + after_s - now
 

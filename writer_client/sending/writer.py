@@ -95,7 +95,7 @@ class Writer(ABC, Generic[Network]):
             fenced=self._set_fenced,
         )
         if automatically_note_time:
-            self._outbox.join({})
+            self._outbox.change_state("live", {})
         self._open(url, transport, timeout_s=pace.request_timeout_ms / 1000, token=token)
 
     @abstractmethod
@@ -156,7 +156,7 @@ class Writer(ABC, Generic[Network]):
         with self._lock_for_note():
             for domain, time in times.items():
                 self._outbox.vouched.declare(domain, time)
-            self._outbox.join(position)
+            self._outbox.change_state("live", position)
 
     def begin(self, look_up: LookUp) -> None:
         """Join, and continue from the ends of the writer's segments, which `look_up` returns.
@@ -190,7 +190,7 @@ class Writer(ABC, Generic[Network]):
     def idle(self, position: Mapping[int, int] = EMPTY_POSITION) -> None:
         """Note that the watermark need not wait until the next note, write or join."""
         with self._lock_for_note():
-            self._outbox.idle(position)
+            self._outbox.change_state("idle", position)
 
     def hold(self, reason: str | None) -> None:
         """Report that the writer is alive but cannot note, and why. `None` clears the reason.
