@@ -26,27 +26,33 @@ class Said(NamedTuple):
         return [line.split("\t") for line in self.out.splitlines()]
 
 
-def observed(served: Served, *words: object) -> Said:
-    """Run `noted-time observe` to its end."""
-    variables = {"NOTED_TIME_URL": served.url}
-    done = CliRunner().invoke(app, ["observe", *map(str, words)], env=variables)
-    return Said(done.exit_code, done.stdout, done.stderr)
-
-
 class Commands:
     """Runs commands of `noted-time` against one controller."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def __call__(self, *arguments: str, typed: str = "") -> Said:
+    def __call__(self, *arguments: object, typed: str = "") -> Said:
         """Run one to its end; `typed` is what its standard input has.
 
         The width of a terminal, which the processes of a parallel run have, is not passed on.
         """
         variables = {"NOTED_TIME_URL": self.url, "COLUMNS": None}
-        done = CliRunner().invoke(app, list(arguments), input=typed, env=variables)
+        done = CliRunner().invoke(app, [*map(str, arguments)], input=typed, env=variables)
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return Said(done.exit_code, done.stdout, done.stderr)
+
+
+def note(served: Served, stream: str, **times: int) -> None:
+    """Have each writer note a time, at position 0:10, and declare that its rows are of it."""
+    notes = ({"writer": writer, "time": time, "max_time": time} for writer, time in times.items())
+    served.post(stream, *({**each, "position": {"0": 10}} for each in notes))
+
+
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream of its own for a test."""
+    return served.new()
 
 
 @pytest.fixture

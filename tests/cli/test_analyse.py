@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -16,15 +17,12 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from noted_time_cli.analyse.commands import NOTE_FILES
-from noted_time_cli.app import app
-from tests.cli.conftest import Said
+from tests.cli.conftest import Commands, Said
+from tests.support.calls import HOUR_MS, TEN
 from writer_client import SegmentLogWriter
 
-HOUR_MS = 3_600_000
-TEN = 1_357_034_400_000
 MINUTES = {"landing": [30, 70, 130, 190, 200], "departure": [10, 65, 125, 40, 185]}
 """The fourth row lands when 125 minutes are the newest: its hour ended 65 minutes before that."""
 
@@ -35,13 +33,7 @@ Analyse = Callable[..., Said]
 def analyse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Analyse:
     """Return what runs the command where the files are."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> Said:
-        done = CliRunner().invoke(app, ["analyse", *words], env={"COLUMNS": None})
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return Said(done.exit_code, done.stdout, done.stderr)
-
-    return run
+    return partial(Commands("http://127.0.0.1:9"), "analyse")
 
 
 def rows(kind: Any = None, **more: list[Any]) -> pa.Table:  # noqa: ANN401 - a type of Arrow
@@ -298,16 +290,6 @@ def test_rows_without_a_time_are_counted(analyse: Analyse) -> None:
 
     assert (said.status, "1 row without at skipped." in said.err) == (0, True)
     assert "The last 1 of 2 rows are judged; --records takes more." in last.err
-
-
-@pytest.mark.parametrize("times", [[TEN], [TEN] * 3])
-def test_one_row_and_equal_times_are_late_for_nobody(analyse: Analyse, times: list[int]) -> None:
-    """No delay is needed, and the only window stays open."""
-    pq.write_table(pa.table({"at": times}), "f.parquet")
-    said = analyse("files", "f.parquet", "--time", "at", "--arrival", "at", "--picture", "f.png")
-
-    assert said.table[1] == ["0s", "0", "0 %", "-", "-", "-", "1"]
-    assert "The least delay that would have lost no row is 0s." in said.err
 
 
 UNITS = [

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Message, Producer
-from typer.testing import CliRunner
 
 from demo.trials.kafka import Broker
-from noted_time_cli.app import app
-from tests.cli.conftest import Said
+from tests.cli.conftest import Commands, Said
+from tests.support.calls import HOUR_MS, TEN
 
 pytestmark = pytest.mark.acceptance
 
-HOUR_MS = 3_600_000
-TEN = 1_357_034_400_000
-LATE_MS = 10 * 60_000
 
 Analyse = Callable[..., Said]
 
@@ -27,14 +24,8 @@ Analyse = Callable[..., Said]
 @pytest.fixture
 def analyse(broker: Broker, request: pytest.FixtureRequest) -> Analyse:
     """Return what judges the topic of the test."""
-
-    def run(*words: str) -> Said:
-        topic = request.node.originalname
-        done = CliRunner().invoke(app, ["analyse", "kafka", broker.address, topic, *words])
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return Said(done.exit_code, done.stdout, done.stderr)
-
-    return run
+    words = ("analyse", "kafka", broker.address, request.node.originalname)
+    return partial(Commands("http://127.0.0.1:9"), *words)
 
 
 def send(
@@ -120,25 +111,6 @@ def test_a_topic_in_another_unit_is_judged_only_as_told(
     said = f"noted-time: the times of `ts` look like {doubt}"
     assert (refused.status, refused.out, refused.err.splitlines()[1:]) == (1, "", [said])
     assert judged.json["least_delay_without_loss_ms"] == HOUR_MS - 1000 + 1
-
-
-def test_a_device_with_a_fast_clock_is_named_and_makes_nobody_late(
-    broker: Broker, analyse: Analyse
-) -> None:
-    """Both delays are in the answer; the table and what is advised are those without its row."""
-    topic = "test_a_device_with_a_fast_clock_is_named_and_makes_nobody_late"
-    broker.create(topic, 1)
-    for n in range(60):
-        at = TEN + n * 1000 + (n == 27) * 24 * HOUR_MS
-        broker.send(topic, [(0, json.dumps({"ts": at}), TEN + n * 1000)], key=f"d{n % 20:02}")
-    words = ("--field", "ts", "--who", "key", "--window", "0s")
-    found, said = analyse(*words, "--json").json, analyse(*words)
-
-    assert found["owed_to"] == [["d07", 1, 24.0 * HOUR_MS, 24 * HOUR_MS]]
-    assert found["least_delay_with_them_ms"] == 24 * HOUR_MS - 1000 + 1
-    assert (found["least_delay_without_loss_ms"], found["behind_by_who"]) == (0, [])
-    owed = "23h 59m of this delay are owed to 1 row of d07, which is 1d ahead of its arrival"
-    assert f"is 1d. {owed}; without it 0s. What to do with it:\n" in said.err
 
 
 def test_what_was_aborted_is_not_judged(broker: Broker, analyse: Analyse) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
-from uuid import uuid4
 
 import pytest
 from typer.core import TyperCommand, TyperGroup
@@ -21,20 +20,12 @@ from tests.support.page import ROOT, text_of
 from tests.support.processes import environment
 from tests.support.served import Served
 
-TEN = 1_357_034_400_000
-
-"""10:00 of a day, in Unix ms."""
-
-HOUR = 3_600_000
-
 
 @pytest.fixture
 def stream(served: Served) -> str:
     """Make a stream of its own for a test, with one writer that noted and one that only joined."""
-    name = uuid4().hex
-    served.create(name)
-    notes = [{"writer": "UA", "time": 41, "position": {"0": 9}}, {"writer": "DL"}]
-    served.call("POST", f"/{name}/notes", {"notes": notes})
+    name = served.new()
+    served.post(name, {"writer": "UA", "time": 41, "position": {"0": 9}}, {"writer": "DL"})
     return name
 
 

@@ -371,21 +371,6 @@ def test_what_is_no_checkpoint_of_ours_is_wrong(
     assert (found["outcome"], fact in found["fact"]) == ("wrong", True), found
 
 
-def test_a_checkpoint_of_a_newer_spark_takes_a_newer_noted_time(
-    run: Commands, tmp_path: Path
-) -> None:
-    """Of which the remedy speaks, too."""
-    plan(tmp_path, 0, metadata=BEGUN, version="v7")
-
-    said = run("doctor", "--checkpoint", str(tmp_path), "--json")
-
-    (found,) = judged(said)["checkpoint"]
-    assert (found["fact"], found["remedy"]) == (
-        f"offset log 'v7' of {tmp_path} needs a newer noted-time",
-        "name the query's checkpointLocation, or install the library that reads it",
-    )
-
-
 def test_what_is_not_installed_is_not_checked(
     run: Commands, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,12 +419,3 @@ def test_on_a_terminal_what_is_wrong_is_coloured(served: Served) -> None:
     plain = Commands(served.url)("doctor", "oders")
 
     assert ("\x1b[1;31mwrong" in coloured.stdout, "\x1b" in plain.out) == (True, False)
-
-
-def test_help_teaches_with_an_example(run: Commands) -> None:
-    """And says what the status means."""
-    said = run("doctor", "--help")
-
-    text = " ".join(said.out.split())
-    assert "Try it: noted-time doctor flights --kafka 127.0.0.1:9092" in text
-    assert "Ends with status 1 if something is wrong." in text

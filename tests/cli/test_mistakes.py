@@ -40,6 +40,32 @@ def sentence_of(said: Said) -> str:
         ("explain s --writer-timeout 0s", "'--writer-timeout': must be at least 1ms, not 0s"),
         ("hold s w --for 0s", "'--for': must be at least 1ms, not 0s"),
         ("watch s --every 99ms", "'--every': must be at least 100ms, not 99ms"),
+        ("wait s 2013-01-01T10:00", "has no zone"),
+        ("wait s soon", "'soon' is not a time: use an integer, or ISO 8601"),
+        ("wait s 5 --timeout 1.5h", "invalid duration '1.5h'; use for example 90d"),
+        ("wait s 5 --require-all --require-known", "leave one out"),
+        ("wait s 5 --offsets -", "can be read once"),
+        ("complete-to s --floor 0s", "must be at least 1ms, not 0s"),
+        ("complete-to s --zone ../etc", "there is no zone '../etc'"),
+        ("complete-to s --inclusive", "--inclusive is about --offsets"),
+        ("complete-to s --kafka h:1", "--kafka and --group belong together"),
+        ("complete-to s --group g", "--kafka and --group belong together"),
+        ("complete-to s --topic t", "--topic is about --kafka or --checkpoint"),
+        ("complete-to s --kafka-settings f", "--kafka-settings is about --kafka"),
+        (
+            "complete-to s --offsets - --kafka h:1 --group g",
+            "--offsets and --kafka are different readers",
+        ),
+        ("complete-to --table delta:/t --offsets -", "leave --table out"),
+        ("observe log event-time a b --delay 5m", "Missing option '--field'"),
+        ("observe log event-time a b --field departure", "Missing option '--delay'"),
+        ("observe log ingestion a b --idle 1m", "No such option: --idle"),
+        ("observe log ingestion a b --poll 9ms", "must be at least 10ms, not 9ms"),
+        ("observe log ingestion a b --timeout 0s", "must be at least 1ms, not 0s"),
+        ("observe kafka timestamp a b", "Missing option '--delay'"),
+        ("observe kafka ingestion a b --partition 1", "No such option: --partition"),
+        ("observe kafka field a b --delay 5m", "Missing option '--field'"),
+        ("observe kafka timestamp a b --delay 5m --from latest", "No such option: --from"),
         ("changed-since s 5 --size 0s", "'--size': must be at least 1ms, not 0s"),
         (
             "complete-to s --zone Berlin",
@@ -84,19 +110,6 @@ def test_a_setting_that_may_be_off_takes_none(run: Commands, served: Served) -> 
 
     names = ("max_offset_jump", "max_time_ahead_ms", "mark_interval_ms", "max_segments")
     assert (done.status, [found[name] for name in names]) == (0, [None, None, 0, 9])
-
-
-def test_a_stream_that_is_to_be_deleted_is_counted(run: Commands, served: Served) -> None:
-    """So that a script's author sees what --yes would remove."""
-    served.create("counted")
-    for time in (5, 6):
-        notes = [{"writer": name, "time": time, "position": {"0": time}} for name in ("UA", "DL")]
-        served.call("POST", "/counted/notes", {"notes": notes})
-    refused = run("stream", "delete", "counted")
-
-    question = "Remove counted with 2 writers and 2 marks, for good?"
-    remedy = "There is no terminal to ask on: add --yes"
-    assert (refused.status, refused.err) == (2, f"noted-time: {question} {remedy}\n")
 
 
 def test_an_unknown_stream_is_compared_with_those_that_exist(run: Commands, served: Served) -> None:

@@ -4,23 +4,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from tests.cli.conftest import Said, observed
+from tests.cli.conftest import Commands, Said
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, eventually
 from writer_client import SegmentLogWriter
-
-
-@pytest.fixture
-def stream(served: Served) -> str:
-    """Make a stream with a domain for each kind of observer."""
-    name = uuid4().hex
-    served.create(name, domains=["default", "ingestion"], max_time_ahead_ms=None)
-    return name
 
 
 @pytest.fixture
@@ -32,9 +23,15 @@ def root(tmp_path: Path, stream: str) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def stream(served: Served) -> str:
+    """Make a stream with a domain for each kind of observer."""
+    return served.new(domains=["default", "ingestion"], max_time_ahead_ms=None)
+
+
 def observe(served: Served, *words: object) -> Said:
     """Run the command to its end."""
-    return observed(served, "log", *words)
+    return Commands(served.url)("observe", "log", *words)
 
 
 def marks(served: Served, stream: str, domain: str) -> list[tuple[int, dict[str, int]]]:
@@ -64,8 +61,7 @@ def test_one_look_by_event_time_makes_a_mark(served: Served, stream: str, root: 
 
 def test_a_column_in_seconds_is_noted_only_as_told(served: Served, tmp_path: Path) -> None:
     """No note has a time before the unit is named."""
-    name, at = uuid4().hex, 1_357_034_400
-    served.create(name)
+    name, at = served.new(), 1_357_034_400
     log = SegmentLogWriter(tmp_path, name, event_time="departure")
     log.append([{"departure": at}])
     options = [tmp_path, name, "--field", "departure", "--delay", "5m", "--for", "0s"]
@@ -111,28 +107,6 @@ def test_what_cannot_be_observed_is_refused(
 
     assert said.status == 1
     assert sentence in said.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("log event-time a b --delay 5m", "Missing option '--field'"),
-        ("log event-time a b --field departure", "Missing option '--delay'"),
-        ("log ingestion a b --idle 1m", "No such option: --idle"),
-        ("log ingestion a b --poll soon", "invalid duration 'soon'"),
-        ("log ingestion a b --poll 9ms", "must be at least 10ms, not 9ms"),
-        ("log ingestion a b --timeout 0s", "must be at least 1ms, not 0s"),
-        ("kafka timestamp a b", "Missing option '--delay'"),
-        ("kafka ingestion a b --partition 1", "No such option: --partition"),
-        ("kafka field a b --delay 5m", "Missing option '--field'"),
-        ("kafka timestamp a b --delay 5m --from latest", "No such option: --from"),
-    ],
-)
-def test_a_way_has_its_own_flags(served: Served, arguments: str, sentence: str) -> None:
-    """The command ends with 2, as any that is not understood."""
-    said = observed(served, *arguments.split())
-
-    assert (said.status, sentence in said.err) == (2, True)
 
 
 def test_an_unknown_stream_or_root_is_refused(served: Served, stream: str, root: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
-from tests.cli.conftest import Commands, Said, observed
+from tests.cli.conftest import Commands, Said
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
@@ -38,7 +38,9 @@ def observe(broker: Broker, served: Served, topic: str) -> Observe:
 
     def look(words: str) -> Said:
         way, *options = words.split()
-        return observed(served, "kafka", way, broker.address, topic, *options, "--for", "0s")
+        return Commands(served.url)(
+            "observe", "kafka", way, broker.address, topic, *options, "--for", "0s"
+        )
 
     return look
 
@@ -174,7 +176,7 @@ def test_a_broker_that_does_not_answer_is_named_first(served: Served, topic: str
     """Before the stream is asked, which may be a problem too."""
     served.stream(topic, "default")
     address = f"127.0.0.1:{free_port()}"
-    said = observed(served, "kafka", "ingestion", address, topic, "--for", "0s")
+    said = Commands(served.url)("observe", "kafka", "ingestion", address, topic, "--for", "0s")
     broker, stream, _ = said.err.splitlines()
 
     assert (said.status, address in broker, "unknown_domain" in stream) == (1, True, True)
@@ -198,11 +200,13 @@ def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, 
     """Of a topic with LogAppendTime, and of a changefeed."""
     broker.create(topic, 1, {"message.timestamp.type": "LogAppendTime"})
     words = [broker.address, topic, "--for", "0s"]
-    stamps = observed(served, "kafka", "broker-time", *words, "--lag", "1h", "--skew", "2s")
+    stamps = Commands(served.url)(
+        "observe", "kafka", "broker-time", *words, "--lag", "1h", "--skew", "2s"
+    )
     served.stream(topic, "default", "ingestion")
     broker.send(topic, [(0, f'{{"resolved":"{LATE}000000.0000000000"}}', 0)])
     broker.send(topic, [(0, f'{{"resolved":"{LATE + 1}000000.0000000000"}}', 0)])
-    feed = observed(served, "kafka", "resolved", *words, "--domain", "ingestion")
+    feed = Commands(served.url)("observe", "kafka", "resolved", *words, "--domain", "ingestion")
 
     assert (stamps, feed) == (Said(0, f"observer observes {topic}\n", ""),) * 2
     assert [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")] == [
@@ -212,7 +216,9 @@ def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, 
 
 def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
     """Before the stream waits for an observer of it."""
-    said = observed(served, "kafka", "ingestion", broker.address, "flihgts", "--for", "0s")
+    said = Commands(served.url)(
+        "observe", "kafka", "ingestion", broker.address, "flihgts", "--for", "0s"
+    )
 
     assert (said.status, "there is no Kafka topic 'flihgts'" in said.err) == (1, True)
 

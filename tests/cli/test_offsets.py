@@ -53,31 +53,6 @@ def test_offsets_without_a_time_end_with_1(
     assert (found.status, found.out, says in found.err) == (1, "", True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("complete-to", "s", "--inclusive"), "--inclusive is about --offsets"),
-        (("complete-to", "s", "--kafka", "h:1"), "--kafka and --group belong together"),
-        (("complete-to", "s", "--group", "g"), "--kafka and --group belong together"),
-        (("complete-to", "s", "--topic", "t"), "--topic is about --kafka or --checkpoint"),
-        (("complete-to", "s", "--kafka-settings", "f"), "--kafka-settings is about --kafka"),
-        (
-            ("complete-to", "s", "--offsets", "-", "--kafka", "h:1", "--group", "g"),
-            "--offsets and --kafka are different readers",
-        ),
-        (("complete-to", "--table", "delta:/t", "--offsets", "-"), "leave --table out"),
-        (("wait", "s", "5", "--offsets", "-"), "can be read once"),
-    ],
-)
-def test_flags_that_do_not_go_together_are_refused(
-    run: Commands, arguments: tuple[str, ...], says: str
-) -> None:
-    """With what to do."""
-    found = run(*arguments)
-
-    assert (found.status, says in " ".join(found.err.split())) == (2, True)
-
-
 def test_wait_reads_the_file_again(run: Commands, stream: str, tmp_path: Path) -> None:
     """It ends once the offsets in it reach the mark, not when the stream is complete."""
     file, time = tmp_path / "offsets.json", str(TEN + 60_000)

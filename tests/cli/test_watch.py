@@ -1,19 +1,16 @@
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
-from tests.cli.conftest import Commands
+from tests.cli.conftest import Commands, note
+from tests.support.calls import HOUR_MS, TEN
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.terminals import LiveTerminal
 
-TEN = 1_357_034_400_000
-HOUR = 3_600_000
 RESTORED = "\x1b[?25h\x1b[?1049l"
 """The cursor is back, and the screen that was there before."""
 
@@ -23,19 +20,9 @@ on_posix = pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
 @pytest.fixture
 def stream(served: Served) -> str:
     """Make a stream of its own, whose writer `a` holds it at 10:00 and `b` noted an hour more."""
-    name = uuid4().hex
-    served.create(name, writer_timeout_ms=HOUR)
-    note(served, name, a=TEN, b=TEN + HOUR)
+    name = served.new(writer_timeout_ms=HOUR_MS)
+    note(served, name, a=TEN, b=TEN + HOUR_MS)
     return name
-
-
-def note(served: Served, stream: str, **times: int) -> None:
-    """Have each writer note a time, and declare that its rows are of it."""
-    notes = [
-        {"writer": w, "time": time, "position": {"0": 1}, "max_time": time}
-        for w, time in times.items()
-    ]
-    served.call("POST", f"/{stream}/notes", {"notes": notes})
 
 
 def watching(served: Served, stream: str, directory: Path) -> LiveTerminal:
@@ -58,8 +45,7 @@ def test_off_a_terminal_it_prints_once_what_explain_says(run: Commands, stream: 
 
 def test_the_limit_is_of_the_holders_that_are_named(run: Commands, served: Served) -> None:
     """The longest of them are."""
-    name = uuid4().hex
-    served.create(name)
+    name = served.new()
     note(served, name, a=5, b=5)
     shown = run("watch", name, "--limit", "1")
 
@@ -83,16 +69,6 @@ def test_what_is_refused_ends_it_at_once(
     assert (refused.status, refused.out, says in refused.err) == (1, "", True)
 
 
-def test_off_a_terminal_it_does_not_wait_for_a_controller(run: Commands) -> None:
-    """If no controller answers, it reports that and ends."""
-    with socket.socket() as taken:  # bound and not listening
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        shown = run("watch", "orders", "--url", url)
-
-    assert (shown.status, f"no answer from {url}" in shown.err) == (69, True)
-
-
 @on_posix
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_on_a_terminal_it_is_live_until_it_is_ended(
@@ -101,7 +77,7 @@ def test_on_a_terminal_it_is_live_until_it_is_ended(
     """Then the terminal is restored; Ctrl-C is the proper way to end it."""
     with watching(served, stream, tmp_path) as terminal:
         terminal.until("a has held it for")
-        note(served, stream, a=TEN + 2 * HOUR)
+        note(served, stream, a=TEN + 2 * HOUR_MS)
         terminal.until("b has held it for")
         ended = terminal.end(sent)
 
@@ -119,7 +95,7 @@ def test_it_says_when_no_controller_answers_and_recovers(
         served.stop()
         terminal.until("so this output is old")
         served.start()
-        note(served, stream, a=TEN + 2 * HOUR)
+        note(served, stream, a=TEN + 2 * HOUR_MS)
         terminal.until("b has held it for")
         frame = terminal.until("b has held it for")
 

@@ -56,8 +56,7 @@ class Calls:
 
     def two_minutes(self) -> str:
         """Make a stream with two marks: at 10:00 {0: 10, 1: 4}, a minute later {0: 20, 1: 4}."""
-        name = uuid4().hex
-        self.create(name)
+        name = self.new()
         for minute, position in enumerate([{"0": 10, "1": 4}, {"0": 20}]):
             note = {"writer": "shop", "time": TEN + minute * 60_000, "position": position}
             self.call("POST", f"/{name}/notes", {"notes": [note]})
@@ -70,6 +69,12 @@ class Calls:
     def create(self, stream: str, **settings: Any) -> Json:  # noqa: ANN401 - any JSON
         """Create or change a stream, without a mark interval."""
         return self.call("PUT", f"/{stream}", {"mark_interval_ms": 0, **settings})
+
+    def new(self, **settings: Any) -> str:  # noqa: ANN401 - any JSON
+        """Create a stream of its own for a test, and return its name."""
+        name = uuid4().hex
+        self.create(name, **settings)
+        return name
 
     def make(self, stream: str, **settings: Any) -> None:  # noqa: ANN401 - any setting
         """Make a stream that waits hours for each writer."""
