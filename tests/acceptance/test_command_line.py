@@ -3,7 +3,6 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from controller.store.migrate import migrate
 from controller.store.schema import SCHEMA_REVISION
 from noted_time_cli.app import app
 from tests.support.processes import ServeProcess, command, environment
-from tests.support.terminals import LiveTerminal, on_terminal
+from tests.support.terminals import on_terminal
 
 DATABASE = "noted-time.db"
 
@@ -118,18 +117,6 @@ def test_a_taken_port_is_reported(tmp_path: Path) -> None:
     assert (second.returncode, second.stderr, left) == (1, says, False)
 
 
-def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
-    """By whatever name it is started."""
-    printed = [
-        subprocess.check_output(
-            [sys.executable, "-m", name, "--version"], cwd=tmp_path, env=environment(), text=True
-        )
-        for name in ("noted_time", "controller")
-    ]
-
-    assert printed == [f"noted-time {version('noted-time')}\n"] * 2
-
-
 def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
     """By the script that `--install-completion` writes, which calls `noted-time`."""
     script = command(cwd=tmp_path, _NOTED_TIME_COMPLETE="source_bash").stdout
@@ -138,18 +125,6 @@ def test_a_shell_completes_its_commands(tmp_path: Path) -> None:
 
     completes_it = script.rstrip().endswith(" noted-time")
     assert (completes_it, printed.split()) == (True, ["list", "create", "show", "log", "delete"])
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
-def test_watching_without_the_right_ends_at_once(tmp_path: Path) -> None:
-    """With a sentence, also on a terminal, where it would keep trying if no controller answered."""
-    with ServeProcess(tmp_path, "--require-token").ready() as controller:
-        words = [sys.executable, "-m", "noted_time", "watch", "flights"]
-        variables = environment(NOTED_TIME_URL=controller.url)
-        with LiveTerminal(words, variables, cwd=tmp_path, size="80x24") as terminal:
-            status, shown = terminal.end()
-
-    assert (status, "noted-time: 401 " in shown) == (1, True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a terminal")

@@ -34,14 +34,19 @@ def upright(line: Locator) -> set[float]:
     }
 
 
-def charted(visit: Visit, *marks: tuple[int, int], to: int) -> tuple[Locator, Locator]:
-    """Show a stream of these marks, moments and times, up to a moment; returns both charts."""
+def charted(
+    visit: Visit, *marks: tuple[int, int], to: int, above: int = 0
+) -> tuple[Locator, Locator]:
+    """Show a stream of these marks, moments and times, up to a moment; returns both charts.
+
+    Each upper is `above` the lower.
+    """
 
     def answered(route: Route) -> None:
         answer: dict[str, Any] = route.fetch().json()
         points = [
-            {"at": at, "seq": seq, "lower": lower, "upper": lower, "marks": 1, "lag_ms": at - lower}
-            | {"upper_is_bound": True, "excluded": [], "excluded_marks": 0}
+            {"at": at, "seq": seq, "lower": lower, "upper": lower + above, "lag_ms": at - lower}
+            | {"marks": 1, "upper_is_bound": True, "excluded": [], "excluded_marks": 0}
             for seq, (at, lower) in enumerate(marks, start=1)
         ]
         shown = {"from": marks[0][0], "to": to, "points": points, "before": None}
@@ -98,23 +103,7 @@ def test_a_watermark_that_stays_is_a_line_in_the_middle(visit: Visit) -> None:
 
 def test_a_watermark_that_stays_below_its_upper_is_not_drawn_on_the_edge(visit: Visit) -> None:
     """On the lower edge of the frame it would look like the axis of an empty chart."""
-
-    def above(route: Route) -> None:
-        answer: dict[str, Any] = route.fetch().json()
-        point: dict[str, Any] = {
-            "at": NOON,
-            "seq": 1,
-            "lower": NOON,
-            "upper": NOON + HOUR_MS,
-            "marks": 1,
-        }
-        point |= {"lag_ms": 0, "upper_is_bound": True, "excluded": [], "excluded_marks": 0}
-        shown = {"from": NOON, "to": NOON + MINUTE_MS, "points": [point], "before": None}
-        route.fulfill(json=answer | shown)
-
-    visit.page.unroute_all()
-    visit.page.route(re.compile("/v1/.*/history"), above)
-    visit.open_stream("orders")
+    charted(visit, (NOON, NOON), to=NOON + MINUTE_MS, above=HOUR_MS)
     lower, upper = (visit.page.locator(f".chart path.{name}").first for name in ("lower", "upper"))
     expect(lower).to_be_attached()
 

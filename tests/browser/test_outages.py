@@ -7,16 +7,14 @@ from urllib.parse import quote, unquote_plus
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.browser.balancer import Balancer
 from tests.browser.conftest import Visiting
 from tests.replicas.conftest import a, b, url
-from tests.replicas.served import Two, stream_of
-from tests.support.browser import LAPTOP, PHONE, Visit, moments
+from tests.replicas.served import stream_of
+from tests.support.browser import LAPTOP, PHONE, Visit
 from tests.support.calls import Calls
-from tests.support.dashboards import MARKUP, Stalled, stall, wall_ms
+from tests.support.dashboards import MARKUP, Stalled, stall
 from tests.support.processes import ServeProcess
 from tests.support.served import Served
-from tests.support.waiting import eventually
 
 __all__ = ["a", "b", "url"]
 
@@ -63,24 +61,6 @@ def test_an_answer_that_no_controller_gives_is_reported(cargo: Visit) -> None:
 
     expect(cargo.alert).to_contain_text("is not a noted-time controller")
     expect(cargo.region("Why")).to_contain_text("lima")
-
-
-def test_the_page_continues_when_a_replica_is_killed(
-    visiting: Visiting, a: ServeProcess, b: ServeProcess
-) -> None:
-    """Behind a balancer that asks them in turn: the owner of the stream dies, and another notes."""
-    with Balancer(a.url, b.url) as balancer:
-        at = stall(balancer, "cargo")
-        visit = visiting(balancer.url)
-        why = visit.open_stream("cargo")
-        expect(why).to_contain_text("lima")
-        Two(a, b).by_owner("cargo")[0].kill()
-        noted = {"writer": "lima", "time": wall_ms(), "position": {"0": 200}}
-        balancer.post("cargo", noted)
-
-        expect(why).to_contain_text("mike")
-        expect(visit.alert.filter(has_text="No answer")).to_have_count(0)
-        eventually(lambda: at.without in moments(visit.page.locator("main")), expected=True)
 
 
 def test_the_list_has_the_rows_of_other_replicas_or_says_that_they_are_old(
@@ -200,15 +180,6 @@ def barriers(visit: Visit) -> dict[str, set[str]]:
     if visit.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         found["dark"].add("it scrolls sideways")
     return {scheme: what for scheme, what in found.items() if what}
-
-
-def test_a_barrier_would_be_found(visit: Visit) -> None:
-    """A button without a name, which the page does not have."""
-    visit.open()
-    expect(visit.rows("Streams").first).to_be_visible()
-    visit.page.evaluate("document.querySelector('h1').append(document.createElement('button'))")
-
-    assert [each.partition(":")[0] for each in visit.serious()] == ["button-name"]
 
 
 def test_the_first_steps_have_no_barriers_and_can_be_copied(

@@ -93,19 +93,6 @@ def test_kubernetes_and_the_operator_know_every_field(
     assert (refused(programs, tmp_path, objects), misread(strict, objects)) == ([], [])
 
 
-def test_an_unknown_field_and_a_wrong_type_would_be_found(
-    chart: Chart, programs: Path, strict: Path, tmp_path: Path
-) -> None:
-    """In any object."""
-    found = []
-    for each in chart.objects(*ALL):
-        for fault in ({"unknown": 1}, {"selector": "x", "groups": "x"}):
-            faulty = [each | {"spec": each["spec"] | fault}]
-            found.append(len(refused(programs, tmp_path, faulty)) + len(misread(strict, faulty)))
-
-    assert found == [1] * 16
-
-
 def test_a_pod_may_do_no_more_than_it_needs(chart: Chart) -> None:
     """It is not root, writes to its volumes alone, and has no rights in the cluster.
 

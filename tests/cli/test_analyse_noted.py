@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -14,77 +12,64 @@ from demo.data import Flights, read_flights
 from demo.replay import STREAM, at_work, replay
 from demo.schedule import steps
 from demo.trials.kafka import Broker
-from tests.cli.conftest import Commands, Said
-from tests.support.calls import TEN
+from noted_time.client import Json
+from noted_time.kafka import Topic
+from tests.cli.conftest import Commands
+from tests.support.calls import TEN, wire
 from tests.support.served import Served
-from tests.support.waiting import wait_until
-from writer_client import KafkaNotedProducer, SegmentLogWriter
+from writer_client import SegmentLogWriter
 
 MINUTE_MS = 60_000
 WRITERS = [f"w{n}" for n in range(10)]
 LIAR, LATECOMER = "w3", "latecomer"
 
-Analyse = Callable[..., Said]
-
 
 class Producers:
     """Ten producers that share three partitions, one that comes later, and their stream."""
 
-    def __init__(self, broker: Broker, served: Served, stack: ExitStack) -> None:
-        self.name = f"noted-{uuid4().hex[:8]}"
-        self._broker, self._served, self._stack = broker, served, stack
-        self._producers: dict[str, KafkaNotedProducer] = {}
+    def __init__(self, broker: Broker, served: Served) -> None:
+        self._broker, self._served = broker, served
+        self.name = served.new()
         broker.create(self.name, 3)
-        served.create(self.name, mark_interval_ms=0)
+        self._log = Topic(broker.config, self.name).look().id
+        self._ends = Counter[int]()
+        self._said(*({"writer": writer} for writer in WRITERS))
 
-    def join(self, writer: str) -> KafkaNotedProducer:
-        """Return a writer's producer, which is a member then."""
-        if writer not in self._producers:
-            made = KafkaNotedProducer(self._broker.config, self.name, self._served.url, writer)
-            self._producers[writer] = self._stack.enter_context(made)
-            made.flush(60)
-            wait_until(lambda: writer in self._served.writers(self.name))
-        return self._producers[writer]
+    def _said(self, *notes: Json) -> None:
+        self._served.post(self.name, *({**note, "log": self._log} for note in notes))
 
     def write(self, writer: str, *minutes: int) -> None:
         """Write a row of each of these minutes after TEN, all into one partition."""
-        producer, partition = self.join(writer), [*WRITERS, LATECOMER].index(writer) % 3
-        for minute in minutes:
-            at = TEN + minute * MINUTE_MS
-            producer.produce(None, key=writer, partition=partition, timestamp=at, event_time=at)
-        producer.flush(60)
+        partition = [*WRITERS, LATECOMER].index(writer) % 3
+        self._said({"writer": writer})
+        rows = [(partition, None, TEN + minute * MINUTE_MS) for minute in minutes]
+        self._broker.send(self.name, rows, key=writer)
+        self._ends[partition] += len(rows)
 
     def note(self, minute: int, *writers: str) -> None:
-        """Have writers note a time, and wait until all it allows is marked."""
-        for writer in writers:
-            self.join(writer).note_time(TEN + minute * MINUTE_MS)
-            self.join(writer).flush(60)
+        """Have writers note a time, with the ends of all partitions."""
+        at = {"time": TEN + minute * MINUTE_MS, "position": wire(self._ends)}
+        self._said(*({"writer": writer, **at} for writer in writers))
 
 
 @pytest.fixture
-def producers(broker: Broker, served: Served) -> Iterator[Producers]:
+def producers(broker: Broker, served: Served) -> Producers:
     """Return ten members that have written nothing."""
-    with ExitStack() as stack:
-        found = Producers(broker, served, stack)
-        for writer in WRITERS:
-            found.join(writer)
-        yield found
+    return Producers(broker, served)
 
 
 @pytest.mark.acceptance
 def test_the_rows_of_a_writer_that_broke_its_word_are_found_and_nobody_elses(
-    producers: Producers, broker: Broker, run: Commands, served: Served
+    producers: Producers, broker: Broker, run: Commands
 ) -> None:
     """An honest latecomer's are late by contract; what is above its writer's word is not lost."""
     for hour in (1, 2):
         for writer in WRITERS:
             producers.write(writer, 60 * hour - 50, 60 * hour - 10)
         producers.note(60 * hour, *WRITERS)
-    wait_until(lambda: served.lower(producers.name) == TEN + 120 * MINUTE_MS)
     producers.write(LIAR, 30, 119, 121)
     producers.write(LATECOMER, 100, 130)
     producers.note(180, LATECOMER, *WRITERS)
-    wait_until(lambda: served.lower(producers.name) == TEN + 180 * MINUTE_MS)
     producers.write(LIAR, 179)
     words = ["analyse", "kafka", broker.address, producers.name, "--stream", producers.name]
     words += ["--who", "key"]
@@ -133,8 +118,7 @@ class NotedLog:
     """A file log of two segments, written by a test, and its stream."""
 
     def __init__(self, root: Path, served: Served) -> None:
-        self.name, self.root, self.served = uuid4().hex, root, served
-        served.create(self.name)
+        self.name, self.root, self.served = served.new(), root, served
 
     def write(self, segment: int, *minutes: int) -> None:
         """Write a row of each minute after TEN."""

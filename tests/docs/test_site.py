@@ -110,25 +110,6 @@ def test_links_and_pictures_are_there(site: Path) -> None:
     assert faults(site) == []
 
 
-@pytest.mark.parametrize(
-    ("markup", "fault"),
-    [
-        ('<a href="gone.html">', "links to gone.html, which is not there"),
-        ('<img src="pictures/gone.png">', "links to pictures/gone.png, which is not there"),
-        ('<a href="concepts.html#gone">', "links to concepts.html#gone, which has no such anchor"),
-        ('<script src="https://cdn.example/a.js">', "loads https://cdn.example/a.js"),
-    ],
-)
-def test_what_leads_nowhere_is_named(site: Path, markup: str, fault: str) -> None:
-    """And what would be loaded from elsewhere."""
-    page = site / "docs" / "explain" / "broken.html"
-    page.write_text(markup)
-    found = faults(site)
-    page.unlink()
-
-    assert found == [f"docs/explain/broken.html {fault}"]
-
-
 def test_a_broken_anchor_fails_the_build(tmp_path: Path) -> None:
     """With the page and the line."""
     root = tmp_path / "clone"

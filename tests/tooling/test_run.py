@@ -4,11 +4,9 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
-from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,53 +70,6 @@ def test_a_first_run_installs_by_hash_and_a_later_one_only_a_changed_lock(
     assert installs[len(first) :] == [locked, own]
 
 
-def test_a_clone_that_has_moved_gets_a_new_venv(
-    clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The scripts in a venv name the place they were made for."""
-    install.usual({})
-    installs.clear()
-    monkeypatch.setattr(install, "ROOT", clone / "moved")
-    shutil.copytree(clone, clone / "moved", ignore=shutil.ignore_patterns("moved"))
-
-    install.usual({})
-
-    assert installs[0] == ("venv", ".venv")
-
-
-@pytest.mark.usefixtures("installs")
-def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a finished install leaves a stamp."""
-
-    def interrupted(*_arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(install, "pip", interrupted)
-
-    with pytest.raises(KeyboardInterrupt):
-        install.usual({})
-
-    assert not (clone / ".venv" / "installed.stamp").exists()
-
-
-@pytest.mark.parametrize(
-    ("python", "shown"), [("print('none')", ""), ("1 / 0", "ZeroDivisionError")]
-)
-def test_pip_is_heard_only_when_it_fails(
-    clone: Path, capfd: pytest.CaptureFixture[str], python: str, shown: str
-) -> None:
-    """Three hundred lines say nothing; those of a failure say what to do."""
-    pip = clone / ".venv" / install.BIN.name / "python"
-    pip.parent.mkdir(parents=True)
-    pip.write_text(f"#!{sys.executable}\n{python}\n")
-    pip.chmod(0o755)
-    with nullcontext() if not shown else pytest.raises(SystemExit):
-        install.pip({}, clone / ".venv", "one==1")
-
-    printed = capfd.readouterr()
-    assert (printed.out, shown in printed.err, "none" in printed.err) == ("", True, False)
-
-
 def test_no_other_spark_or_python_gets_in() -> None:
     """A data engineer's shell often sets SPARK_HOME, which would win over the locked PySpark."""
     inherited = {
@@ -140,17 +91,6 @@ def test_no_other_spark_or_python_gets_in() -> None:
     }
 
 
-def test_an_old_python_is_refused_with_the_remedy(
-    run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """To start it with a newer one, whatever is asked of it."""
-    monkeypatch.setattr(sys, "version_info", (3, 9))
-    with pytest.raises(SystemExit):
-        run.main(["check"])
-
-    assert "needs Python 3.11 or newer and this is 3.9" in capsys.readouterr().err
-
-
 def test_an_old_python_can_read_the_script_to_the_refusal(root: Path) -> None:
     """It and what it imports."""
     for each in (root / "run", *(root / "locks").glob("*.py")):
@@ -170,16 +110,6 @@ def test_the_suites_of_contributing_are_those_of_the_table(root: Path) -> None:
     """It is printed by `suites.table()`; a build calls them from there, too."""
     assert suites.table() in (root / "CONTRIBUTING.md").read_text()
     assert [each.name for each in suites.NAMED if not (root / "tests" / each.name).is_dir()] == []
-
-
-def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
-    """A slip of the pen installs nothing."""
-    command = [sys.executable, str(root / "run"), "tset"]
-
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-
-    begins = "run: there is no command 'tset': did you mean test? choose one of demo, test, check,"
-    assert (done.returncode, done.stderr.startswith(begins)) == (2, True)
 
 
 @posix
@@ -384,30 +314,6 @@ def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
     assert installs == [("venv", home.name), (*BESIDE, lock)]
     assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
     assert given["PYSPARK_PYTHON"] == str(install.python_of(home))
-
-
-def test_a_broker_for_trials_needs_no_spark(
-    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its environment is made once; .venv is neither made nor asked."""
-    monkeypatch.setattr(run, "LOCKS", clone / "locks")
-    monkeypatch.setattr(run, "VENV", clone / ".venv")
-    monkeypatch.setattr(java, "find", lambda _env: "a java")
-
-    home, env = run.install_kafka()
-    again = run.install_kafka()
-
-    assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
-    lock = str(clone / "locks" / "kafka.lock")
-    assert installs == [("venv", home.name), (*BESIDE, lock)]
-    assert not (clone / ".venv").exists()
-
-
-def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
-    """What stands around it is."""
-    words = ["-x", "--dbt", "tests/dbt"]
-
-    assert (run.chosen_suites(words), words) == (["dbt"], ["-x", "tests/dbt"])
 
 
 @pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])

@@ -2,7 +2,6 @@
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,7 +12,6 @@ from zipfile import ZipFile
 
 import pytest
 
-from locks.suites import calls
 from tests.support.waiting import PATIENCE_S
 from tests.tooling.wheels import PACKAGES, ROOT, build, install, link_needs
 
@@ -195,84 +193,6 @@ def imported(module: Path) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield (node.module or "").partition(".")[0]
-
-
-def program(path: Path, script: str) -> None:
-    """Write a program of the shell."""
-    path.write_text(f"#!/bin/sh\n{script}")
-    path.chmod(0o755)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
-@pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("interrupt", ["", "kill -s TERM $PPID $$", "kill -s INT $PPID $$"])
-def test_a_build_leaves_the_policy_of_services_as_it_was(
-    tmp_path: Path, root: Path, interrupt: str, *, there: bool
-) -> None:
-    """Even if it is interrupted while it installs, when no service is to start."""
-    policy, seen, there_before = tmp_path / "policy-rc.d", tmp_path / "seen", "exit 0\n"
-    (tmp_path / ".ci").mkdir()
-    script = (root / ".ci" / "run").read_text()
-    assert script.count("/usr/sbin/policy-rc.d") == 1
-    (tmp_path / ".ci" / "run").write_text(script.replace("/usr/sbin/policy-rc.d", str(policy)))
-    program(tmp_path / "run", "exit 0\n")
-    commands = tmp_path / "bin"
-    commands.mkdir()
-    for name in ("bash", "sh", "chmod", "rm", "dirname", "cat", "env"):
-        (commands / name).symlink_to(str(shutil.which(name)))
-    program(commands / "id", "echo 0\n")
-    program(commands / "apt-get", f"cat {policy} >{seen}\n{interrupt}\n")
-    if there:
-        policy.write_text(there_before)
-    subprocess.run(
-        # a build may have been started with the signal ignored
-        ["env", "--default-signal=INT", "bash", ".ci/run"],
-        cwd=tmp_path,
-        env={"PATH": str(commands)},
-        check=False,
-    )
-
-    left = policy.read_text() if policy.exists() else None
-    assert (seen.read_text(), left) == (
-        (there_before, there_before) if there else ("#!/bin/sh\nexit 101\n", None)
-    )
-
-
-def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, str]:
-    """Run .ci/run over a ./run that only prints its name; return the exit code and the output."""
-    (directory / ".ci").mkdir()
-    (directory / "locks").mkdir()
-    for name in (".ci/run", "locks/suites.py"):
-        (directory / name).write_bytes((root / name).read_bytes())
-    script = f'echo "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
-    program(directory / "run", script)
-    there = directory / "bin"  # a build installs what is missing of these; a test installs nothing
-    there.mkdir()
-    for name in ("nginx", "caddy", "prometheus", "chromium", "buildah", "mmdebstrap"):
-        program(there / name, "")
-    done = subprocess.run(
-        ["bash", ".ci/run"],
-        cwd=directory,
-        env={**os.environ, "PATH": f"{there}{os.pathsep}{os.environ['PATH']}"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
-@pytest.mark.parametrize(
-    ("test", "check", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 1, 1)]
-)
-def test_a_build_checks_even_what_fails_its_tests(
-    tmp_path: Path, root: Path, test: int, check: int, expected: int
-) -> None:
-    """One build reports everything that is wrong, and is red if anything is."""
-    code, said = built(tmp_path, root, test=test, check=check)
-
-    called = ["check", *["test"] * (1 + len(calls()))]
-    assert (bool(code), sorted(said.split())) == (bool(expected), called)
 
 
 def test_an_image_is_built_from_all_that_the_wheel_has(root: Path) -> None:

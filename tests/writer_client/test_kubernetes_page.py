@@ -18,7 +18,6 @@ from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 
 READY = "/tmp/ready"  # noqa: S108 - of the page; the tests' own is elsewhere
-FINISH = "    client.finish()"
 
 
 class Pod(NamedTuple):
@@ -31,11 +30,6 @@ class Pod(NamedTuple):
         """Ask it to stop, as Kubernetes does; it has to end well."""
         self.process.terminate()
         assert self.process.wait(PATIENCE_S) == 0, self.said.read_text()
-
-    def kill(self) -> None:
-        """End it as a node that is lost does."""
-        self.process.kill()
-        self.process.wait()
 
     def fenced(self) -> str:
         """Wait until it ends as one whose name was taken over, and return what it says."""
@@ -57,14 +51,11 @@ class Pods:
         self._directory, self._url, self._kept = directory, url, kept
         self._started = 0
 
-    def start(self, name: str, *, comes_back: bool = False) -> Pod:
+    def start(self, name: str) -> Pod:
         """Start a pod of this name, and return when it is ready."""
         self._started += 1
         ready = self._directory / f"{self._started}.ready"
         program = self._program.replace("/data/log", str(self.log)).replace(READY, str(ready))
-        if comes_back:
-            assert FINISH in program
-            program = program.replace(FINISH, "    #")
         said = ready.with_suffix(".log")
         with said.open("wb") as errors:
             process = subprocess.Popen(
@@ -123,37 +114,6 @@ def test_a_rollout_of_a_deployment_waits_for_nobody(pods: Pods, served: Served) 
     both = {"orders-7c9f4-x2x8q": "finished", "orders-5d8b6-kq4zt": "finished"}
     assert states(served) == both
     nothing_is_lost(served, pods)
-
-
-def test_a_pod_that_was_killed_comes_back_under_its_name(pods: Pods, served: Served) -> None:
-    """The next pod goes on after all rows of the first, which nobody had excluded."""
-    first = pods.start("orders-0", comes_back=True)
-    wait_until(lambda: pods.rows() > 2)
-    first.kill()
-    assert states(served) == {"orders-0": "live"}
-    until = served.lower("orders")
-    second = pods.start("orders-0", comes_back=True)
-    wait_until(lambda: served.lower("orders") > until)
-    second.stop()
-
-    assert states(served) == {"orders-0": "live"}
-    nothing_is_lost(served, pods)
-
-
-def test_a_ghost_holds_the_watermark_until_it_is_removed(pods: Pods, served: Served) -> None:
-    """Its successor has another name, which does not help."""
-    ghost = pods.start("orders-7c9f4-x2x8q")
-    wait_until(lambda: pods.rows() > 2)
-    ghost.kill()
-    pods.start("orders-5d8b6-kq4zt")
-
-    def holders() -> list[str]:
-        return [each["writer"] for each in served.get("orders/explain")["waiting_for"]]
-
-    wait_until(lambda: holders() == ["orders-7c9f4-x2x8q"])
-    held = served.lower("orders")
-    served.call("DELETE", "/orders/writers/orders-7c9f4-x2x8q", comment="its node is gone")
-    wait_until(lambda: served.lower("orders") > held)
 
 
 def test_two_replicas_under_one_name_take_turns(pods: Pods, served: Served) -> None:

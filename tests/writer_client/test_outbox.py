@@ -176,15 +176,6 @@ def test_an_event_of_a_domain_that_is_not_declared_spoils_no_note() -> None:
     assert (posted, refused.status, outbox.pop_refused()) == ([(5, None)], "unknown_domain", None)
 
 
-def test_writing_brings_an_idle_writer_back() -> None:
-    """Time has to wait for a writer that writes."""
-    outbox = Outbox("UA")
-    outbox.change_state("idle", {})
-    outbox.record_write(5, None, {0: 1})
-
-    assert outbox.state == "live"
-
-
 def test_an_answer_has_the_stored_value_the_note_fell_behind() -> None:
     """A refusal is kept with the stored value until the caller asks."""
     outbox = Outbox("UA")
@@ -242,17 +233,6 @@ def test_late_rows_are_reported_by_full_hours() -> None:
     assert reports[-1] == LateRows(2, 29 * HOUR_MS, 29 * HOUR_MS + 5)
     assert reports[1] == LateRows(1, 7 * HOUR_MS, 7 * HOUR_MS + 5)
     assert (reports[0].least, reports[0].most) == (0, 6 * HOUR_MS + 5)
-
-
-def test_a_writer_that_only_joined_joins_before_it_finishes() -> None:
-    """Only a known writer may finish; coalescing must not make it unknown."""
-    outbox = Outbox("UA")
-    outbox.change_state("live", {})
-    outbox.change_state("finished", {0: 5})
-    lost = outbox.take()
-    outbox.put_back(lost)
-
-    assert notes(outbox) == [(None, None, {0: 5}, "live"), (None, None, {0: 5}, "finished")]
 
 
 def test_an_answer_that_is_not_understood_changes_nothing() -> None:
