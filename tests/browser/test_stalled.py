@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, datetime
-from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from playwright.sync_api import expect
@@ -49,18 +48,6 @@ def test_the_answer_changes_when_the_holder_notes(
     expect(why).to_contain_text(f"{stalled.name} advances")
     expect(visit.page.locator(".head .pill").first).to_have_text("advancing")
     expect(visit.rows("Writers").filter(has_text="holds")).to_have_count(0)
-
-
-def test_a_name_that_two_processes_take_from_each_other_is_named(
-    visit: Visit, seed: Calls, stalled: Stalled
-) -> None:
-    """While it goes on, beside the writers that hold."""
-    processes = [{"writer": "lima", "session": each, "takes_over": True} for each in "abcd"]
-    for before, after in pairwise(processes):
-        seed.call("POST", f"/{stalled.name}/notes", {"notes": [before, after, before]})
-
-    why = visit.open_stream(stalled.name)
-    expect(why).to_contain_text("lima was taken over 3 times in a minute: two processes use")
 
 
 def test_each_domain_has_its_own_answer(visit: Visit, seed: Calls) -> None:
@@ -177,20 +164,6 @@ def test_an_unknown_stream_is_reported_and_leads_back(visit: Visit) -> None:
     visit.page.get_by_role("link", name="All streams").click()
 
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Streams")
-
-
-def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Calls) -> None:
-    """One that notes seconds, and one that never named a position."""
-    now = wall_ms()
-    seed.make("units")
-    seed.post("units", {"writer": "berlin", "time": now // 1000, "position": {"0": 1}})
-    seed.post("units", {"writer": "lima", "time": now})
-    why = visit.open_stream("units")
-
-    expect(why).to_contain_text(
-        f"berlin noted {now // 1000}, which is January 1970: are these seconds?"
-    )
-    expect(why).to_contain_text("lima never noted a position, so no cut covers its rows")
 
 
 def test_complete_hours_name_the_writers_that_are_missing(visit: Visit, seed: Calls) -> None:

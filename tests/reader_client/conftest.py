@@ -1,18 +1,13 @@
 """Each test has a stream of its own."""
 
-from itertools import count
-
 import pytest
 
 from tests.support.served import Served
-
-_numbers = count()
 
 
 @pytest.fixture
 def stream(served: Served) -> str:
     """Return the name of a new stream with one mark: lower 10 at offset 100 of segment 0."""
-    name = f"read-{next(_numbers)}"
-    served.create(name)
+    name = served.new()
     served.note(name, 10, {"0": 100})
     return name

@@ -4,15 +4,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-import httpx
 import pytest
 
-from controller.service.controller import Controller
 from noted_time import ClientFailed, InvalidName, NotCompleteYet, Rejected, TimeWindow, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import UnknownDomain
@@ -21,8 +18,7 @@ from reader_client.marks.follower import Follower
 from tests.reader_client.answers import readers_of
 from tests.support.faults import Faults
 from tests.support.following import Answer, broken
-from tests.support.http import Caller, answering, as_json
-from tests.support.memory_store import MemoryStore
+from tests.support.http import as_json
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -235,54 +231,17 @@ def test_names_are_checked_before_anything_is_asked(served: Served) -> None:
         ReaderClient(served.url, "flights", group="g")
 
 
-# The asyncio client against the real app, without a network between
+# The client of asyncio
 
 
-class App:
-    """The real app with the stream `s`; requests fail while it is `away`."""
-
-    def __init__(self, caller: Caller) -> None:
-        self.controller = caller.controller
-        self.away = False
-        self._caller = caller
-
-    async def note(self, time: int, offset: int) -> None:
-        """Have the only writer note, which makes a mark."""
-        await self._caller.note({"writer": "w", "time": time, "position": {"0": offset}})
-
-    async def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Call a route below that of the streams."""
-        answer = await self._caller.client.request(method, f"/v1/streams{path}", json=body)
-        answer.raise_for_status()
-        return dict(answer.json()) if answer.content else {}
-
-    def reader(self, stream: str = "s", **options: Any) -> AsyncReaderClient:  # noqa: ANN401
-        """Return a reader that is not open yet."""
-        app = self
-
-        class Transport(httpx.AsyncBaseTransport):
-            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-                if app.away:
-                    raise httpx.ConnectError("no connection", request=request)
-                return await app._caller.client._transport.handle_async_request(request)
-
-        options = {"backoff": SOON, **options}
-        return AsyncReaderClient("http://localhost", stream, transport=Transport(), **options)
+def of_asyncio(served: Served, stream: str, **options: Any) -> AsyncReaderClient:  # noqa: ANN401
+    """Return a reader that is not open yet."""
+    return AsyncReaderClient(served.url, stream, backoff=SOON, **options)
 
 
-@pytest.fixture
-async def app() -> AsyncIterator[App]:
-    """Yield the app with a stream that has one mark: lower 10 at offset 100."""
-    async with answering(Controller(MemoryStore())) as caller:
-        made = App(caller)
-        await made.call("PUT", "/s", {"mark_interval_ms": 0})
-        await made.note(10, 100)
-        yield made
-
-
-async def test_a_position_is_a_window_without_a_round_trip(app: App) -> None:
+async def test_a_position_is_a_window_without_a_round_trip(served: Served, stream: str) -> None:
     """The local calls are not awaited."""
-    async with app.reader() as reader:
+    async with of_asyncio(served, stream) as reader:
         await reader.catch_up()
         reader.advance({0: 100})
         seen = reader.position, reader.get_time_window(), reader.cut_at(10).seq
@@ -290,22 +249,22 @@ async def test_a_position_is_a_window_without_a_round_trip(app: App) -> None:
     assert seen == ({0: 100}, TimeWindow(10, None, 1, None), 1)
 
 
-async def test_a_time_is_awaited(app: App) -> None:
+async def test_a_time_is_awaited(served: Served, stream: str) -> None:
     """The mark arrives by long poll; a date is as good as a number."""
-    async with app.reader() as reader:
+    async with of_asyncio(served, stream) as reader:
         waiting = asyncio.create_task(
             reader.wait_for(datetime.fromtimestamp(0.02, UTC), PATIENCE_S)
         )
         await reader.catch_up()
-        await app.note(20, 200)
+        served.note(stream, 20, {"0": 200})
 
         assert (await waiting).seq == 2
 
 
-async def test_marks_are_an_async_iterator(app: App) -> None:
+async def test_marks_are_an_async_iterator(served: Served, stream: str) -> None:
     """Those that are known, then those that come, until the client is closed."""
     seen: list[int] = []
-    reader = app.reader()
+    reader = of_asyncio(served, stream)
 
     async def follow() -> None:
         async for mark in reader.marks(wait=None):
@@ -316,7 +275,7 @@ async def test_marks_are_an_async_iterator(app: App) -> None:
     async with reader:
         following = asyncio.create_task(follow())
         await reader.catch_up()
-        await app.note(20, 200)
+        served.note(stream, 20, {"0": 200})
         await following
         known = [mark.lower async for mark in reader.marks(after=1)]
 
@@ -324,30 +283,27 @@ async def test_marks_are_an_async_iterator(app: App) -> None:
 
 
 async def test_a_controller_that_is_away_is_named_when_time_is_up(
-    app: App, caplog: pytest.LogCaptureFixture
+    served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And followed again when it is back, which is logged like its absence."""
     with caplog.at_level(logging.WARNING, "noted_time.reader"):
-        async with app.reader(wait_ms=10) as reader:
+        async with of_asyncio(served, stream, wait_ms=10) as reader:
             await reader.catch_up()
-            app.away = True
-            with pytest.raises(Unreachable, match="http://localhost did not answer within"):
+            await asyncio.to_thread(served.stop)
+            with pytest.raises(Unreachable, match="did not answer within"):
                 await reader.wait_for(99, 0.1)
-            app.away = False
-            await app.note(99, 990)
+            served.start()
+            served.note(stream, 99, {"0": 990})
             await reader.wait_for(99, PATIENCE_S)
             with pytest.raises(NotCompleteYet, match="the lower is 99"):
                 await reader.wait_for(100, 0.01)
 
-    words = [message.split(",")[0].split(" s' ")[-1] for message in caplog.messages]
-    assert words == [
-        "the reader of stream 's': no response",
-        "the reader of stream 's': the controller responds again",
-    ]
+    said = [message.split(",")[0].partition(": ")[2] for message in caplog.messages]
+    assert said == ["no response", "the controller responds again"]
 
 
 async def test_a_fault_of_the_client_is_raised_by_every_later_call(
-    app: App, monkeypatch: pytest.MonkeyPatch
+    served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its cause."""
     fault = ZeroDivisionError("a defect")
@@ -357,7 +313,7 @@ async def test_a_fault_of_the_client_is_raised_by_every_later_call(
 
     monkeypatch.setattr(Follower, "take_marks", take_marks)
 
-    async with app.reader() as reader:
+    async with of_asyncio(served, stream) as reader:
         with pytest.raises(ClientFailed) as raised:
             await reader.wait_for(10, PATIENCE_S)
         with pytest.raises(ClientFailed):
@@ -366,22 +322,24 @@ async def test_a_fault_of_the_client_is_raised_by_every_later_call(
     assert raised.value.__cause__ is fault
 
 
-async def test_closing_leaves_no_task_behind(app: App) -> None:
+async def test_closing_leaves_no_task_behind(served: Served, stream: str) -> None:
     """Nor does it wait for the long poll under way; a second call does nothing."""
     before = asyncio.all_tasks()
-    async with app.reader(group="g", reader="r") as reader:
+    async with of_asyncio(served, stream, group="g", reader="r") as reader:
         await reader.catch_up()
         during = asyncio.all_tasks() - before
     await reader.close()
 
     names = {task.get_name() for task in during}
-    assert names >= {"noted-time reader s default", "noted-time reader s group"}
+    assert names >= {f"noted-time reader {stream} {each}" for each in ("default", "group")}
     assert {task for task in during if not task.done()} == set()
     with pytest.raises(Rejected, match="is closed"):
         await reader.wait_for(99, PATIENCE_S)
 
 
-async def test_a_reader_that_is_not_open_explains_how_to_open_it(app: App) -> None:
+async def test_a_reader_that_is_not_open_explains_how_to_open_it(
+    served: Served, stream: str
+) -> None:
     """It would wait for ever, as nothing is followed."""
     with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
-        await app.reader().wait_for(10, PATIENCE_S)
+        await of_asyncio(served, stream).wait_for(10, PATIENCE_S)

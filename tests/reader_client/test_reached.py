@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -280,7 +279,7 @@ def stream(served: Served) -> str:
 def test_a_position_is_turned_into_a_time(served: Served, stream: str) -> None:
     """With who is missing, and late rows, at the mark of that time."""
     late = {"rows": 2, "least": TEN - 60_000, "most": TEN - 1}
-    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "shop", "late": late}]})
+    served.post(stream, {"writer": "shop", "late": late})
     found, whole = (complete_to(served.url, stream, {0: n, 1: 4}) for n in (19, 20))
 
     assert [type(each) for each in (found, whole)] == [CompleteTo, CompleteTo]
@@ -290,9 +289,8 @@ def test_a_position_is_turned_into_a_time(served: Served, stream: str) -> None:
 
 def test_a_stream_of_times_alone_says_nothing_of_offsets(served: Served) -> None:
     """Every position reaches a mark without one."""
-    name = uuid4().hex
-    served.create(name)
-    served.call("POST", f"/{name}/notes", {"notes": [{"writer": "shop", "time": TEN}]})
+    name = served.new()
+    served.post(name, {"writer": "shop", "time": TEN})
 
     with pytest.raises(NothingKnown, match="noted only times, and no positions"):
         complete_to(served.url, name, {})
@@ -300,10 +298,9 @@ def test_a_stream_of_times_alone_says_nothing_of_offsets(served: Served) -> None
 
 def test_offsets_of_another_log_are_refused(served: Served) -> None:
     """By both ids."""
-    name = uuid4().hex
-    served.create(name)
-    note = {"writer": "shop", "time": TEN, "position": {"0": 10}, "log": "l-Nn1Hl_QmqdyIVaRTaVpA"}
-    served.call("POST", f"/{name}/notes", {"notes": [note]})
+    name = served.new()
+    log = "l-Nn1Hl_QmqdyIVaRTaVpA"
+    served.post(name, {"writer": "shop", "time": TEN, "position": {"0": 10}, "log": log})
 
     other = ReadOffsets({0: 10}, log="a-Nn1Hl_QmqdyIVaRTaVpA")
     with pytest.raises(AnotherLog, match="its positions are of log l-Nn"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from uuid import uuid4
 
 import pytest
 
@@ -20,8 +19,7 @@ from tests.support.served import Served
 @pytest.fixture
 def stream(served: Served) -> str:
     """Return a stream of two writers with a segment each, and a mark at 10."""
-    name = uuid4().hex
-    served.create(name, returning_writer="exclude", max_time_ahead_ms=None)
+    name = served.new(returning_writer="exclude", max_time_ahead_ms=None)
     served.post(name, {"writer": "a"}, {"writer": "b"})
     note(served, name, "a", 10, {"0": 1})
     note(served, name, "b", 10, {"1": 1})
@@ -118,8 +116,7 @@ def test_a_controller_that_does_not_say_who_vouched_is_not_guessed_for(
 
 def test_without_a_mark_or_the_domain_there_is_nothing_to_judge(served: Served) -> None:
     """The error says so."""
-    name = uuid4().hex
-    served.create(name)
+    name = served.new()
 
     with pytest.raises(Rejected, match="has no mark in default yet"):
         read(served, name)

@@ -19,7 +19,7 @@ from reader_client.background.wakeup import News
 from reader_client.marks.cursors import WindowCursor
 from reader_client.marks.following import Following
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, eventually
+from tests.support.waiting import PATIENCE_S
 
 SOON = Backoff(first_s=0.01, cap_s=0.05)
 
@@ -48,7 +48,7 @@ async def test_windows_that_changed_are_asked_for(served: Served, stream: str) -
     """All of them, however many answers that takes, by both clients alike; none was forgotten."""
     served.note(stream, 3000, {"0": 200})
     late = {"writer": "UA", "late": {"rows": 9, "least": 7, "most": 2500}}
-    served.call("POST", f"/{stream}/notes", {"notes": [late]})
+    served.post(stream, late)
     recently = datetime.now(UTC) - timedelta(hours=1)
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         found = client.changed_windows(recently, 2)
@@ -123,7 +123,7 @@ async def test_windows_are_an_async_iterator(served: Served, stream: str) -> Non
 async def test_windows_name_the_writers_that_are_missing(served: Served, stream: str) -> None:
     """Those that the controller names; while it is away they are unknown."""
     served.note(stream, 20, {"0": 150})
-    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "depot", "time": 20}]})
+    served.post(stream, {"writer": "depot", "time": 20})
     served.call("DELETE", f"/{stream}/writers/depot")
     served.note(stream, 40, {"0": 200})
     with ReaderClient(served.url, stream, backoff=SOON) as client:
@@ -146,7 +146,7 @@ def test_windows_name_the_writers_of_late_rows(served: Served, stream: str) -> N
     """And say whether they begin before the first mark."""
     served.note(stream, 40, {"0": 200})
     late = {"rows": 3, "least": 22, "most": 24}
-    served.call("POST", f"/{stream}/notes", {"notes": [{"writer": "depot", "late": late}]})
+    served.post(stream, {"writer": "depot", "late": late})
     with ReaderClient(served.url, stream, backoff=SOON) as client:
         client.catch_up()
         found = list(client.windows(10, after=0))
@@ -216,20 +216,6 @@ def test_a_successor_is_next_once_its_predecessor_was_read(served: Served, two: 
         reader.advance({1: 70})
 
         assert (before, reader.next_segment()) == ((1, None), 2)
-
-
-def test_a_reader_of_a_group_goes_by_the_position_of_its_group(served: Served, two: str) -> None:
-    """What others have read of their segments counts."""
-    with (
-        ReaderClient(served.url, two, group="g", reader="a", refresh_ms=20) as one,
-        ReaderClient(served.url, two, group="g", reader="b", refresh_ms=20) as other,
-    ):
-        one.catch_up()
-        one.advance({0: 200})
-        other.advance({1: 49})
-        eventually(one.segment_times, {0: 20, 1: 10})
-
-        assert (one.next_segment(), one.lag().behind) == (1, 30)
 
 
 class Chosen:

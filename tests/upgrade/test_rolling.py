@@ -75,31 +75,21 @@ def pair(server: Server, tmp_path: Path) -> Iterator[Pair]:
         yield made
 
 
-def kill(controller: ServeProcess) -> None:
-    """End it as a power cut would."""
-    controller.kill()
-
-
-def stop(controller: ServeProcess) -> None:
-    """Ask it to stop."""
-    controller.stop()
-
-
 def test_forward_back_and_forward_again_loses_nothing(pair: Pair, tmp_path: Path) -> None:
     """No acknowledged note is lost, chains have no gap, and no pause is longer than a takeover's.
 
     A takeover is that of a controller of this version that is killed beside another one.
     """
-    takeovers = [pair.replace(0, ROOT, kill), pair.replace(1, ROOT, kill)]
+    takeovers = [pair.replace(0, ROOT, ServeProcess.kill), pair.replace(1, ROOT, ServeProcess.kill)]
     later = NextVersion(tmp_path / "later")
     later.migrate(pair.database)
     rolled = [
-        pair.replace(0, later.code, stop),
-        pair.replace(1, later.code, kill),
-        pair.replace(1, ROOT, stop),
-        pair.replace(0, ROOT, kill),
-        pair.replace(0, later.code, kill),
-        pair.replace(1, later.code, stop),
+        pair.replace(0, later.code, ServeProcess.stop),
+        pair.replace(1, later.code, ServeProcess.kill),
+        pair.replace(1, ROOT, ServeProcess.stop),
+        pair.replace(0, ROOT, ServeProcess.kill),
+        pair.replace(0, later.code, ServeProcess.kill),
+        pair.replace(1, later.code, ServeProcess.stop),
     ]
     pair.load.end()
     versions = pair.controllers[0].ask("GET", "/controllers").json()["controllers"]

@@ -5,7 +5,12 @@ from typing import Any
 
 import httpx
 
+from noted_time.client import Backoff
+from tests.support.served import Served
+from writer_client import Pace, WriterClient
+
 URL = "http://controller:7464"
+SOON = Backoff(first_s=0.001, cap_s=0.01)
 
 
 def accepted(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
@@ -54,3 +59,8 @@ def _answered(body: dict[str, Any]) -> httpx.Response:
 def results(*each: dict[str, Any], **further: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
     """Return the body of an answer."""
     return {"results": list(each), **further}
+
+
+def hasty(served: Served, stream: str, network: httpx.BaseTransport | None = None) -> WriterClient:
+    """Return a client of the writer `UA` that does not wait long after failures."""
+    return WriterClient(served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network)

@@ -9,19 +9,16 @@ import httpx
 import pytest
 
 from noted_time import InvalidNote, Rejected, UnknownStream, Unreachable
-from noted_time.client import Backoff
 from noted_time.values import ClientFailed, SharedName
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
-from tests.writer_client.scripted import URL, Scripted, accepted, results
+from tests.writer_client.scripted import SOON, URL, Scripted, accepted, hasty, results
 from writer_client import Pace, WriterClient
 from writer_client.sending.exchange import unix_us
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 from writer_client.sending.posting import Posting
-
-SOON = Backoff(first_s=0.001, cap_s=0.005)
 
 PAGE = "<html>welcome to the hotel</html>"
 
@@ -243,9 +240,7 @@ def test_each_request_has_a_higher_number(served: Served, stream: str) -> None:
     served.create(stream, domains=["default", "ship"])
     network = Faults("no answer", "no connection", "nonsense")
     begun = unix_us()
-    with WriterClient(
-        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
+    with hasty(served, stream, network) as client:
         client.note_time(5, {0: 10})
         client.note_time(7, {0: 12}, domain="ship")
         client.flush()
@@ -269,9 +264,7 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
 def test_requests_that_come_late_change_nothing(served: Served, stream: str) -> None:
     """Every one that a writer ever made, but the last, is delivered once more when it has left."""
     network = Faults()
-    with WriterClient(
-        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
+    with hasty(served, stream, network) as client:
         for say in (client.join, client.idle, client.join):
             say()
             client.flush()
@@ -306,9 +299,7 @@ def test_a_clock_that_went_back_is_nothing_to_the_caller(served: Served, stream:
 def test_two_processes_of_one_name_are_reported(served: Served, stream: str) -> None:
     """The notes are kept, and arrive once the other has ended."""
     network = Twin(served, stream, 2, ahead_us=YEAR_US)
-    with WriterClient(
-        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
+    with hasty(served, stream, network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(SharedName, match="writer 'UA' are overtaken again and again"):
             client.flush()
@@ -321,9 +312,7 @@ def test_two_processes_of_one_name_are_reported(served: Served, stream: str) -> 
 def test_two_processes_that_take_turns_are_reported(served: Served, stream: str) -> None:
     """Each post of a writer whose clock is behind is overtaken once."""
     network = Twin(served, stream, 0, ahead_us=YEAR_US)
-    with WriterClient(
-        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
+    with hasty(served, stream, network) as client:
         network.is_free.set()
         for time in (5, 6):
             network.times = 1

@@ -15,17 +15,22 @@ import httpx
 import pytest
 
 from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
-from noted_time.client import Backoff
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
-from tests.writer_client.scripted import URL, Scripted
+from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SOON = Backoff(first_s=0.01, cap_s=0.05)
+
+def ticking(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
+    """Return a client that notes its clock by itself, every 5 ms unless another pace is given."""
+    pace = options.pop("pace", Pace(note_period_ms=5))
+    return WriterClient(
+        served.url, stream, "UA", automatically_note_time=True, pace=pace, **options
+    )
 
 
 def test_a_writer_that_finishes_is_not_waited_for(served: Served, stream: str) -> None:
@@ -82,9 +87,7 @@ def test_noting_does_not_wait_for_the_network(served: Served, stream: str) -> No
 def test_a_controller_that_asks_for_time_is_given_it(served: Served, stream: str) -> None:
     """Retry-After is a floor of the schedule."""
     network = Faults("busy", retry_after_s=1)
-    with WriterClient(
-        served.url, stream, "UA", pace=Pace(backoff=SOON), transport=network
-    ) as client:
+    with hasty(served, stream, network) as client:
         began = time.monotonic()
         client.note_time(5, {0: 10})
         client.flush()
@@ -108,7 +111,7 @@ def test_a_flush_raises_what_was_refused(served: Served, stream: str) -> None:
 
 def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
     """An unknown stream is reported by flush; its notes are kept."""
-    client = WriterClient(served.url, "made-later", "UA", pace=Pace(backoff=SOON))
+    client = hasty(served, "made-later")
     client.note_time(5, {0: 10})
     with pytest.raises(UnknownStream):
         client.flush()
@@ -122,14 +125,7 @@ def test_notes_wait_for_their_stream_to_be_created(served: Served) -> None:
 def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> None:
     """With `automatically_note_time`, time advances without a call."""
     ticks = iter(range(1000, 10_000))
-    with WriterClient(
-        served.url,
-        stream,
-        "UA",
-        automatically_note_time=True,
-        pace=Pace(note_period_ms=5),
-        clock=lambda: next(ticks),
-    ):
+    with ticking(served, stream, clock=lambda: next(ticks)):
         wait_until(lambda: len(served.call("GET", f"/{stream}/marks")["marks"]) >= 3)
 
     assert served.call("GET", f"/{stream}/marks")["marks"][0]["lower"] >= 1000
@@ -138,15 +134,7 @@ def test_the_wall_clock_is_noted_each_period(served: Served, stream: str) -> Non
 def test_the_clock_noted_stands_while_events_are_written(served: Served, stream: str) -> None:
     """Events stamped inside a `writing` block never fall below a time that was noted."""
     now = [1000]
-    client = WriterClient(
-        served.url,
-        stream,
-        "UA",
-        automatically_note_time=True,
-        pace=Pace(note_period_ms=5),
-        clock=lambda: now[0],
-    )
-    with client, client.writing():
+    with ticking(served, stream, clock=lambda: now[0]) as client, client.writing():
         now[0] = 2000
         wait_until(lambda: served.writers(stream).get("UA", {}).get("times"))
         time.sleep(0.05)
@@ -160,18 +148,13 @@ def test_a_clock_that_goes_back_leaves_a_writer_that_lives(
 ) -> None:
     """It notes the last time again, also that of a former process, and warns once each time."""
     now, said = [100_000], "its clock is 30.0 s behind the last time that it noted"
-    options: dict[str, Any] = {
-        "automatically_note_time": True,
-        "pace": Pace(note_period_ms=5),
-        "clock": lambda: now[0],
-    }
 
     def reached(offset: int) -> object:
         row = served.writers(stream).get("UA")
         return row and row["position"] == {"0": offset} and row["times"]
 
     for process in (1, 2):
-        with WriterClient(served.url, stream, "UA", **options) as client:
+        with ticking(served, stream, clock=lambda: now[0]) as client:
             for offset in (10 * process, 10 * process + 5):
                 client.wrote(position={0: offset})
                 assert eventually(partial(reached, offset), {"default": 100_000})
@@ -181,9 +164,7 @@ def test_a_clock_that_goes_back_leaves_a_writer_that_lives(
 
 def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) -> None:
     """An idle writer stays idle until it notes otherwise itself."""
-    with WriterClient(
-        served.url, stream, "UA", automatically_note_time=True, pace=Pace(note_period_ms=5)
-    ) as client:
+    with ticking(served, stream) as client:
         client.idle()
         client.flush()
         time.sleep(0.05)
@@ -194,14 +175,8 @@ def test_the_clock_is_not_noted_for_an_idle_writer(served: Served, stream: str) 
 
 def test_a_clock_that_fails_is_reported_and_stops_nothing(served: Served, stream: str) -> None:
     """Other notes are posted despite a clock that raises, and flush reports it."""
-    with WriterClient(
-        served.url,
-        stream,
-        "UA",
-        automatically_note_time=True,
-        pace=Pace(note_period_ms=60_000),
-        clock=lambda: 2**63,
-    ) as client:
+    pace = Pace(note_period_ms=60_000)
+    with ticking(served, stream, pace=pace, clock=lambda: 2**63) as client:
         client._posting._next_beat = 0
         client.join({0: 10})
         with pytest.raises(Rejected, match="time 9223372036854775808 is not an int64"):
@@ -226,7 +201,7 @@ def test_a_position_that_is_not_a_mapping_is_refused_at_once(
 
 def test_a_note_beside_automatic_ones_is_refused(served: Served, stream: str) -> None:
     """One of another clock would stop the automatic ones, without an error, for ever."""
-    with WriterClient(served.url, stream, "UA", automatically_note_time=True) as client:
+    with ticking(served, stream) as client:
         with pytest.raises(
             Rejected, match="notes the clock automatically: report positions with wrote"
         ):

@@ -81,21 +81,6 @@ def test_no_append_is_missed_however_the_looks_fall(
     assert ends().ends == dict(sorted(counts.items()))
 
 
-def test_an_append_within_the_tick_of_a_listing_is_found(tmp_path: Path) -> None:
-    """Its directory's modification time is the one that was listed: it is listed again."""
-    clock = Seconds()
-    ends = LogEnds(tmp_path, "flights", monotonic=clock)
-    append(tmp_path, 0, 1)
-    ends()
-    directory = segment_directory(tmp_path, "flights", 0)
-    listed = directory.stat().st_mtime_ns
-    append(tmp_path, 0, 2)
-    os.utime(directory, ns=(listed, listed))
-    clock.now += 1
-
-    assert ends().ends == {0: 2}
-
-
 def test_a_directory_that_settled_is_not_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import pytest
 
 from noted_time import Accepted, InvalidNote, Refused, Rejected
-from noted_time.client import Backoff
 from noted_time.values import State
 from tests.support.served import Served
 from tests.support.waiting import eventually
-from tests.writer_client.scripted import URL, Scripted, accepted, results
-from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
+from tests.writer_client.scripted import URL, Scripted, accepted, hasty, results
+from writer_client import Exclusion, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.outbox import Outbox
 
@@ -101,27 +99,6 @@ def test_a_silent_writer_without_which_no_time_went_on_is_not_notified(
     assert caplog.text.count("is excluded") == 1
 
 
-def test_late_rows_are_shown_with_the_writer_and_in_the_ledger(
-    tmp_path: Path, served: Served, stream: str
-) -> None:
-    """Three rows below the lower: reported with the next note, and counted."""
-    with client_of(served, stream) as client:
-        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
-        log.append([{"time": 8}])
-        log.note_time(50)
-        client.flush()
-        log.append([{"time": at} for at in (40, 30, 60, 45)])
-        log.note_time(70)
-        flushed = client.flush()
-    shown = served.call("GET", f"/{stream}/writers")["writers"][0]["late"]
-    ledger = served.call("GET", f"/{stream}/ledger")
-
-    late = {"rows": 3, "least": 30, "most": 45}
-    named = [(each["writer"], {name: each[name] for name in late}) for each in ledger["late"]]
-    assert (flushed.late_rows, shown) == (3, {"default": late})
-    assert (ledger["entries"], named) == ([], [("slow", late)])
-
-
 def test_late_rows_are_reported_by_the_hours_that_they_belong_to(
     tmp_path: Path, served: Served, stream: str
 ) -> None:
@@ -164,19 +141,6 @@ def test_late_rows_are_warned_of_with_the_time_of_the_latest(
     ]
 
 
-def note_each(
-    network: Scripted, times: int, on_excluded: Callable[[Exclusion], object]
-) -> list[str]:
-    """Note that many times, one post each; return the state after each."""
-    states: list[str] = []
-    with WriterClient(URL, "s", "UA", on_excluded=on_excluded, transport=network) as client:
-        for noted in range(times):
-            client.note_time(noted, {0: 10})
-            client.flush()
-            states.append(client.state)
-    return states
-
-
 def test_a_callback_that_fails_is_logged_and_stops_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -185,10 +149,15 @@ def test_a_callback_that_fails_is_logged_and_stops_nothing(
     def fail(_: Exclusion) -> None:
         raise ZeroDivisionError
 
-    states = note_each(Scripted(EXCLUDED), 2, fail)
+    network = Scripted(EXCLUDED)
+    with WriterClient(URL, "s", "UA", on_excluded=fail, transport=network) as client:
+        for noted in range(2):
+            client.note_time(noted, {0: 10})
+            client.flush()
+        state = client.state
 
     logged = [record.getMessage() for record in caplog.records if record.exc_info]
-    assert (states[-1], logged) == ("live", ["writer 'UA' of stream 's': on_excluded failed"])
+    assert (state, logged) == ("live", ["writer 'UA' of stream 's': on_excluded failed"])
 
 
 def test_a_callback_may_note_and_cannot_wait() -> None:
@@ -218,15 +187,12 @@ def test_a_callback_may_note_and_cannot_wait() -> None:
 # What a sealed stream answers a writer, against the real controller
 
 
-SOON = Backoff(first_s=0.01, cap_s=0.05)
-
-
 def test_a_writer_learns_that_its_stream_is_sealed(
     served: Served, stream: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A flush raises it, and the log has it; what was durable before stays so."""
     caplog.set_level(logging.WARNING)
-    with WriterClient(served.url, stream, "UA", pace=Pace(backoff=SOON)) as client:
+    with hasty(served, stream) as client:
         client.note_time(5, {0: 10})
         client.flush()
         served.call("POST", f"/{stream}/seal")
@@ -403,16 +369,6 @@ def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> 
         "Times are Unix milliseconds, unless the stream has max_time_ahead_ms: null"
     )
     assert warnings(caplog) == [said]
-
-
-def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
-    """Also if the client notes it by itself."""
-    network = Scripted()
-    options: dict[str, Any] = {"pace": Pace(note_period_ms=1), "clock": lambda: SECONDS}
-    with WriterClient(URL, "s", "UA", transport=network, automatically_note_time=True, **options):
-        eventually(lambda: {"time": SECONDS}.items() <= network.notes[-1].items(), expected=True)
-
-    assert ["are these seconds?" in said for said in warnings(caplog)] == [True]
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])

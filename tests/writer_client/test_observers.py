@@ -77,21 +77,6 @@ def test_ingestion_time_makes_marks_beside_writers_that_note_nothing_of_it(
     assert marks(served, stream, "default") == []
 
 
-def test_a_noter_in_a_thread_advances_a_quiet_stream(
-    served: Served, stream: str, tmp_path: Path
-) -> None:
-    """It is the idle advancer: marks come although nothing is appended."""
-    served.create(stream, domains=["default", "ingestion"])
-    append(tmp_path, stream, 0, 7)
-    with (
-        WriterClient(served.url, stream, "observer", domains=["ingestion"]) as client,
-        IngestionNoter(client, LogEnds(tmp_path, stream), poll_ms=10, max_lag_ms=20),
-    ):
-        eventually(lambda: len(marks(served, stream, "ingestion")) >= 3, expected=True)
-
-    assert {tuple(cut.items()) for *_, cut in marks(served, stream, "ingestion")} == {(("0", 1),)}
-
-
 def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

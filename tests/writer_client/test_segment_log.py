@@ -57,15 +57,6 @@ def test_files_are_named_as_archives_are(tmp_path: Path) -> None:
     ]
 
 
-def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:
-    """However far the segment went in between, the next append goes to its end."""
-    sleeper, busy = writer(tmp_path), writer(tmp_path)
-    for _ in range(40):
-        busy.append([{"time": 1}])
-
-    assert sleeper.append([{"time": 1}]) == 41
-
-
 def test_an_offset_that_retention_removed_is_not_given_again(tmp_path: Path) -> None:
     """A writer that slept while old files were removed does not write in their place."""
     sleeper, busy = writer(tmp_path), writer(tmp_path)
