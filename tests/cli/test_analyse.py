@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import gzip
 import json
 import os
@@ -193,41 +192,6 @@ def test_a_row_ahead_of_its_arrival_is_named_and_left_out(analyse: Analyse) -> N
     assert (found.json["rows"], found.json["least_delay_without_loss_ms"]) == (399, 10_001)
     assert found.json["owed_to"] == [["d07", 1, 24.0 * HOUR_MS, 24 * HOUR_MS]]
     assert found.json["least_delay_with_them_ms"] == 24 * HOUR_MS + 5001
-
-
-def test_rows_ahead_of_several_are_counted(analyse: Analyse) -> None:
-    """The worst is named; without `--who` it is a partition."""
-    came = [TEN + n * 1000 for n in range(40)]
-    at = [each + (n in (3, 4, 5)) * n * HOUR_MS for n, each in enumerate(came)]
-    parts = [n % 3 for n in range(40)]
-    pq.write_table(pa.table({"ts": at, "came": came, "p": parts}), "f.parquet")
-    words = ("--time", "ts", "--arrival", "came", "--partition", "p", "--window", "0s")
-    said = analyse("files", "f.parquet", *words)
-
-    owed = "of this delay are owed to 3 rows of partition 2 and 2 more, at most 5h ahead of their"
-    assert f"{LEAST} 5h. 4h 59m {owed} arrival; without them 0s." in said.err
-
-
-def test_a_row_ahead_is_judged_as_told(analyse: Analyse) -> None:
-    """`--ahead` says from where on a row is left out."""
-    twenty_devices("f.parquet")
-    words = ("files", "f.parquet", "--time", "ts", "--arrival", "came", "--ahead", "2d", "--json")
-    found = analyse(*words).json
-
-    assert (found["rows"], found["owed_to"]) == (400, [])
-
-
-def test_without_arrivals_the_row_that_set_the_time_is_named(analyse: Analyse) -> None:
-    """It is advised to nobody to leave it out: those behind it may be late."""
-    twenty_devices("f.parquet")
-    words = ("files", "f.parquet", "--time", "ts", "--who", "device", "--window", "0s")
-    said = analyse(*words)
-
-    owed = "23h 59m of this delay are owed to 1 row of d07, or to the rows behind it: only arrivals"
-    assert said.err.splitlines()[-4:-2] == [
-        f"{LEAST} 1d 6s. {owed} tell which are wrong; without it 11s. What to do with it:",
-        "  Spark           .withWatermark('ts', '86406 seconds')",
-    ]
 
 
 def test_times_in_the_future_are_not_left_out(analyse: Analyse) -> None:
@@ -422,21 +386,3 @@ def write_text(file: Path, values: list[str]) -> None:
         ]
     text = "\n".join(lines).encode()
     file.write_bytes(gzip.compress(text) if file.name.endswith(".gz") else text)
-
-
-def test_without_its_extra_it_says_what_to_install(
-    analyse: Analyse, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the other commands do."""
-    real = builtins.__import__
-
-    def without(name: str, *more: Any) -> Any:  # noqa: ANN401 - as Python's
-        if name == "noted_time_cli.analyse.file_rows":
-            raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
-        return real(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    said = analyse("files", "f.parquet", "--time", "at")
-
-    assert said.status == 2
-    assert said.err.startswith("noted-time: noted-time analyse files needs pyarrow: pip install ")

@@ -351,23 +351,6 @@ def without_stock(served: Served, stream: str) -> str:
     return stream
 
 
-def test_wait_names_the_writers_the_watermark_advanced_without(
-    run: Commands, served: Served, stream: str
-) -> None:
-    """In its sentence with the reason, and in its JSON."""
-    served.call("PUT", f"/{stream}", {"writer_timeout_ms": 50})
-    note(served, stream, stock=TEN - HOUR_MS)
-    served.post(stream, {"writer": "shop", "timeout_ms": HOUR_MS})
-    note(served, stream, shop=TEN)
-    waited = run("wait", stream, str(TEN), "--timeout", "30s")
-    as_json = run("wait", stream, str(TEN), "--json")
-
-    by = r"by shop \(1 writer, none expected\)"
-    without = r"without stock: timed out \d+s ago: mark 2"
-    assert re.search(rf"complete to .*Z, {by}, {without}", waited.out)
-    assert [each["writer"] for each in as_json.json["missing"]] == ["stock"]
-
-
 GONE = "stock (excluded, vouches to 2013-01-01T09:00:00Z)"
 MISSING = "stock (missing, vouches to 2013-01-01T09:00:00Z)"
 

@@ -12,11 +12,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from demo.cli import app as flights_app
 from noted_time_cli.app import app
 from noted_time_cli.terminal.output import build_table, create_console
 from tests.cli.conftest import Commands
-from tests.support.page import ROOT, text_of
 from tests.support.processes import environment
 from tests.support.served import Served
 
@@ -146,25 +144,6 @@ def test_a_command_that_calls_takes_url_token_and_its_variables(name: str) -> No
     calls = {"NOTED_TIME_URL", "NOTED_TIME_TOKEN"} <= variables
 
     assert calls is not ("NOTED_TIME_DATABASE" in variables)
-
-
-def test_the_page_of_alternatives_names_commands_that_there_are() -> None:
-    """Each row of ours can be tried: its command parses, and its tests are there."""
-    rows = re.findall(r"^\|.*\| `([^`]*)` \|$", text_of("docs/explain/when-not.md"), re.MULTILINE)
-    group = get_command(app)
-    assert isinstance(group, TyperGroup)
-    known, flights = dict(leaves(group)), get_command(flights_app)
-
-    assert len(rows) == 10
-    for program, *words in map(shlex.split, rows):
-        if program == "noted-time":
-            known[words[0]].make_context(words[0], words[1:])
-        elif words[0] == "demo":
-            flights.make_context("demo", words[1:])
-        elif words[0] == "test":
-            assert all((ROOT / each).exists() for each in words if each.startswith("tests/"))
-        else:
-            assert words == ["chaos", "--quick"]
 
 
 @pytest.mark.parametrize(

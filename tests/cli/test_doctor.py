@@ -111,16 +111,6 @@ def test_the_other_scheme_is_the_remedy_if_it_answers(
     assert last.returncode == 0, last.stdout
 
 
-@pytest.mark.acceptance
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_port_of_a_broker_is_no_controllers(run: Commands, broker: Broker, scheme: str) -> None:
-    """It is named by another option."""
-    said = run("doctor", "--url", f"{scheme}://{broker.address}", "--json")
-
-    (found,) = judged(said)["controller"]
-    assert (found["outcome"], found["remedy"]) == ("wrong", "this URL is from --url")
-
-
 def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
     """Each line says what was seen, and the status is 0."""
     served.create("well")
@@ -269,17 +259,6 @@ def test_a_topic_that_is_made_badly_has_a_remedy_for_each_fault(checked: Checked
         ["cleanup.policy", "retention.ms", "message.timestamp.after.max.ms"],
     )
     assert outcomes(said, "broker", "rights", "log", "segments") == ["ok", "ok", "wrong", ""]
-
-
-@pytest.mark.acceptance
-def test_an_offset_that_no_reader_reaches_is_wrong(checked: Checked) -> None:
-    """Beyond the end of the topic that is the stream's log."""
-    checked.make({"retention.ms": -1}, time=now(), offset=900)
-
-    said = checked.doctor()
-
-    assert outcomes(said, "log", "segments") == ["ok", "wrong"]
-    assert "0 to 900 by UA" in judged(said)["segments"][0]["fact"]
 
 
 @pytest.mark.acceptance

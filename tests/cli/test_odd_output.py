@@ -11,6 +11,7 @@ from noted_time.values import MOST_DOMAINS, Claim
 from noted_time_cli.doctor.stream_rules import MOST_HINTS
 from tests.cli.conftest import Commands
 from tests.cli.test_doctor_rules import LIVE
+from tests.cli.test_doctor_rules import STREAM as FLIGHTS
 from tests.support.claimed import TEN, Orders
 from tests.support.odd_controller import odd_controller
 
@@ -18,17 +19,7 @@ EVIL = "\x1b]0;owned\x07\x9b2J\u202elive\r\nnoted-time: all is well"
 SHOWN = r"\u001b]0;owned\u0007\u009b2J\u202elive\r\nnoted-time: all is well"
 CONTROLS = frozenset("\x1b\x07\x9b\u202e\r")
 ACCESS = {"version": version("noted-time"), "tokens": False, "administer": True, "token": None}
-STREAM = {
-    "name": "s",
-    "id": "9b",
-    "seal": None,
-    "writer_timeout_ms": 60000,
-    "mark_retention_ms": 604800000,
-    "max_time_ahead_ms": 3600000,
-    "marks": {"default": None},
-    "domains": ["default"],
-    "expected_writers": [],
-}
+STREAM = FLIGHTS | {"name": "s", "marks": {"default": None}}
 PAGE = {"writers": [], "states": {}, "now": 5}
 EXPLAINED = {
     "sentences": ["Quiet."],

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from noted_time import tables
 from tests.cli.conftest import Commands
 from tests.support.claimed import ROWS, TEN, Orders
 from tests.support.served import Served
@@ -219,25 +218,6 @@ def test_a_table_of_a_job_inherits_what_its_sources_claimed_before_it(
         "vouched": [{"count": 2, "expected": 2, "expected_vouching": 2}],
     }
     assert (record["missing"], record["batch"][0], record["after"]) == ([], "inherit", 2)
-
-
-def test_the_table_of_a_job_is_opened_once(
-    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For its history, its columns and the record; so is each source."""
-    gold, opened = tmp_path / "gold", []
-    write_deltalake(gold, ROWS)
-    pins = tables.pin(orders.url)
-
-    class Opened(DeltaTable):
-        def __init__(self, location: str) -> None:
-            opened.append(location)
-            super().__init__(location)
-
-    monkeypatch.setattr("deltalake.DeltaTable", Opened)
-    done = tables.inherit(f"delta:{gold}", pins, name="gold", time_of="id")
-
-    assert (done.is_repeated, opened) == (False, [str(orders.path), str(gold)])
 
 
 def test_a_time_that_is_lower_than_before_is_said(

@@ -17,10 +17,6 @@ from locks import install, java, suites
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
 from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
 
-BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
-"""How what is beside .venv is installed."""
-
-
 posix = pytest.mark.skipif(os.name == "nt", reason="run starts other programs by exec")
 
 
@@ -297,23 +293,6 @@ def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
             feature for feature, need in needs.items() if parse_release(release) >= (need or OLDEST)
         }
         assert {*each["passed"]} - {"Spark Connect"} == expected
-
-
-def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
-    clone: Path, installs: list[tuple[str, ...]]
-) -> None:
-    """Installed once by its hash alone, so that every other pin stays in one lock."""
-    home = clone / ".venv-spark-3.5"
-    packages = home / "lib" / "python3.11" / "site-packages"
-    packages.mkdir(parents=True)
-
-    given = install.spark({"PATH": "/bin"}, "3.5")
-    install.spark({"PATH": "/bin"}, "3.5")
-
-    lock = str(clone / "locks" / "spark-3.5.lock")
-    assert installs == [("venv", home.name), (*BESIDE, lock)]
-    assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
-    assert given["PYSPARK_PYTHON"] == str(install.python_of(home))
 
 
 @pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])

@@ -37,6 +37,11 @@ class Installed(NamedTuple):
             check=False,
         )
 
+    def with_extra(self, extra: str, needed: Path) -> "Installed":
+        """Link to what an extra needs, too."""
+        link_needs(self.wheel, needed, extra=extra)
+        return self._replace(path=f"{self.command.parents[1]}{os.pathsep}{needed}")
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
@@ -122,9 +127,7 @@ def test_the_command_says_what_to_install(
 
 def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: Path) -> None:
     """A machine that only waits has no server and no database; `serve` names what it needs."""
-    link_needs(installed.wheel, tmp_path / "needed", extra="cli")
-    path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
-    own = installed._replace(path=path)
+    own = installed.with_extra("cli", tmp_path / "needed")
     waits = ["wait", "s", "5", "--timeout", "0s", "--url", "http://127.0.0.1:9"]
     waited = own.run(str(own.command), *waits, cwd=tmp_path)
     named = own.run(str(own.command), "stream", "list", "--url", "http://127.0.0.1:9", cwd=tmp_path)
@@ -143,6 +146,7 @@ def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: 
         ("observe kafka ingestion b t", "noted_time.kafka.Topic needs confluent_kafka: [kafka]"),
         ("observe kafka resolved b t --config c", "--config needs confluent_kafka: [kafka]"),
         ("observe log ingestion . s", "writer_client.LogEnds needs pyarrow: [files]"),
+        ("analyse files f --time at", "noted-time analyse files needs pyarrow: [analyse]"),
         ("relay kafka b t", "reader_client.KafkaRelay needs confluent_kafka: [kafka]"),
     ],
 )
@@ -150,9 +154,8 @@ def test_a_command_says_which_extra_it_needs(
     installed: Installed, tmp_path: Path, words: str, says: str
 ) -> None:
     """In one sentence with status 2, on a machine that has the extra `cli`."""
-    link_needs(installed.wheel, tmp_path / "needed", extra="cli")
-    path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
-    done = installed._replace(path=path).run(str(installed.command), *words.split(), cwd=tmp_path)
+    own = installed.with_extra("cli", tmp_path / "needed")
+    done = own.run(str(own.command), *words.split(), cwd=tmp_path)
 
     part, extra = says.split(": ")
     expected = f'noted-time: {part}: pip install "{installed.wheel}{extra}"\n'
@@ -163,9 +166,7 @@ def test_the_extra_controller_is_all_that_the_command_needs(
     installed: Installed, tmp_path: Path
 ) -> None:
     """It starts, migrates, and calls; `[files]` and `[spark]` are not needed for it."""
-    link_needs(installed.wheel, tmp_path / "needed", extra="controller")
-    path = f"{installed.command.parents[1]}{os.pathsep}{tmp_path / 'needed'}"
-    own = installed._replace(path=path)
+    own = installed.with_extra("controller", tmp_path / "needed")
     version = own.run(str(own.command), "--version", cwd=tmp_path)
     migrated = own.run(str(own.command), "migrate", cwd=tmp_path)
     served = own.run(
@@ -232,61 +233,22 @@ def test_the_core_reads_no_clock(root: Path) -> None:
 # Other people's directories with the names of our packages do no harm
 
 
-STARTS = {
-    "the command, from there": (False, False),
-    "the command, with PYTHONPATH": (False, True),
-    "python -m, from there": (True, False),
-}
-
-
-class Start(NamedTuple):
-    """How and where the command line is started."""
-
-    words: list[str]
-    cwd: Path
-    environment: dict[str, str]
-
-    def serve(self) -> str:
-        """Serve until it listens; return the event that reports it, or all output."""
-        with subprocess.Popen(
-            [*self.words, "serve", "--port", "0"],
-            cwd=self.cwd,
-            env=self.environment,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stderr is not None
-            said = ""
-            for line in process.stderr:
-                if '"serving"' in line:
-                    process.terminate()
-                    said = "serving"
-                    break
-                said += line
-        return said
-
-
-@pytest.fixture
-def foreign(tmp_path: Path) -> Path:
-    """Create a directory with a package of that name, which cannot be imported."""
+@pytest.mark.parametrize(
+    ("by_module", "on_path"),
+    [(False, False), (False, True), (True, False)],
+    ids=["the command, from there", "the command, with PYTHONPATH", "python -m, from there"],
+)
+def test_the_command_finds_its_own_packages(
+    installed: Installed, tmp_path: Path, *, by_module: bool, on_path: bool
+) -> None:
+    """The controller and the migrations that make its database are those beside the code."""
     (tmp_path / "controller").mkdir()
     text = "raise RuntimeError('a package of others')\n"
     (tmp_path / "controller" / "__init__.py").write_text(text)
-    return tmp_path
+    own = installed.with_extra("controller", tmp_path / "needed")
+    path = os.pathsep.join([str(tmp_path)] * on_path + [own.path])
+    words = ["-m", "noted_time"] if by_module else [str(own.command)]
+    done = own._replace(path=path).run(*words, "migrate", cwd=tmp_path)
 
-
-@pytest.fixture(params=STARTS)
-def start(request: pytest.FixtureRequest, installed: Installed, foreign: Path) -> Start:
-    """Start it with the foreign directory first on the path, or as the current one."""
-    by_module, on_path = STARTS[request.param]
-    own = installed.command
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("NOTED_TIME_")}
-    path = [str(foreign)] * on_path + [str(own.parents[1])]
-    words = ["-m", "noted_time"] if by_module else [str(own)]
-    environment = inherited | {"PYTHONPATH": os.pathsep.join(path)}
-    return Start([sys.executable, *words], foreign, environment)
-
-
-def test_the_first_serve_finds_its_own_packages(start: Start) -> None:
-    """The controller, and the migrations that make its database: those beside the code."""
-    assert (start.serve(), (start.cwd / "noted-time.db").exists()) == ("serving", True)
+    made = (tmp_path / "noted-time.db").exists()
+    assert (done.returncode, done.stderr, made) == (0, "", True)

@@ -1,85 +1,114 @@
-"""Real clients in a process of their own: `python load.py URLS STREAM…`.
+"""Real clients at work in threads, and what became of their calls."""
 
-For each stream a writer notes time after time, each made durable before the next, and a reader
-follows the marks. What was acknowledged and what was read is printed line by line, as JSON, with
-the moment at which it was. The writers finish once the standard input ends.
-"""
-
-import json
-import sys
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
 
 from noted_time import NotedTimeError
 from reader_client import ReaderClient
+from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import WriterClient
 
 PAUSE_S = 0.1
-PATIENCE_S = 300.0
-
-ending = threading.Event()
-printing = threading.Lock()
+LONGEST_S = 300.0
 
 
-def tell(**line: object) -> None:
-    """Print what happened, and when."""
-    with printing:
-        sys.stdout.write(json.dumps({**line, "at": time.monotonic()}) + "\n")
-        sys.stdout.flush()
+class Noted(NamedTuple):
+    """A time of a stream that was acknowledged, and when."""
+
+    stream: str
+    time: int
+    at: float
 
 
-def write(urls: str, stream: str) -> None:
-    """Note 1, 2, 3 … until the end."""
-    with WriterClient(urls, stream, "w", timeout_ms=600_000) as client:
-        noted = 0
-        while not ending.is_set():
-            noted += 1
-            client.note_time(noted, {0: 10 * noted})
-            flush(client)
-            tell(did="noted", stream=stream, time=noted)
-            time.sleep(PAUSE_S)
-        client.finish(timeout=PATIENCE_S)
+class Load:
+    """For each stream a writer notes 1, 2, 3 and so on, and a reader follows the marks.
+
+    Each time is durable before the next one. The end of the block ends them.
+    """
+
+    def __init__(self, urls: str, streams: Sequence[str]) -> None:
+        """Start them."""
+        self.noted: list[Noted] = []
+        self.read: dict[str, list[tuple[int, int]]] = {each: [] for each in streams}
+        self._urls = urls
+        self._ending = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, args=(each,), daemon=True)
+            for target in (self._write, self._read)
+            for each in streams
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+
+    def _write(self, stream: str) -> None:
+        with WriterClient(self._urls, stream, "w", timeout_ms=600_000) as client:
+            noted = 0
+            while not self._ending.is_set():
+                noted += 1
+                client.note_time(noted, {0: 10 * noted})
+                flush(client)
+                self.noted.append(Noted(stream, noted, time.monotonic()))
+                time.sleep(PAUSE_S)
+            client.finish(timeout=LONGEST_S)
+
+    def _read(self, stream: str) -> None:
+        with ReaderClient(self._urls, stream) as client:
+            last = 0
+            while not self._ending.is_set():
+                for mark in client.marks(last):
+                    self.read[stream].append((mark.seq, mark.lower))
+                    last = mark.seq
+                time.sleep(PAUSE_S)
+
+    def end(self) -> None:
+        """Let the writers finish, and wait until they have."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+    def moves(self, since: float) -> None:
+        """Wait until each stream has three more notes acknowledged after that moment."""
+        wait_until(lambda: min(map(len, self._moments(since, time.monotonic()))) >= 3)
+
+    def acknowledged(self) -> dict[str, int]:
+        """Return the last time of each stream's writer that was acknowledged."""
+        return {each.stream: each.time for each in self.noted}
+
+    def pause(self, begun: float, ended: float) -> float:
+        """Return the longest time without an acknowledged note of a writer between two moments."""
+        return max(
+            after - before
+            for moments in self._moments(begun, ended)
+            for before, after in zip([begun, *moments], [*moments, ended], strict=True)
+        )
+
+    def _moments(self, begun: float, ended: float) -> Iterator[list[float]]:
+        """Yield when the notes of each stream were acknowledged between two moments."""
+        found = defaultdict[str, list[float]](list)
+        for each in self.noted:
+            if begun < each.at <= ended:
+                found[each.stream].append(each.at)
+        return iter(found[each] for each in self.read)
 
 
 def flush(client: WriterClient) -> None:
     """Wait until it is durable, through pauses of any length."""
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + LONGEST_S
     while True:
         try:
             client.flush(timeout=10)
-        except NotedTimeError as error:
-            tell(did="waited", why=repr(error))
+        except NotedTimeError:
             if time.monotonic() > until:
                 raise
         else:
             return
-
-
-def read(urls: str, stream: str) -> None:
-    """Follow the marks, as far as there are any."""
-    with ReaderClient(urls, stream) as client:
-        last = 0
-        while not ending.is_set():
-            for mark in client.marks(last):
-                tell(did="read", stream=stream, seq=mark.seq, lower=mark.lower)
-                last = mark.seq
-            time.sleep(PAUSE_S)
-
-
-def main(urls: str, *streams: str) -> None:
-    """Run the clients until the standard input ends."""
-    threads = [
-        threading.Thread(target=target, args=(urls, each))
-        for target in (write, read)
-        for each in streams
-    ]
-    for thread in threads:
-        thread.start()
-    sys.stdin.read()
-    ending.set()
-    for thread in threads:
-        thread.join()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

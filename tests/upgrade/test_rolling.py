@@ -15,7 +15,7 @@ from tests.support.next_version import NEXT, NextVersion
 from tests.support.postgres import Server
 from tests.support.processes import ROOT, ServeProcess, command
 from tests.support.waiting import slowdown, wait_until
-from tests.upgrade.load_process import Load
+from tests.upgrade.load import Load
 
 STREAMS = ("a-1", "b-2", "c-3", "d-4")
 BEYOND_S = 2.0
@@ -31,7 +31,7 @@ class Pair:
         self.urls = [each.url for each in self.controllers]
         for stream in STREAMS:
             self.controllers[0].create(stream, writer_timeout_ms=600_000)
-        self.load = Load(directory, ",".join(self.urls), STREAMS)
+        self.load = Load(",".join(self.urls), STREAMS)
         self.slowest = 1.0
 
     def close(self) -> None:
@@ -112,7 +112,6 @@ def _gaps(pair: Pair, stream: str) -> list[Any]:
     """Return where the marks, or what readers saw of them, are not one chain."""
     marks = Calls(pair.urls[0]).all_marks(stream)
     chain = [(mark["seq"], mark["lower"]) for mark in marks]
-    read = pair.load.lines("read")
-    seen = [(it["seq"], it["lower"]) for it in read if it["stream"] == stream]
+    seen = pair.load.read[stream]
     is_other = not seen or seen != chain[: len(seen)]
     return [*broken([Answer(0, marks)]), *([(stream, seen)] if is_other else [])]

@@ -107,17 +107,6 @@ def test_a_note_takes_over_until_one_was_accepted() -> None:
     assert len({note["session"] for note in notes}) == 1
 
 
-def test_each_client_has_a_session_of_its_own() -> None:
-    """Of 16 characters or more, at random."""
-    network = Scripted()
-    for _ in range(2):
-        with WriterClient(URL, "s", "UA", transport=network) as client:
-            client.join()
-    sessions = {note["session"] for post in network.posts for note in post}
-
-    assert (len(sessions), all(len(each) >= 16 for each in sessions)) == (2, True)
-
-
 def test_a_fenced_client_reports_by_whom_since_when_and_its_rows_without_a_note(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -374,21 +374,6 @@ def test_a_log_in_another_directory_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_note_carries_what_was_appended(tmp_path: Path, served: Served, stream: str) -> None:
-    """The mark that follows covers exactly the writer's rows and bounds their times."""
-    with WriterClient(served.url, stream, "UA") as client:
-        log = writer(tmp_path, segments=[0, 1], client=client)
-        client.join()
-        client.flush()
-        log.append([{"time": 4}, {"time": 90}], segment=0)
-        log.append([{"time": 7}], segment=1)
-        log.note_time(5)
-        client.flush()
-    mark = served.call("GET", f"/{stream}/marks")["marks"][0]
-
-    assert (mark["lower"], mark["upper"], mark["cut"]) == (5, 90, {"0": 2, "1": 1})
-
-
 def test_each_domain_has_its_column(tmp_path: Path, served: Served) -> None:
     """With several time domains, each domain's upper comes from its own column."""
     served.create("orders", domains=["order_time", "ship_time"])
