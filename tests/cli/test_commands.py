@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 
@@ -15,7 +13,7 @@ from typer.testing import CliRunner
 from noted_time_cli.app import app
 from noted_time_cli.terminal.output import build_table, create_console
 from tests.cli.conftest import Commands
-from tests.support.processes import environment
+from tests.support.processes import python
 from tests.support.served import Served
 
 
@@ -82,16 +80,7 @@ COMMANDS = all_commands()
 def test_the_module_controller_serves_when_no_command_is_named() -> None:
     """Its options are those of `noted-time serve`; `--version` and commands are what they were."""
     asked = (("--port", "x"), ("--version",), ("stream", "--nope"))
-    said = [
-        subprocess.run(
-            [sys.executable, "-m", "controller", *words],
-            env=environment(),
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        for words in asked
-    ]
+    said = [python("-m", "controller", *words) for words in asked]
 
     first = [f"{each.stdout}{each.stderr}".split(" [")[0].splitlines()[0] for each in said]
     assert first == [
@@ -104,9 +93,8 @@ def test_the_module_controller_serves_when_no_command_is_named() -> None:
 def test_a_call_does_not_wait_for_the_server_to_be_imported() -> None:
     """Nor does the completion of a shell: that takes a second."""
     program = "import sys, noted_time_cli.app; print({'fastapi', 'sqlalchemy'} & {*sys.modules})"
-    said = subprocess.check_output([sys.executable, "-c", program], env=environment(), text=True)
 
-    assert said == "set()\n"
+    assert python("-c", program).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,8 +1,6 @@
 """An answer whose fields have other types is refused at the border, by field and value."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,7 @@ from noted_time.client import Reply
 from noted_time.client.decoding import find_field_types
 from tests.support.memory_store import MemoryStore
 from tests.support.odd_controller import odd_controller
-from tests.support.processes import environment
-from tests.support.waiting import PATIENCE_S
+from tests.support.processes import python
 
 PROBLEM = "urn:noted-time:problem:not_complete_yet"
 MARK = {"seq": 1, "lower": 5, "upper": 5, "cut": {"0": 7}, "written_at": 1, "excluded": []}
@@ -170,15 +167,7 @@ def test_whoever_asks_for_a_time_ends(program: str, tmp_path: Path) -> None:
 
     with odd_controller(answers) as url:
         words = [each.format(url=url) for each in PROGRAMS[program]]
-        said = subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        said = python(*words, cwd=tmp_path)
 
     printed = said.stdout + said.stderr
     assert "`lower` is '1357034220000', which is not an int64" in printed

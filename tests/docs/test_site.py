@@ -1,10 +1,7 @@
 """The site of the pages: built, read and searched without a network."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +15,7 @@ from docs.site.build import build, link_runbooks
 from docs.site.links import Page as Built
 from docs.site.links import faults
 from tests.support.browser import NO_BROWSER, chromium, find_chromium
+from tests.support.processes import python
 from tests.support.suites import programs_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,15 +32,7 @@ class Silent(SimpleHTTPRequestHandler):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site as `./run docs` does, in a process of its own."""
     target = tmp_path_factory.mktemp("site") / "docs"
-    environment = os.environ | {"NOTED_TIME_DOCS": str(programs_of("docs"))}
-    done = subprocess.run(
-        [sys.executable, "-m", "docs.site.build", target],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "docs.site.build", target, NOTED_TIME_DOCS=str(programs_of("docs")))
     assert (done.returncode, done.stdout) == (0, f"{target / 'index.html'}\n"), done.stderr
     return target
 

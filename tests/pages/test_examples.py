@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import pytest
 from demo.trials.kafka import Broker
 from tests.pages.test_pages import JARS
 from tests.support.page import BLOCK, ROOT, Example, Runner, text_of
-from tests.support.processes import ServeProcess
+from tests.support.processes import ServeProcess, python
 
 SCRIPTS = {
     "note_time.py": "docs/guides/writers.md",
@@ -85,14 +84,7 @@ def test_without_a_controller_a_script_ends_with_one_sentence(tmp_path: Path, na
     """It states the URL and the remedy instead of a traceback."""
     url = "http://127.0.0.1:9"
 
-    run = subprocess.run(
-        [sys.executable, ROOT / "examples" / name],
-        cwd=tmp_path,
-        env={**os.environ, "NOTED_TIME_URL": url},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = python(ROOT / "examples" / name, cwd=tmp_path, NOTED_TIME_URL=url)
 
     what, remedy = f"no answer from {url}: ", "run noted-time serve, or set NOTED_TIME_URL"
     assert run.stderr == f"{what}[Errno 111] Connection refused; {remedy}\n"

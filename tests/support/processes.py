@@ -42,6 +42,19 @@ def started(
         return subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=err)
 
 
+def python(*words: object, cwd: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run this Python in a process of its own to its end, which must come."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
 def command(*arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     words = ("controller", *arguments)
     with tempfile.TemporaryDirectory() as directory:

@@ -2,8 +2,6 @@
 
 import importlib
 import re
-import subprocess
-import sys
 import tomllib
 from graphlib import TopologicalSorter
 from importlib.util import module_from_spec, spec_from_file_location
@@ -11,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.support.processes import python
 
 
 @pytest.fixture(scope="module")
@@ -28,12 +28,7 @@ def reference(root: Path) -> ModuleType:
 def pages(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Build it as `./run docs` does, in a process of its own; return its files by name."""
     target = tmp_path_factory.mktemp("reference")
-    done = subprocess.run(
-        [sys.executable, root / "docs" / "reference.py", target],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(root / "docs" / "reference.py", target)
     assert done.returncode == 0, done.stderr
     return {page.name: page.read_text("utf-8") for page in target.iterdir()}
 

@@ -1,7 +1,5 @@
 """The project as pip installs it: its wheel, and the distributions that it needs."""
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from email import message_from_bytes
 from importlib.metadata import distribution
@@ -10,6 +8,8 @@ from zipfile import ZipFile
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,23 +26,14 @@ PACKAGES = (
 
 def build(directory: Path) -> Path:
     """Build the wheel into the directory and return it."""
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
+    python("-m", "hatchling", "build", "-t", "wheel", "-d", directory).check_returncode()
     return next(directory.glob("*.whl"))
 
 
 def install(wheel: Path, directory: Path) -> Path:
     """Install the wheel alone, without what it needs; returns the command `noted-time`."""
     options = ["--no-deps", "--no-index", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, "--target", str(directory), str(wheel)],
-        check=True,
-        capture_output=True,
-    )
+    python("-m", "pip", "install", *options, "--target", directory, wheel).check_returncode()
     return directory / "bin" / "noted-time"
 
 

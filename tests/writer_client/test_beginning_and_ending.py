@@ -1,8 +1,6 @@
 """However a writer's process begins, is replaced or ends, no row is lost."""
 
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,16 +12,13 @@ import pytest
 from hypothesis import example, given
 
 from noted_time.filelog import file_name, segment_directory
-from tests.support.processes import environment
+from tests.support.processes import python
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import URL, Scripted
 from tests.writer_client.successors import Successors, restoring, steps
 from writer_client import DeliveryTracker, SegmentLogWriter, WriterClient
 from writer_client.files.segment_files import SegmentFiles
 from writer_client.sending.answers import FoundPosition
-
-ROOT = Path(__file__).resolve().parents[2]
 
 CRASHING = """
 import os, signal, sys
@@ -40,8 +35,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def crash_after_appending(root: Path, served: Served, stream: str) -> None:
     """Have a process append nine rows, and be killed before it notes any of them."""
-    command = [sys.executable, "-c", CRASHING, str(root), served.url, stream]
-    crashed = subprocess.run(command, cwd=ROOT, check=False, timeout=PATIENCE_S)
+    crashed = python("-c", CRASHING, root, served.url, stream)
     assert crashed.returncode == -signal.SIGKILL
 
 
@@ -171,14 +165,7 @@ with ThreadPoolExecutor(len(logs)) as threads:
 
 def test_threads_may_append_before_pandas_is_imported(tmp_path: Path) -> None:
     """One of them has pyarrow import pandas; the others find it half imported."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = python("-c", PROGRAM, tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -286,21 +273,9 @@ for name in sys.argv[1:]:
 """
 
 
-def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, which must come."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-
-
 def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> None:
     """What was noted before is flushed, and the call that was interrupted raises."""
-    done = run(AMID_A_CALL, served.url, stream)
+    done = python("-c", AMID_A_CALL, served.url, stream)
 
     assert (done.stdout, done.stderr) == (
         "the client of writer 'UA' was closed during the call\n",
@@ -311,7 +286,7 @@ def test_a_signal_handler_may_close_amid_a_call(served: Served, stream: str) -> 
 
 def test_a_signal_handler_may_close_amid_a_flush() -> None:
     """The flush that was interrupted ends, long before its time."""
-    done = run(AMID_A_FLUSH)
+    done = python("-c", AMID_A_FLUSH)
 
     said = [line.partition(":")[0] for line in done.stdout.splitlines()]
     assert said == ["not durable within 0.1 s", "not durable within 60 s"]
@@ -320,9 +295,9 @@ def test_a_signal_handler_may_close_amid_a_flush() -> None:
 def test_the_end_of_a_process_waits_two_seconds_in_all() -> None:
     """For any number of clients, each of which reports what it could not send, on stderr."""
     began = time.monotonic()
-    one = run(TO_NOBODY, "w0")
+    one = python("-c", TO_NOBODY, "w0")
     after_one = time.monotonic()
-    five = run(TO_NOBODY, *(f"w{number}" for number in range(5)))
+    five = python("-c", TO_NOBODY, *(f"w{number}" for number in range(5)))
     after_five = time.monotonic()
 
     unsent = [each.stderr.count("not delivered to") for each in (one, five)]

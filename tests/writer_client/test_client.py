@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import os
-import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -17,12 +15,11 @@ import pytest
 from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Faults
+from tests.support.processes import python
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
 from tests.writer_client.scripted import SOON, URL, Scripted, hasty
 from writer_client import AsyncWriterClient, Pace, SegmentLogWriter, WriterClient
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def ticking(served: Served, stream: str, **options: Any) -> WriterClient:  # noqa: ANN401
@@ -248,7 +245,7 @@ def test_what_was_noted_is_flushed_at_exit(served: Served, stream: str) -> None:
         "import sys; from writer_client import WriterClient\n"
         "WriterClient(sys.argv[1], sys.argv[2], 'UA').note_time(5, {0: 10})\n"
     )
-    subprocess.run([sys.executable, "-c", program, served.url, stream], cwd=ROOT, check=True)
+    python("-c", program, served.url, stream)
 
     assert served.writers(stream) == {
         "UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}

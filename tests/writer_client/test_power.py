@@ -1,14 +1,12 @@
 """What the file log has after a power cut: whatever was appended, after each call that syncs."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.power import Acknowledged, Cut, Disk
-from tests.support.processes import environment
+from tests.support.processes import python
 from tests.writer_client.appending import rows
 from writer_client import SegmentLogWriter
 
@@ -70,10 +68,8 @@ def disk(tmp_path: Path) -> Disk:
 
 def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledged]:
     """Run a program to its end; returns what it acknowledged."""
-    words = [sys.executable, "-c", OPEN + program, str(disk.root)]
-    done = subprocess.run(
-        words, env=environment(**variables), check=True, capture_output=True, text=True
-    )
+    done = python("-c", OPEN + program, disk.root, **variables)
+    assert done.returncode == 0, done.stderr
     lines = (line.split() for line in done.stdout.splitlines())
     return [Acknowledged(int(at), what) for at, what in lines]
 
