@@ -7,9 +7,10 @@ import signal
 import threading
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, repeat
 
 import pytest
 
@@ -30,65 +31,55 @@ HUNG_UP = threading.Event()
 """That a client hung up on an answer."""
 
 
-DRIPS = {
-    "header": (b"HTTP/1.1 200 OK\r\nx: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
-    "interim": (b"", b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"),
-    "body": (b"HTTP/1.1 200 OK\r\ncontent-length: 62\r\n\r\n", b"{}"),
-    "endless": (b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{", b"}"),
-}
-"""How answers begin and end that are dripped in between: 60 spaces, or interim answers."""
+OK = b"HTTP/1.1 200 OK\r\n"
 
-DROPS = 60
+
+def dripped(begin: bytes, end: bytes, drop: bytes = b" ") -> Iterator[bytes]:
+    """Yield an answer within six seconds, of which none is without a byte."""
+    yield begin
+    for _ in range(60):
+        yield drop
+        time.sleep(0.1)
+    yield end
+
+
+QUICK = OK + b"content-length: 2\r\n\r\n{}"
+DRIPS: dict[str, Callable[[], Iterable[bytes]]] = {
+    "header": lambda: dripped(OK + b"x: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
+    "interim": lambda: dripped(b"", QUICK, b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "body": lambda: dripped(OK + b"content-length: 62\r\n\r\n", b"{}"),
+    "endless": lambda: dripped(OK + b"connection: close\r\n\r\n{", b"}"),
+}
+"""Answers that are dripped, in different parts."""
+
+PACKED = OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB)
+LONG = OK + b"content-length: %d\r\n\r\n" % (8 * MOST_BYTES)
+ANSWERS = DRIPS | {
+    "quick": lambda: [QUICK],
+    "packed": lambda: [PACKED, BOMB],
+    "long": lambda: chain([LONG], repeat(PART, 8 * MOST_BYTES // MIB)),
+}
+"""What a request is answered with, by how its path begins."""
+
 TRIES = 60
 """How many seconds an answer may take, at most, on a busy machine."""
 
 
 class Hostile(BaseHTTPRequestHandler):
-    """Answers each request with more than a client can hold, compressed or as it is.
-
-    Or within six seconds, of which none is without a byte.
-    """
+    """Answers slowly, or with more than a client can hold, compressed or as it is."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer by what the path begins with."""
+        """Answer by what the path begins with, until the client hangs up."""
         self.rfile.read(int(self.headers.get("content-length", 0)))
         kind = self.path.split("/")[1]
-        if kind in DRIPS:
-            self.drip(kind)
-            return
-        if kind == "quick":
-            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-            return
-        self.send_response(200)
-        if self.path.startswith("/packed"):
-            self.send_header("content-encoding", "gzip")
-            self.send_header("content-length", str(len(BOMB)))
-            self.end_headers()
-            self.wfile.write(BOMB)
-            return
-        self.send_header("content-length", str(8 * MOST_BYTES))
-        self.end_headers()
         try:
-            for _ in range(8 * MOST_BYTES // MIB):
-                self.wfile.write(PART)
-        except OSError:
-            self.close_connection = True
-
-    def drip(self, kind: str) -> None:
-        """Answer slowly, until the client hangs up."""
-        begin, end = DRIPS[kind]
-        drop = b"HTTP/1.1 103 Early Hints\r\n\r\n" if kind == "interim" else b" "
-        try:
-            self.wfile.write(begin)
-            for _ in range(DROPS):
-                self.wfile.write(drop)
-                time.sleep(0.1)
-            self.wfile.write(end)
+            for piece in ANSWERS[kind]():
+                self.wfile.write(piece)
         except OSError:
             HUNG_UP.set()
-        self.close_connection = kind == "endless"
+        self.close_connection = kind != "quick"
 
     do_POST = do_PUT = do_GET  # noqa: N815 - the names that the server looks for
 
@@ -208,12 +199,11 @@ async def test_an_answer_that_drips_ends_in_time(
     assert await asyncio.to_thread(HUNG_UP.wait, 90)
 
 
-@pytest.mark.parametrize("kind", DRIPS)
 def test_a_writer_posts_again_after_an_answer_that_drips(
-    url: str, kind: str, caplog: pytest.LogCaptureFixture
+    url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Within its `request_timeout_ms`: the thread that sends is not held."""
-    client = WriterClient(f"{url}/{kind}", "s", "UA", pace=Pace(request_timeout_ms=1000))
+    client = WriterClient(f"{url}/body", "s", "UA", pace=Pace(request_timeout_ms=1000))
     client.note_time(5, {0: 1})
     wait_until(lambda: ANSWER_TOO_LATE in caplog.text)
     with suppress(Unreachable):
