@@ -82,21 +82,6 @@ def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -
     assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
 
 
-def test_a_writer_that_stalls_on_purpose_is_not_warned_of(
-    run: Commands, served: Served, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Also if the last run was killed while the controller excluded the writer."""
-    run("demo-stream", name, "--for", "1s")
-    notes = [{"writer": each} for each in WRITER_RATES]
-    served.post(name, *notes)
-    served.call("DELETE", f"/{name}/writers/{STALLED_WRITER}")
-    later = {"time": int(time.time() * 1000) - BEHIND_MS, "position": {}}
-    served.post(name, *({**note, **later} for note in notes if note["writer"] != STALLED_WRITER))
-    again = run("demo-stream", name, "--for", "3s")
-
-    assert (again.status, caplog.messages) == (0, [])
-
-
 def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, name: str) -> None:
     """Another name is asked for."""
     served.create(name)

@@ -1,8 +1,6 @@
 """`noted-time observe kafka`, against a real controller and a real broker."""
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +9,7 @@ import pytest
 from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
 from tests.cli.conftest import Commands, Said
-from tests.support.processes import environment
 from tests.support.served import Served
-from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -212,34 +208,6 @@ def test_exact_times_are_noted_by_their_options(broker: Broker, served: Served, 
     assert [(mark["lower"], mark["cut"]) for mark in served.all_marks(topic, "ingestion")] == [
         (LATE + 1, {"0": 1})
     ]
-
-
-def test_a_mistyped_topic_is_refused(broker: Broker, served: Served) -> None:
-    """Before the stream waits for an observer of it."""
-    said = Commands(served.url)(
-        "observe", "kafka", "ingestion", broker.address, "flihgts", "--for", "0s"
-    )
-
-    assert (said.status, "there is no Kafka topic 'flihgts'" in said.err) == (1, True)
-
-
-def test_the_older_of_two_under_one_name_ends(
-    broker: Broker, served: Served, topic: str, observe: Observe
-) -> None:
-    """It is fenced, and says by whom."""
-    words = ["observe", "kafka", "ingestion", broker.address, topic]
-    with subprocess.Popen(
-        [sys.executable, "-m", "noted_time", *words, "--poll", "50ms", "--max-lag", "50ms"],
-        env=environment(NOTED_TIME_URL=served.url),
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as older:
-        wait_until(lambda: served.all_marks(topic, "ingestion"))
-        younger = observe("ingestion --max-lag 50ms --poll 50ms")
-        _, said = older.communicate(timeout=PATIENCE_S)
-
-    assert (younger.status, older.returncode) == (0, 1)
-    assert "noted-time: writer 'observer' is fenced" in said
 
 
 @pytest.mark.parametrize(

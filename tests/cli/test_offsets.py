@@ -1,11 +1,11 @@
 """`complete-to` and `wait` for whatever has offsets in a file."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Commands
+from tests.spark.test_query_progress import plan
 from tests.support.calls import TEN
 from tests.support.served import Served
 
@@ -74,14 +74,10 @@ def checkpoint(directory: Path, offsets: dict[str, object], *, watermark: int | 
 
     With a watermark it keeps state.
     """
-    for name in ("offsets", "commits"):
-        (directory / name).mkdir(parents=True)
-    (directory / "metadata").write_text('{"id": "5b"}')
-    batches = [offsets, {"flights": {"0": 99, "1": 99}}]
-    for number, ends in enumerate(batches):
-        metadata = {"batchWatermarkMs": watermark or 0, "conf": {}}
-        lines = ["v1", json.dumps(metadata), "-", json.dumps(ends)]
-        (directory / "offsets" / str(number)).write_text("\n".join(lines))
+    metadata = {"batchWatermarkMs": watermark or 0, "conf": {}}
+    for number, ends in enumerate([offsets, {"flights": {"0": 99, "1": 99}}]):
+        plan(directory, number, "-", ends, metadata=metadata)
+    (directory / "commits").mkdir()
     (directory / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
     if watermark is not None:
         (directory / "state" / "0").mkdir(parents=True)

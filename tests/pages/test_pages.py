@@ -1,6 +1,5 @@
 """The pages whose examples need nothing but a controller, run as they are printed."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -9,8 +8,8 @@ import pytest
 from demo import as_files
 from demo.trials.kafka import Broker, connector
 from demo.trials.secured_kafka import CA, OWN, SecuredBroker
-from noted_time.client import Json
 from noted_time.kafka.noted_topic import name_noted_topic
+from tests.cli.test_offsets import checkpoint
 from tests.support.page import ROOT, Runner
 from tests.support.processes import ServeProcess
 
@@ -115,15 +114,8 @@ def test_what_sinks_have_read_is_printed(broker: Broker, tmp_path: Path) -> None
     broker.create("orders")
     broker.send("orders", [(p, "sold", 1) for p, end in ends.items() for _ in range(end)])
     broker.commit("connect-orders-jdbc", "orders", ends)
-    checkpoint = tmp_path / "checkpoint"
-    planned = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-    logs: dict[str, list[Json]] = {"commits": [{}], "offsets": [planned, {"orders": HALF}]}
-    for kind, lines in logs.items():
-        (checkpoint / kind).mkdir(parents=True)
-        text = "\n".join(["v1", *map(json.dumps, lines)])
-        (checkpoint / kind / "0").write_text(text)
-    (checkpoint / "metadata").write_text(json.dumps({"id": "query"}))
-    elsewhere = on_kafka(broker) | {"s3a://lake/checkpoints/orders": str(checkpoint)}
+    query = checkpoint(tmp_path / "checkpoint", {"orders": HALF})
+    elsewhere = on_kafka(broker) | {"s3a://lake/checkpoints/orders": query}
     with ServeProcess(tmp_path).ready() as controller:
         controller.create("orders", expected_writers=["w"])
         for time, position in ((NINE_MS, {}), (TWENTY_TO_TWELVE, HALF), (PAST_TWELVE, WHOLE)):

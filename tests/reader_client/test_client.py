@@ -1,7 +1,6 @@
 """What a reader gets from its client, of threads or of asyncio."""
 
 import asyncio
-import logging
 import threading
 import time
 from datetime import UTC, datetime
@@ -239,16 +238,6 @@ def of_asyncio(served: Served, stream: str, **options: Any) -> AsyncReaderClient
     return AsyncReaderClient(served.url, stream, backoff=SOON, **options)
 
 
-async def test_a_position_is_a_window_without_a_round_trip(served: Served, stream: str) -> None:
-    """The local calls are not awaited."""
-    async with of_asyncio(served, stream) as reader:
-        await reader.catch_up()
-        reader.advance({0: 100})
-        seen = reader.position, reader.get_time_window(), reader.cut_at(10).seq
-
-    assert seen == ({0: 100}, TimeWindow(10, None, 1, None), 1)
-
-
 async def test_a_time_is_awaited(served: Served, stream: str) -> None:
     """The mark arrives by long poll; a date is as good as a number."""
     async with of_asyncio(served, stream) as reader:
@@ -280,26 +269,6 @@ async def test_marks_are_an_async_iterator(served: Served, stream: str) -> None:
         known = [mark.lower async for mark in reader.marks(after=1)]
 
     assert (seen, known) == ([10, 20], [20])
-
-
-async def test_a_controller_that_is_away_is_named_when_time_is_up(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """And followed again when it is back, which is logged like its absence."""
-    with caplog.at_level(logging.WARNING, "noted_time.reader"):
-        async with of_asyncio(served, stream, wait_ms=10) as reader:
-            await reader.catch_up()
-            await asyncio.to_thread(served.stop)
-            with pytest.raises(Unreachable, match="did not answer within"):
-                await reader.wait_for(99, 0.1)
-            served.start()
-            served.note(stream, 99, {"0": 990})
-            await reader.wait_for(99, PATIENCE_S)
-            with pytest.raises(NotCompleteYet, match="the lower is 99"):
-                await reader.wait_for(100, 0.01)
-
-    said = [message.split(",")[0].partition(": ")[2] for message in caplog.messages]
-    assert said == ["no response", "the controller responds again"]
 
 
 async def test_a_fault_of_the_client_is_raised_by_every_later_call(

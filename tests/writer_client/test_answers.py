@@ -131,27 +131,6 @@ def test_a_refusal_is_raised_logged_once_and_stops_nothing(
     assert ([note["time"] for note in network.notes], len(logged)) == ([5, 6, 7], 1)
 
 
-def test_a_controller_that_is_away_is_logged_once_and_when_it_is_back(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Not each of many attempts."""
-    network = Scripted(*[httpx.Response(503)] * 5)
-    with client_of(network) as client:
-        client.note_time(5, {0: 10})
-        client.flush()
-
-    logged = [(record.name, record.getMessage()) for record in caplog.records]
-    away = (
-        "writer 'UA' of stream 's': no response, retrying: the answer had status 503; "
-        "notes are kept"
-    )
-    back = "writer 'UA' of stream 's': the controller responds again"
-    assert [(name, message.partition(", after ")[0]) for name, message in logged] == [
-        ("noted_time.writer", away),
-        ("noted_time.writer", back),
-    ]
-
-
 def test_a_sender_that_died_is_an_error_of_every_call(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
