@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from noted_time_cli.client.caller import Caller
-from reader_client.protocol.requirements import BEFORE_FIRST_MARK, FORGOTTEN
+from reader_client.protocol.requirements import BEFORE_FIRST_MARK
 from tests.cli.conftest import Commands, note
 from tests.support.calls import HOUR_MS, TEN
 from tests.support.served import Served
@@ -338,34 +338,6 @@ def without_stock(served: Served, stream: str) -> str:
     served.call("DELETE", f"/{stream}/writers/stock")
     note(served, stream, shop=TEN)
     return stream
-
-
-GONE = "stock (excluded, vouches to 2013-01-01T09:00:00Z)"
-MISSING = "stock (missing, vouches to 2013-01-01T09:00:00Z)"
-
-
-@pytest.mark.parametrize(
-    ("flags", "status", "says"),
-    [
-        ((), 0, ""),
-        (("--require", "shop"), 0, ""),
-        (("--require", "stock"), 3, f"noted-time: {GONE} does not vouch\n"),
-        (
-            ("--require", "shop", "--require", "depto"),
-            3,
-            f"noted-time: depto (unknown) does not vouch; {FORGOTTEN}\n",
-        ),
-        (("--require-known",), 3, f"noted-time: {MISSING} does not vouch\n"),
-    ],
-)
-def test_wait_ends_with_3_if_a_required_writer_does_not_vouch(
-    run: Commands, without_stock: str, flags: tuple[str, ...], status: int, says: str
-) -> None:
-    """It is missing, or nobody knows it."""
-    waited = run("wait", without_stock, str(TEN), *flags)
-
-    says = says.format(stream=without_stock, retention="1d")
-    assert (waited.status, waited.err) == (status, says)
 
 
 @pytest.mark.parametrize(
