@@ -8,11 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from controller.store.migrate import migrate
 from controller.store.schema import SCHEMA_REVISION
-from noted_time_cli.app import app
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.terminals import on_terminal
 
@@ -173,18 +171,3 @@ def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Pat
     path = f"sqlite:///{tmp_path / DATABASE}"
     found = [(line["database"], line["created"]) for line in begun]
     assert found == [(path, True), (path, False)]
-
-
-def test_a_demo_whose_data_are_not_installed_says_where_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A wheel carries no demo; the flights are a package of the developers' own."""
-    for name in [each for each in sys.modules if each.split(".")[0] == "demo"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "demo", None)
-    printed = CliRunner().invoke(app, ["demo", "flights"])
-
-    assert (printed.exit_code, "clone the repository and run `./run demo`" in printed.output) == (
-        1,
-        True,
-    )

@@ -110,14 +110,6 @@ def test_a_watermark_that_stays_below_its_upper_is_not_drawn_on_the_edge(visit: 
     assert [{y for _, y in points_of(line)} for line in (lower, upper)] == [{133.0}, {29.0}]
 
 
-def test_what_a_young_stream_catches_up_at_once_does_not_set_the_scale(visit: Visit) -> None:
-    """Its first marks, which fall on one pixel, would be all that is seen of the lag."""
-    marks = [(NOON, NOON - 1000 * HOUR_MS), (NOON + 9, NOON)]
-    _, lag = charted(visit, *marks, to=NOON + MINUTE_MS)
-
-    assert labels(lag)[-1] == "1m"
-
-
 def test_the_last_label_lies_within_the_frame(visit: Visit) -> None:
     """Also where the end is a round moment."""
     for to in (NOON + 10 * MINUTE_MS, NOON + 48 * HOUR_MS):
@@ -127,19 +119,3 @@ def test_the_last_label_lies_within_the_frame(visit: Visit) -> None:
         assert frame
         assert last
         assert last["x"] + last["width"] <= frame["x"] + frame["width"]
-
-
-def test_a_steady_lag_is_a_line_in_the_middle_of_its_row(visit: Visit) -> None:
-    """Not on the edge of the row."""
-
-    def steady(route: Route) -> None:
-        answer: dict[str, Any] = route.fetch().json()
-        for stream in answer["streams"]:
-            for row in stream["domains"]:
-                row["lag"] = [5000] * 9
-        route.fulfill(json=answer)
-
-    visit.page.route(re.compile("/v1/overview"), steady)
-    visit.open()
-    line = visit.rows("Streams").first.locator("polyline")
-    expect(line).to_have_attribute("points", re.compile(r"^(\S+,11.5 ?)+$"))

@@ -68,7 +68,6 @@ def test_the_watermark_comes_before_the_writers_on_a_phone(visiting: Visiting) -
 
 COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]
     .filter(cell => cell.offsetWidth).map(cell => cell.getBoundingClientRect().left))]"""
-ALIGNED = "element => getComputedStyle(element).textAlign"
 NARROW = (
     "all => all.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"
 )
@@ -102,26 +101,6 @@ def test_below_the_watermark_it_says_by_whom_a_stream_is_complete(
     expect(visit.open_stream("several")).to_contain_text("by 2 of 2 expected writers")
     expect(visit.open_stream("open")).to_contain_text("by 1 writer, none expected")
     expect(visit.region("Why")).to_contain_text("It is complete to 7, by lima (1 writer")
-
-
-def test_a_row_of_writers_is_one_line(visit: Visit, seed: Calls) -> None:
-    """Its bar leaves room for the name of a pod; buttons stand below their head."""
-    seed.make("pods")
-    pods = [f"orders-enricher-7d9f8b6c5d-{each}" for each in ("x2k9p", "q8wzr")]
-    for noted in (1, 2):
-        seed.post("pods", *({"writer": each, "time": noted, "position": {}} for each in pods))
-    visit.open_stream("pods")
-    table = visit.page.get_by_role("table", name="Writers")
-    name = table.locator("label").first.bounding_box()
-    head, buttons = table.locator("th").last, table.locator("td.act").first
-
-    assert name
-    assert name["height"] < 30
-    assert table.locator(".axis").inner_text() == "2"
-    assert [each.evaluate(ALIGNED) for each in (head, buttons)] == ["right"] * 2
-    expect(visit.page.locator(".head .pill").first).to_contain_text(
-        re.compile("^(advancing|holds)")
-    )
 
 
 def test_a_process_is_called_one_and_a_segment_has_those_that_noted_it(

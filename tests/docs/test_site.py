@@ -1,7 +1,6 @@
 """The site of the pages: built, read and searched without a network."""
 
 import re
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +10,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from docs.site.build import build, link_runbooks
+from docs.site.build import link_runbooks
 from docs.site.links import Page as Built
 from docs.site.links import faults
 from tests.support.browser import NO_BROWSER, chromium, find_chromium
@@ -98,19 +97,6 @@ def test_a_name_of_the_python_interface_is_found(page: Page, address: str) -> No
 def test_links_and_pictures_are_there(site: Path) -> None:
     """Also those of the reference; nothing is loaded from elsewhere."""
     assert faults(site) == []
-
-
-def test_a_broken_anchor_fails_the_build(tmp_path: Path) -> None:
-    """With the page and the line."""
-    root = tmp_path / "clone"
-    shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("__pycache__"))
-    for each in ROOT.glob("*.md"):
-        shutil.copy(each, root)
-    index = root / "docs" / "index.md"
-    index.write_text(f"{index.read_text()}\n[broken](guides/spark.md#gone)\n")
-    wrong = build(root, tmp_path / "site", programs_of("docs") / "zensical")
-
-    assert ["anchor does not exist" in each and "docs/index.md" in each for each in wrong] == [True]
 
 
 def test_runbooks_lead_to_the_site_where_it_is_served(site: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import signal
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,21 +102,6 @@ def test_the_largest_time_is_found_with_statistics_and_without(
 
     found = [files.find_largest_time("t", beyond=beyond) for beyond in (0, 3, 4)]
     assert (found, files.find_largest_time("other", beyond=0)) == ([largest, largest, None], None)
-
-
-def test_times_may_be_aware(tmp_path: Path) -> None:
-    """A `datetime` is noted in Unix ms, wherever a time is accepted."""
-    network = Scripted()
-    noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
-    with WriterClient(URL, "s", "UA", transport=network) as client:
-        log = SegmentLogWriter(tmp_path, "flights", client=client, event_time="time")
-        log.append([{"time": noon}])
-        log.note_time(noon)
-        client.flush()
-        client.note_time(noon, {}, max_time=noon.replace(hour=13))
-
-    noted = [(note["time"], note["max_time"]) for note in network.notes if "time" in note]
-    assert noted == [(1357041600000, 1357041600001), (1357041600000, 1357045200001)]
 
 
 def test_the_time_of_the_unnamed_domain_is_not_that_of_the_only_one_noted(served: Served) -> None:
