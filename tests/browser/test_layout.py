@@ -224,7 +224,7 @@ def test_a_stream_is_truncated_at_the_offset_that_was_typed(visit: Visit, seed: 
     expect(visit.region("Ledger")).to_contain_text(f"truncated at 0:{offset}")
 
 
-# Ten thousand writers, a thousand streams
+# Ten thousand writers, hundreds of streams
 
 
 QUICKLY_S = 5.0
@@ -236,10 +236,10 @@ MOST_ROWS = 200
 
 @pytest.fixture(scope="module")
 def large() -> Iterator[Served]:
-    """A controller with a stream of 10,000 writers, and 1,000 others."""
+    """A controller with a stream of 10,000 writers, and 400 others."""
     with Served() as running:
         crowd(running, "crowd")
-        many(running)
+        many(running, 400)
         yield running
 
 
@@ -261,7 +261,7 @@ def test_10000_writers_are_paged_scrolled_and_searched(visiting: Visiting, large
     expect(rows).to_contain_text("w-09876")
 
 
-def test_1000_streams_are_paged_and_searched(visiting: Visiting, large: Served) -> None:
+def test_many_streams_are_paged_and_searched(visiting: Visiting, large: Served) -> None:
     """The one held for longest comes first; a search begins with the first page."""
     visit = visiting(large.url)
     assert is_seen_within(visit, "/", "crowd", QUICKLY_S)
@@ -270,6 +270,6 @@ def test_1000_streams_are_paged_and_searched(visiting: Visiting, large: Served) 
 
     visit.button("Next").click()
     expect(rows.filter(has_text="crowd")).to_have_count(0)
-    visit.page.get_by_role("searchbox", name="Search streams").fill("s-0777")
+    visit.page.get_by_role("searchbox", name="Search streams").fill("s-0377")
     expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("s-0777")
+    expect(rows).to_contain_text("s-0377")

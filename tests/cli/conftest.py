@@ -2,8 +2,10 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
+from confluent_kafka import TopicDescription
 from typer.testing import CliRunner
 
+from noted_time.kafka import Topic
 from noted_time_cli.app import app
 from tests.support.served import Served
 
@@ -47,6 +49,17 @@ def note(served: Served, stream: str, **times: int) -> None:
     """Have each writer note a time, at position 0:10, and declare that its rows are of it."""
     notes = ({"writer": writer, "time": time, "max_time": time} for writer, time in times.items())
     served.post(stream, *({**each, "position": {"0": 10}} for each in notes))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up at once on a broker that does not answer."""
+    fetch = Topic._fetch_description
+
+    def soon(topic: Topic, _: float, **more: bool) -> TopicDescription:
+        return fetch(topic, 0.3, **more)
+
+    monkeypatch.setattr(Topic, "_fetch_description", soon)
 
 
 @pytest.fixture

@@ -291,6 +291,7 @@ def test_a_topic_that_cannot_be_looked_at_is_wrong(
     assert (said.status, fact in found["fact"], found["remedy"]) == (1, True, remedy), said.out
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     """And Spark and Java are checked all the same."""
     said = run("doctor", "--kafka", "127.0.0.1:9", "--topic", "t", "--json")

@@ -168,6 +168,7 @@ def test_a_domain_that_is_not_declared_is_refused_with_the_remedy(
     assert (first.status, observe("ingestion").status) == (1, 0)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_broker_that_does_not_answer_is_named_first(served: Served, topic: str) -> None:
     """Before the stream is asked, which may be a problem too."""
     served.stream(topic, "default")

@@ -34,10 +34,10 @@ HUNG_UP = threading.Event()
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-def dripped(begin: bytes, end: bytes, drop: bytes = b" ") -> Iterator[bytes]:
+def dripped(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> Iterator[bytes]:
     """Yield an answer within six seconds, of which none is without a byte."""
     yield begin
-    for _ in range(60):
+    for _ in range(drops):
         yield drop
         time.sleep(0.1)
     yield end
@@ -56,6 +56,7 @@ PACKED = OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB
 LONG = OK + b"content-length: %d\r\n\r\n" % (8 * MOST_BYTES)
 ANSWERS = DRIPS | {
     "quick": lambda: [QUICK],
+    "slow": lambda: dripped(OK + b"content-length: 17\r\n\r\n", b"{}", drops=15),
     "packed": lambda: [PACKED, BOMB],
     "long": lambda: chain([LONG], repeat(PART, 8 * MOST_BYTES // MIB)),
 }
@@ -230,7 +231,7 @@ def test_a_long_answer_may_take_longer(monkeypatch: pytest.MonkeyPatch, url: str
     """By its bytes, as long pages do on slow lines."""
     monkeypatch.setattr("noted_time.client.transport.BYTES_PER_S", 0.1)
     with closing(Transport(url, timeout_s=1)) as transport:
-        assert transport.ask(Question("GET", "/body")) == {}
+        assert transport.ask(Question("GET", "/slow")) == {}
 
 
 @pytest.mark.parametrize("status", [403, 409, 422])

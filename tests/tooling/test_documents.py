@@ -1,58 +1,11 @@
-"""The reference, the links and lines of the pages, and the files of the dashboard."""
+"""The links and lines of the pages, and the files of the dashboard."""
 
-import importlib
 import re
 import tomllib
 from graphlib import TopologicalSorter
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-from tests.support.processes import python
-
-
-@pytest.fixture(scope="module")
-def reference(root: Path) -> ModuleType:
-    """Load the script that builds it."""
-    spec = spec_from_file_location("reference", root / "docs" / "reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def pages(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Build it as `./run docs` does, in a process of its own; return its files by name."""
-    target = tmp_path_factory.mktemp("reference")
-    done = python(root / "docs" / "reference.py", target)
-    assert done.returncode == 0, done.stderr
-    return {page.name: page.read_text("utf-8") for page in target.iterdir()}
-
-
-def test_every_public_name_is_in_the_reference(
-    reference: ModuleType, pages: dict[str, str]
-) -> None:
-    """On the page of its package."""
-    missing = [
-        f"{package}.{name}"
-        for package in reference.PACKAGES
-        for name in importlib.import_module(package).__all__
-        if f'id="{name}"' not in pages[f"{package}.html"]
-    ]
-
-    assert missing == []
-
-
-def test_a_public_class_has_what_it_inherits_from_internal_ones(pages: dict[str, str]) -> None:
-    """They have no page of their own."""
-    inherited = ("WriterClient.note_time", "WriterClient.close", "AsyncWriterClient.join")
-
-    assert [f'id="{name}"' in pages["writer_client.html"] for name in inherited] == [True] * 3
-
 
 # The links of the pages lead to files of this tree, and to headings that are there
 
