@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reader_client.protocol.requirements import FORGOTTEN
-from tests.cli.conftest import Commands
+from tests.cli.conftest import Commands, note
 from tests.support.claimed import TEN, Orders
 from tests.support.served import Served
 
@@ -16,14 +16,8 @@ SHOPS = ("berlin", "delhi", "lima", "oslo", "rome")
 def daily(served: Served) -> str:
     """Return an open stream, of whose shops the first has noted ten."""
     name = served.new()
-    note(served, name, TEN, "berlin")
+    note(served, name, berlin=TEN)
     return name
-
-
-def note(served: Served, stream: str, time: int, *writers: str) -> None:
-    """Note a time as each writer, where its rows end."""
-    notes = ({"writer": each, "time": time, "position": {"0": time}} for each in writers)
-    served.post(stream, *notes)
 
 
 def asking(daily: str, table: str) -> list[tuple[str, ...]]:
@@ -59,7 +53,7 @@ def test_one_shop_of_five_completes_an_open_stream_and_none_that_expects_all(
     run("stream", "create", daily, *expected)
     ask = ("wait", daily, str(TEN), "--require-all", "--timeout", "0s")
     declared = run(*ask)
-    note(served, daily, TEN + 1, *SHOPS)
+    note(served, daily, **dict.fromkeys(SHOPS, TEN + 1))
     all_there = run(*ask)
 
     assert "complete to 2013-01-01T10:00:00Z, by berlin (1 writer, none expected)" in opened.out
@@ -72,10 +66,10 @@ def test_a_writer_that_joined_later_is_waited_for(
     run: Commands, served: Served, daily: str
 ) -> None:
     """The mark that passed the time before it joined has none of its rows; the next one has."""
-    note(served, daily, TEN, "lima")
+    note(served, daily, lima=TEN)
     ask = [("wait", daily, str(TEN), "--timeout", "0s"), ("complete-to", daily)]
     before = [run(*words, "--require", "lima") for words in ask]
-    note(served, daily, TEN + 1, "berlin", "lima")
+    note(served, daily, berlin=TEN + 1, lima=TEN + 1)
     after = [run(*words, "--require", "lima") for words in ask]
     without = run("wait", daily, str(TEN))
 
@@ -111,8 +105,8 @@ def test_a_table_has_the_rows_of_a_later_mark_once_it_read_to_that(
     """Not because the stream has gone on."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, stream=daily)
-    note(served, daily, TEN + 1, "lima", "berlin")
-    note(served, daily, TEN + 2, "lima", "berlin")
+    note(served, daily, lima=TEN + 1, berlin=TEN + 1)
+    note(served, daily, lima=TEN + 2, berlin=TEN + 2)
     ask = ("complete-to", "--table", orders.url, "--floor", "1h", "--require")
     berlin, lima = run(*ask, "berlin"), run(*ask, "lima")
 
@@ -125,9 +119,9 @@ def test_an_idle_writer_vouches_for_nothing_later_and_is_known_all_the_same(
 ) -> None:
     """It may write rows of any time from its own on, so nobody says that all are there."""
     stream = served.new(expected_writers=["delhi", "oslo"])
-    note(served, stream, TEN - 1, "delhi", "oslo")
+    note(served, stream, delhi=TEN - 1, oslo=TEN - 1)
     served.post(stream, {"writer": "delhi", "state": "idle"})
-    note(served, stream, TEN, "oslo")
+    note(served, stream, oslo=TEN)
     plain, every, known = (
         run("wait", stream, str(TEN), *words)
         for words in ((), ("--require-all",), ("--require-known",))

@@ -240,23 +240,6 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
     assert first < second
 
 
-def test_requests_that_come_late_change_nothing(served: Served, stream: str) -> None:
-    """Every one that a writer ever made, but the last, is delivered once more when it has left."""
-    network = Faults()
-    with hasty(served, stream, network) as client:
-        for say in (client.join, client.idle, client.join):
-            say()
-            client.flush()
-        client.note_time(5, {0: 10})
-    before = served.writers(stream)
-
-    url = f"{served.url}/v1/streams/{stream}/notes"
-    late = [httpx.post(url, json=body, trust_env=False) for body in network.bodies[:-1]]
-
-    statuses = {result["status"] for answer in late for result in answer.json()["results"]}
-    assert (statuses, served.writers(stream)) == ({"superseded"}, before)
-
-
 def test_a_clock_that_went_back_is_nothing_to_the_caller(served: Served, stream: str) -> None:
     """A writer whose former self was ahead continues from there."""
     former = unix_us() + YEAR_US
