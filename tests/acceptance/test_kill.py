@@ -95,16 +95,6 @@ async def test_sigterm_answers_what_is_in_flight(tmp_path: Path) -> None:
     assert (early, status, took_s < POLL_MS / 1000) == ([False] * 20, 0, True)
 
 
-def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
-    """No traceback on the user's terminal."""
-    with ServeProcess(tmp_path).ready() as controller:
-        controller.process.send_signal(signal.SIGINT)
-        status = controller.process.wait(timeout=PATIENCE_S)
-
-        events = [line["event"] for line in controller.log()]
-    assert (status, events) == (0, ["starting", "started", "serving", "stopped"])
-
-
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
 def test_many_signals_end_it_like_one(tmp_path: Path, first: signal.Signals) -> None:
     """Also while the interpreter ends, when no handler of signals may run."""

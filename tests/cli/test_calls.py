@@ -262,22 +262,37 @@ def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, strea
     assert (waited.status, waited.out, waited.err) == (124, "", says)
 
 
+@pytest.mark.parametrize("command", [("wait", str(TEN)), ("watch",), ("complete-to",)])
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("asked", "says"),
     [
-        (("nowhere", "5"), "there is no stream 'nowhere'"),
-        (("a b", "5"), "stream 'a b' is not 1 to 249 characters"),
-        (("{stream}", "5", "--domain", "other"), "the stream has no domain 'other'"),
-        (("{stream}", str(TEN // 1000)), f"is {TEN // 1000} in seconds? The times of the stream"),
+        (("nowhere",), "there is no stream 'nowhere'"),
+        (("a b",), "stream 'a b' is not 1 to 249 characters"),
+        (("{stream}", "--domain", "other"), "the stream has no domain 'other'"),
     ],
 )
-def test_wait_that_is_refused_ends_with_1_at_once(
-    run: Commands, served: Served, stream: str, arguments: tuple[str, ...], says: str
+def test_a_question_that_is_refused_ends_with_1_at_once(  # noqa: PLR0913, PLR0917 - a table
+    run: Commands,
+    served: Served,
+    stream: str,
+    command: tuple[str, ...],
+    asked: tuple[str, ...],
+    says: str,
 ) -> None:
-    """More time would not help."""
+    """More time would not help; nothing is printed."""
     note(served, stream, a=TEN)
-    waited = run("wait", *(each.format(stream=stream) for each in arguments))
+    (name, *time), (of, *options) = command, asked
+    refused = run(name, of.format(stream=stream), *time, *options)
 
+    assert (refused.status, refused.out, says in refused.err) == (1, "", True)
+
+
+def test_a_time_in_seconds_is_doubted(run: Commands, served: Served, stream: str) -> None:
+    """It would be complete at once."""
+    note(served, stream, a=TEN)
+    waited = run("wait", stream, str(TEN // 1000))
+
+    says = f"is {TEN // 1000} in seconds? The times of the stream"
     assert (waited.status, says in waited.err) == (1, True)
 
 

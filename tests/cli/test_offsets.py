@@ -40,8 +40,6 @@ def test_offsets_on_standard_input_have_a_time(
     [
         ('{"0": 3}', "the offsets reach no mark yet: nothing is known"),
         ('{"0": 20, "1": 4, "9": 1}', "partition 9 is unknown: stream"),
-        ('{"0": -1}', "the offset of partition 0 is -1"),
-        ("no JSON", "the offsets are not JSON"),
     ],
 )
 def test_offsets_without_a_time_end_with_1(

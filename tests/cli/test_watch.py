@@ -52,23 +52,6 @@ def test_the_limit_is_of_the_holders_that_are_named(run: Commands, served: Serve
     assert [line.split("\t")[0] for line in shown.out.splitlines()[-2:]] == ["writer", "a"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("nowhere",), "noted-time: there is no stream 'nowhere'"),
-        (("a b",), "stream 'a b' is not 1 to 249 characters"),
-        (("{stream}", "--domain", "other"), "the stream has no domain 'other'"),
-    ],
-)
-def test_what_is_refused_ends_it_at_once(
-    run: Commands, stream: str, arguments: tuple[str, ...], says: str
-) -> None:
-    """In a sentence, with status 1."""
-    refused = run("watch", *(each.format(stream=stream) for each in arguments))
-
-    assert (refused.status, refused.out, says in refused.err) == (1, "", True)
-
-
 @on_posix
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_on_a_terminal_it_is_live_until_it_is_ended(

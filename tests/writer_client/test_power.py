@@ -97,11 +97,3 @@ def test_what_was_appended_outlasts_a_power_cut(disk: Disk, tmp_path: Path, prog
     assert [lost(cut, acknowledged, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
         set() for _ in cuts
     ]
-
-
-def test_on_a_disk_that_ignores_the_calls_rows_are_lost(disk: Disk, tmp_path: Path) -> None:
-    """So the power cuts would find a call that is missing."""
-    acknowledged = run(disk, APPENDS, disk.ignoring)
-
-    (cut,) = disk.cuts()
-    assert lost(cut, acknowledged, tmp_path / "cut", torn=False) == set("0123")
