@@ -127,22 +127,6 @@ def test_a_refusal_is_logged_once(served: Served, caplog: pytest.LogCaptureFixtu
     assert caplog.messages == [f"{refused}: {why}"]
 
 
-def test_an_unexpected_answer_is_logged_once(
-    served: Served, stream: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """As what it is: another server's answer."""
-    network = Misled(*(httpx.Response(404, text=PAGE) for _ in range(3)))
-    with ReaderClient(served.url, stream, backoff=SOON, transport=network) as client:
-        client.catch_up()
-        eventually(lambda: len(caplog.messages), 2)
-
-    assert caplog.messages[0] == (
-        f"the reader of stream {stream!r}: retrying after an unexpected answer: no answer of a "
-        f"controller: status 404, text/plain; charset=utf-8: {PAGE!r}; "
-        "check the URL and its proxies"
-    )
-
-
 def test_a_fault_of_the_client_is_raised_by_every_later_call(
     served: Served, stream: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -125,26 +125,6 @@ def test_local_questions_raise_the_refusal_if_nothing_is_known(served: Served, s
                 ask()
 
 
-def test_going_offline_is_refused_at_once(served: Served) -> None:
-    """A reader of an unknown stream need not wait to be reported."""
-    with (
-        ReaderClient(served.url, "nowhere", group="g", reader="r") as client,
-        pytest.raises(UnknownStream),
-    ):
-        client.offline(timeout=PATIENCE_S)
-
-
-def test_a_domain_that_is_declared_later_is_followed(served: Served, stream: str) -> None:
-    """The reader keeps asking."""
-    with ReaderClient(served.url, stream, domains=["late"], backoff=SOON) as client:
-        with pytest.raises(UnknownDomain):
-            client.catch_up()
-        served.create(stream, domains=["default", "late"])
-        served.note(stream, 30, {"0": 300}, domain="late")
-
-        assert client.wait_for(30, timeout=PATIENCE_S).lower == 30
-
-
 def test_times_may_be_dates(served: Served) -> None:
     """In any zone; what is finer than a millisecond is waited for whole."""
     served.create("dated")

@@ -49,34 +49,6 @@ def noted(transport: Scripted) -> list[tuple[str, int | None, dict[str, int]]]:
     return [(n.get("state", "live"), n.get("time"), n.get("position", {})) for n in transport.notes]
 
 
-def marks(served: Served, stream: str, domain: str) -> list[tuple[int, int, dict[str, int]]]:
-    """Return lower, upper and cut of each mark."""
-    answer = served.call("GET", f"/{stream}/marks?domain={domain}")
-    return [(mark["lower"], mark["upper"], mark["cut"]) for mark in answer["marks"]]
-
-
-def test_ingestion_time_makes_marks_beside_writers_that_note_nothing_of_it(
-    served: Served, stream: str, tmp_path: Path
-) -> None:
-    """The cut is what was visible; rows below it came in before the lower."""
-    served.create(stream, domains=["default", "ingestion"], max_time_ahead_ms=None)
-    clock = Now()
-    with WriterClient(served.url, stream, "observer", domains=["ingestion"]) as client:
-        noter = IngestionNoter(client, LogEnds(tmp_path, stream), clock=clock)
-        for now in (1000, 2000, 3000):
-            append(tmp_path, stream, 0, 7)
-            clock.now = now
-            noter.look()
-            client.flush()
-
-    assert marks(served, stream, "ingestion") == [
-        (1000, 999, {"0": 1}),
-        (2000, 1999, {"0": 2}),
-        (3000, 2999, {"0": 3}),
-    ]
-    assert marks(served, stream, "default") == []
-
-
 def test_where_ends_cannot_be_read_nothing_is_noted_until_they_can(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
