@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.support.calls import Calls
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 OF_THE_MACHINE = ("/etc/ssl/certs", "/etc/pip.conf")
 """How this machine reaches its package index, which a build needs, too."""
@@ -134,11 +134,8 @@ class Container(Calls):
 
     def ready(self) -> Self:
         """Wait until its controller serves."""
-        deadline = time.monotonic() + PATIENCE_S
-        while '"serving"' not in self.text():
-            assert self.process.poll() is None, self.text()
-            assert time.monotonic() < deadline, self.text()
-            time.sleep(0.05)
+        wait_until(lambda: '"serving"' in self.text() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text()
         return self
 
     @property

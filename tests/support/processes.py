@@ -15,7 +15,7 @@ from typing import Any, Self
 from noted_time.installation import PROGRAM_VARIABLE
 from tests.support.calls import Calls
 from tests.support.forks import Forked
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -102,11 +102,8 @@ class ServeProcess(Calls):
 
     def ready(self) -> ServeProcess:
         """Wait until it listens, or raise `AssertionError` with its log."""
-        deadline = time.monotonic() + PATIENCE_S
-        while not self.listens():
-            assert self.process.poll() is None, self.text()
-            assert time.monotonic() < deadline, self.text()
-            time.sleep(0.02)
+        wait_until(lambda: self.listens() or self.process.poll() is not None)
+        assert self.process.poll() is None, self.text()
         return self
 
     @property
