@@ -2,7 +2,7 @@ import json
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import TopicDescription
+from confluent_kafka.admin import TopicDescription
 from typer.testing import CliRunner
 
 from noted_time.kafka import Topic

@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -102,6 +103,16 @@ def test_the_largest_time_is_found_with_statistics_and_without(
 
     found = [files.find_largest_time("t", beyond=beyond) for beyond in (0, 3, 4)]
     assert (found, files.find_largest_time("other", beyond=0)) == ([largest, largest, None], None)
+
+
+def test_times_may_be_aware() -> None:
+    """A `datetime` is noted in Unix ms: a time rounded down, and the largest one up."""
+    network, noon = Scripted(), datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
+    with WriterClient(URL, "s", "UA", transport=network) as client:
+        client.note_time(noon, {}, max_time=noon)
+
+    (noted,) = [(each["time"], each["max_time"]) for each in network.notes]
+    assert noted == (1357041600000, 1357041600001)
 
 
 def test_the_time_of_the_unnamed_domain_is_not_that_of_the_only_one_noted(served: Served) -> None:

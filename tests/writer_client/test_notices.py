@@ -15,7 +15,7 @@ from noted_time.values import State
 from tests.support.served import Served
 from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, hasty, results
-from writer_client import Exclusion, SegmentLogWriter, WriterClient
+from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
 from writer_client.sending.outbox import Outbox
 
@@ -369,6 +369,16 @@ def test_times_in_seconds_are_doubted_once(caplog: pytest.LogCaptureFixture) -> 
         "Times are Unix milliseconds, unless the stream has max_time_ahead_ms: null"
     )
     assert warnings(caplog) == [said]
+
+
+def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Also if the client notes it by itself."""
+    network = Scripted()
+    options: dict[str, Any] = {"pace": Pace(note_period_ms=1), "clock": lambda: SECONDS}
+    with WriterClient(URL, "s", "UA", transport=network, automatically_note_time=True, **options):
+        eventually(lambda: {"time": SECONDS}.items() <= network.notes[-1].items(), expected=True)
+
+    assert ["are these seconds?" in said for said in warnings(caplog)] == [True]
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])
