@@ -386,3 +386,16 @@ def write_text(file: Path, values: list[str]) -> None:
         ]
     text = "\n".join(lines).encode()
     file.write_bytes(gzip.compress(text) if file.name.endswith(".gz") else text)
+
+
+def test_without_arrivals_the_row_that_set_the_time_is_named(analyse: Analyse) -> None:
+    """It is advised to nobody to leave it out: those behind it may be late."""
+    twenty_devices("f.parquet")
+    words = ("files", "f.parquet", "--time", "ts", "--who", "device", "--window", "0s")
+    said = analyse(*words)
+
+    owed = "23h 59m of this delay are owed to 1 row of d07, or to the rows behind it: only arrivals"
+    assert said.err.splitlines()[-4:-2] == [
+        f"{LEAST} 1d 6s. {owed} tell which are wrong; without it 11s. What to do with it:",
+        "  Spark           .withWatermark('ts', '86406 seconds')",
+    ]

@@ -482,3 +482,12 @@ def test_a_batch_that_another_run_appends_at_the_last_moment_is_seen(
 
     assert first.append_once([{"time": 1}], Batch("q", 0)) is False
     assert numbers(tmp_path) == [1]
+
+
+def test_a_writer_that_slept_steps_over_many_appends(tmp_path: Path) -> None:
+    """However far the segment went in between, the next append goes to its end."""
+    sleeper, busy = writer(tmp_path), writer(tmp_path)
+    for _ in range(40):
+        busy.append([{"time": 1}])
+
+    assert sleeper.append([{"time": 1}]) == 41
