@@ -66,29 +66,6 @@ def test_the_watermark_comes_before_the_writers_on_a_phone(visiting: Visiting) -
     assert visit.in_sight(why.locator(".big"), why.locator(".said > p").first)
 
 
-COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]
-    .filter(cell => cell.offsetWidth).map(cell => cell.getBoundingClientRect().left))]"""
-NARROW = (
-    "all => all.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"
-)
-
-
-def test_tables_have_two_straight_columns_on_a_phone(visiting: Visiting) -> None:
-    """Each as wide as what is in it."""
-    visit = visiting(viewport=viewport(PHONE))
-    for view, tables in (
-        ("/", ["Streams"]),
-        ("/streams/orders", ["Writers", "Segments", "Ledger"]),
-    ):
-        visit.open(view)
-        for name in tables:
-            table = visit.page.get_by_role("table", name=name, exact=True)
-            expect(table).to_be_visible()
-
-            assert len(table.evaluate(COLUMNS)) == 2, name
-            assert table.locator("td").evaluate_all(NARROW) == [], name
-
-
 def test_below_the_watermark_it_says_by_whom_a_stream_is_complete(
     visit: Visit, seed: Calls
 ) -> None:

@@ -74,14 +74,6 @@ def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name:
     assert said[-1] == f"To remove it:  noted-time stream delete {name}"
 
 
-def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -> None:
-    """Where the last run ended: no position goes back."""
-    ended = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
-
-    assert ended == [0, 0]
-    assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
-
-
 def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, name: str) -> None:
     """Another name is asked for."""
     served.create(name)

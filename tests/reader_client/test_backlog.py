@@ -1,13 +1,12 @@
 """A group's backlog, as a reader learns of it and takes part in it."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from noted_time import BacklogState
 from noted_time.client import Backoff
-from reader_client import AsyncReaderClient, ReaderClient
+from reader_client import ReaderClient
 from reader_client.group.reporting import ReportedBacklog
 from reader_client.protocol.answers import GroupReply, decode_answer
 from tests.support.served import Served
@@ -98,26 +97,6 @@ def test_a_callback_that_fails_is_logged_and_the_reader_continues(
         eventually(lambda: [state.because for state in flags], [("reported",)])
 
     assert "a callback of on_backlog failed; the reader continues" in caplog.messages
-
-
-async def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:
-    """The callback is called in the loop."""
-    set_policy(served, stream, 5)
-    served.note(stream, 20, {"0": 200})
-    found: asyncio.Queue[BacklogState] = asyncio.Queue()
-    async with (
-        AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader,
-        asyncio.timeout(20),
-    ):
-        reader.on_backlog(found.put_nowait)
-        states = [await found.get()]
-        reader.set_backlog(None)
-        reader.advance({0: 200})
-        states.append(await found.get())
-        assert reader.backlog() == states[-1]
-
-    changes = [(state.backlog, state.because) for state in states]
-    assert changes == [(True, ("behind",)), (False, ())]
 
 
 def test_what_changes_meanwhile_is_reported_next() -> None:

@@ -186,19 +186,6 @@ def test_reports_outlast_a_controller_that_is_away() -> None:
             assert readers_of(served, "flights") == {"a": {"0": 50}}
 
 
-def test_a_reader_of_a_stream_made_again_reports_again(served: Served, stream: str) -> None:
-    """A group that is gone with its stream comes back with its readers."""
-    with reader(served, stream, group="g", reader="a", refresh_ms=20, wait_ms=200) as client:
-        client.advance({0: 100})
-        served.call("DELETE", f"/{stream}")
-        served.create(stream)
-        client.advance({0: 3})
-        wait_until(lambda: readers_of(served, stream) == {"a": {"0": 3}})
-        client.offline()
-
-        assert readers_of(served, stream) == {}
-
-
 def test_a_reader_without_a_group_cannot_go_offline(served: Served, stream: str) -> None:
     """There is no controller to notify."""
     with (

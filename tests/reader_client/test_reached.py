@@ -241,27 +241,6 @@ def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
         parse_offsets(text)
 
 
-@pytest.mark.parametrize(
-    ("committed", "says"),
-    [
-        ({0: 2}, "partition 0: records 2 to 4 were deleted before this group read them"),
-        (
-            {0: 5, 1: 8},
-            (
-                "partition 1 ends at 7, but offset 8 is beyond that: the topic was created again, "
-                "or the offsets belong to another topic; reset them"
-            ),
-        ),
-    ],
-)
-def test_offsets_that_skip_records_or_lie_beyond_the_end_are_refused(
-    committed: dict[int, int], says: str
-) -> None:
-    """What was deleted is not in the sink; what lies beyond was never there."""
-    with pytest.raises(Rejected, match=re.escape(says)):
-        find_lookup_starts(committed, {0: 5, 1: 0}, {0: 9, 1: 7})
-
-
 def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
     """Nobody knows whether the group read what was there, so it counts as 0.
 

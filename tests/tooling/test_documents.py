@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -113,19 +112,10 @@ FOLDER = ROOT / "controller" / "api" / "pages" / "dashboard"
 
 TEXTS = {each.name: each.read_text("utf-8") for each in FOLDER.iterdir()}
 
-MODULES = sorted(name for name in TEXTS if name.endswith(".js"))
 
 MOST_LINES = 250
 
 MOST_COLUMNS = 120
-
-IMPORT = re.compile(r'^import \{([^}]*)\}\s*from "\./([\w.]+)";$', re.MULTILINE)
-
-
-def imports(module: str) -> dict[str, set[str]]:
-    """Return what a module imports from which others."""
-    found = IMPORT.findall(TEXTS[module])
-    return {other: set(re.findall(r"[\w$]+", names)) for names, other in found}
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -136,14 +126,6 @@ def test_files_and_their_lines_are_short(name: str) -> None:
     assert len(lines) <= MOST_LINES
     assert max(map(len, lines)) <= MOST_COLUMNS
     assert "\t" not in TEXTS[name]
-
-
-def test_modules_import_in_one_direction_and_are_loaded_at_once() -> None:
-    """No cycle; the page names all of them, so that none is only found in another."""
-    order = TopologicalSorter({module: set(imports(module)) for module in MODULES}).static_order()
-    named = re.findall(r'(?:src|href)="assets/(\w+\.js)"', TEXTS["index.html"])
-
-    assert sorted(order) == sorted(named) == MODULES
 
 
 # The symptoms that a page quotes are messages of the code

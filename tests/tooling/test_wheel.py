@@ -8,12 +8,11 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import ZipFile
 
 import pytest
 
 from tests.support.waiting import PATIENCE_S
-from tests.tooling.wheels import PACKAGES, ROOT, build, install, link_needs
+from tests.tooling.wheels import build, install, link_needs
 
 HEAVY = ("fastapi", "msgspec", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")
 
@@ -51,25 +50,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     command = install(wheel, directory / "own")
     link_needs(wheel, directory / "needed")
     return Installed(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
-
-
-def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> None:
-    """Each package is marked as typed; the files of the dashboard are the same as here."""
-    dashboard = [
-        each for each in (ROOT / "controller/api/pages/dashboard").iterdir() if each.is_file()
-    ]
-    with ZipFile(installed.wheel) as files:
-        names = set(files.namelist())
-        information = next(each for each in names if each.endswith("/METADATA")).partition("/")[0]
-        carried = {
-            each.name: files.read(f"controller/api/pages/dashboard/{each.name}")
-            for each in dashboard
-        }
-
-    expected = {f"{package}/py.typed" for package in PACKAGES} | {"controller/migrations/env.py"}
-    assert expected - names == set()
-    assert {each.partition("/")[0] for each in names} - {*PACKAGES} == {information}
-    assert carried == {each.name: each.read_bytes() for each in dashboard} != {}
 
 
 def test_the_base_install_has_the_clients_only(installed: Installed, tmp_path: Path) -> None:
