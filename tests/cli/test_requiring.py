@@ -66,7 +66,7 @@ def test_a_writer_that_joined_later_is_waited_for(
     run: Commands, served: Served, daily: str
 ) -> None:
     """The mark that passed the time before it joined has none of its rows; the next one has."""
-    note(served, daily, lima=TEN)
+    served.post(daily, {"writer": "lima", "time": TEN})
     ask = [("wait", daily, str(TEN), "--timeout", "0s"), ("complete-to", daily)]
     before = [run(*words, "--require", "lima") for words in ask]
     note(served, daily, berlin=TEN + 1, lima=TEN + 1)

@@ -282,7 +282,7 @@ UNKNOWN = "it is not known which rows were deleted before its query began"
 
 
 def test_rows_that_were_gone_before_the_query_began_are_said(run: Commands, tmp_path: Path) -> None:
-    """From when on none is missing, or that this is not known: then all cannot be required."""
+    """From when on none is missing, or that this is not known."""
     orders = Orders(tmp_path)
     complete = "complete to 2013-01-01T10:02:00Z, by 2 of 2 expected writers; "
     orders.claim(TEN + 120_000, 0, since=TEN)
@@ -294,7 +294,6 @@ def test_rows_that_were_gone_before_the_query_began_are_said(run: Commands, tmp_
     assert [each.status for each in (*known, *unknown)] == [0] * 4
     assert all(f"{complete}{GONE}" in each.out + each.err for each in known)
     assert f"{complete}{UNKNOWN}" in unknown[1].out
-    assert (required.status, UNKNOWN in required.err) == (3, True)
 
 
 def test_a_time_below_which_nothing_is_claimed_is_refused(run: Commands, tmp_path: Path) -> None:
@@ -319,3 +318,14 @@ def test_nothing_is_claimed_before_it_is_known_what_is_gone(run: Commands, tmp_p
     known = run("claim", "show", orders.url)
 
     assert (pending.status, UNKNOWN in pending.err, known.status) == (1, True, 0)
+
+
+def test_all_cannot_be_required_where_it_is_not_known_what_is_gone(
+    run: Commands, tmp_path: Path
+) -> None:
+    """Nobody can say that nobody is missing."""
+    orders = Orders(tmp_path)
+    orders.claim(TEN, 0, since=None)
+    done = run("complete-to", "--table", orders.url, "--require-all")
+
+    assert (done.status, UNKNOWN in done.err) == (3, True)
