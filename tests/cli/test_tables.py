@@ -289,7 +289,6 @@ def test_rows_that_were_gone_before_the_query_began_are_said(run: Commands, tmp_
     known = [run("complete-to", "--table", orders.url), run("claim", "show", orders.url)]
     orders.claim(TEN + 120_000, 1, since=None)
     unknown = [run("complete-to", "--table", orders.url), run("claim", "show", orders.url)]
-    required = run("complete-to", "--table", orders.url, "--require-all")
 
     assert [each.status for each in (*known, *unknown)] == [0] * 4
     assert all(f"{complete}{GONE}" in each.out + each.err for each in known)
