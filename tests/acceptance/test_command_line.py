@@ -148,7 +148,12 @@ def test_a_terminal_gets_tables_and_questions(tmp_path: Path) -> None:
 
 
 def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
-    """One object a line, each with time, level and event; requests are not in it."""
+    """One object a line, each with time, level and event; requests are not in it.
+
+    The first has the absolute path of the database, and whether it was created now.
+    """
+    with ServeProcess(tmp_path).ready() as controller:
+        (first,) = [line for line in controller.log() if line["event"] == "starting"]
     with ServeProcess(tmp_path).ready() as controller:
         httpx.put(f"{controller.url}/v1/streams/s")
         notes = {"notes": [{"writer": "a", "time": 5}]}
@@ -158,16 +163,6 @@ def test_the_log_is_json_off_a_terminal(tmp_path: Path) -> None:
         lines = controller.log()
     events = [line["event"] for line in lines if {"timestamp", "level"} <= line.keys()]
     assert events == ["starting", "started", "serving", "stream_changed", "audit", "stopped"]
-
-
-def test_the_log_names_the_database_and_whether_it_was_created_now(tmp_path: Path) -> None:
-    """By its absolute path, as a relative one depends on the current directory."""
-    begun = []
-    for _ in range(2):
-        with ServeProcess(tmp_path).ready() as controller:
-            controller.stop()
-            begun.append(next(line for line in controller.log() if line["event"] == "starting"))
-
     path = f"sqlite:///{tmp_path / DATABASE}"
-    found = [(line["database"], line["created"]) for line in begun]
-    assert found == [(path, True), (path, False)]
+    begun = [(line["database"], line["created"]) for line in (first, lines[0])]
+    assert begun == [(path, True), (path, False)]

@@ -1,7 +1,6 @@
 """The charts of a stream: what they show of its marks, and how their axes are labelled."""
 
 import re
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -84,15 +83,6 @@ def test_the_lag_falls_when_the_lower_rises(visit: Visit) -> None:
     assert upright(lower) <= upright(plot.locator("path.lag")), "no step where lower steps"
 
 
-def test_years_are_labelled_by_their_first_days(visit: Visit) -> None:
-    """And their lag by round numbers of days."""
-    begin = round(datetime(2003, 5, 17, tzinfo=UTC).timestamp() * 1000)
-    times, lag = charted(visit, (NOON, begin), (NOON + HOUR_MS, NOON), to=NOON + 2 * HOUR_MS)
-
-    assert labels(times) == [f"{year}-01-01" for year in (2004, 2006, 2008, 2010, 2012)]
-    assert labels(lag) == ["0s", "1000d", "2000d", "3000d"]
-
-
 def test_a_watermark_that_stays_is_a_line_in_the_middle(visit: Visit) -> None:
     """It has its time beside it."""
     times, _ = charted(visit, (NOON, NOON - 960 * HOUR_MS), to=NOON + MINUTE_MS)
@@ -108,14 +98,3 @@ def test_a_watermark_that_stays_below_its_upper_is_not_drawn_on_the_edge(visit: 
     expect(lower).to_be_attached()
 
     assert [{y for _, y in points_of(line)} for line in (lower, upper)] == [{133.0}, {29.0}]
-
-
-def test_the_last_label_lies_within_the_frame(visit: Visit) -> None:
-    """Also where the end is a round moment."""
-    for to in (NOON + 10 * MINUTE_MS, NOON + 48 * HOUR_MS):
-        times, _ = charted(visit, (NOON, NOON), to=to)
-        frame, last = times.bounding_box(), times.locator("text").last.bounding_box()
-
-        assert frame
-        assert last
-        assert last["x"] + last["width"] <= frame["x"] + frame["width"]

@@ -101,15 +101,6 @@ def test_a_field_in_seconds_is_not_noted(observe: Observe, served: Served, in_se
     assert (served.all_marks(in_seconds), writer["times"], writer["late"]) == ([], {}, {})
 
 
-def test_a_unit_that_is_given_ends_the_doubt(
-    observe: Observe, served: Served, in_seconds: str
-) -> None:
-    """Then seconds are taken for what they are not, as told."""
-    observe(FIELD + " --unit ms")
-
-    assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
-
-
 def test_a_stream_of_another_clock_ends_the_doubt(
     observe: Observe, served: Served, in_seconds: str
 ) -> None:

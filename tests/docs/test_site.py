@@ -2,10 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -18,13 +15,6 @@ from tests.support.processes import python
 from tests.support.suites import programs_of
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Silent(SimpleHTTPRequestHandler):
-    """Serves files as `python -m http.server` does, and logs nothing."""
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +35,10 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(params=["file", "http"])
-def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
-    """Return where the site is: as files, or on a server."""
-    if request.param == "file":
-        yield site.as_uri()
-        return
-    handler = partial(Silent, directory=str(site))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+@pytest.fixture
+def address(site: Path) -> str:
+    """Return where the site is, as files."""
+    return site.as_uri()
 
 
 @pytest.fixture

@@ -174,39 +174,29 @@ def test_a_sender_that_died_is_an_error_of_every_call(
 YEAR_US = 365 * 86_400_000_000
 
 
-class Twin(httpx.BaseTransport):
-    """Lets another process of the writer's name note before each of the next `times` requests.
+class Twin(Scripted):
+    """Another process of the writer's name notes before each of the next `times` requests.
 
-    Those after them are passed on while `is_free`.
+    Those after them are answered while `is_free`.
     """
 
-    def __init__(self, served: Served, stream: str, times: int, *, ahead_us: int) -> None:
+    def __init__(self, times: int) -> None:
+        super().__init__()
         self.times = times
         self.is_free = threading.Event()
-        self._served = served
-        self._stream = stream
-        self._ahead_us = ahead_us
-        self._network = httpx.HTTPTransport()
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Pass the request on, overtaken or not."""
+    def _answer(self, request: httpx.Request) -> httpx.Response:
         if self.times:
             self.times -= 1
-            said(self._served, self._stream, sequence=unix_us() + self._ahead_us)
+            self.planned = [overtaken(unix_us() + YEAR_US)]
         else:
             assert self.is_free.wait(PATIENCE_S)
-        return self._network.handle_request(request)
-
-    def close(self) -> None:
-        """Give the network back."""
-        self._network.close()
+        return super()._answer(request)
 
 
-def said(served: Served, stream: str, **note: Any) -> list[str]:  # noqa: ANN401 - any JSON
-    """Note as `UA` manually; returns the status."""
-    notes = [{"writer": "UA", **note}]
-    results = served.call("POST", f"/{stream}/notes", {"notes": notes})["results"]
-    return [result["status"] for result in results]
+def overtaken(last: int) -> dict[str, Any]:
+    """Return the answer to a note after one of that number."""
+    return results({"status": "superseded", "last": last})
 
 
 def numbers(network: Faults) -> list[set[int]]:
@@ -240,41 +230,36 @@ def test_each_controller_is_sent_a_higher_number(served: Served, stream: str) ->
     assert first < second
 
 
-def test_a_clock_that_went_back_is_nothing_to_the_caller(served: Served, stream: str) -> None:
+def test_a_clock_that_went_back_is_nothing_to_the_caller() -> None:
     """A writer whose former self was ahead continues from there."""
     former = unix_us() + YEAR_US
-    said(served, stream, sequence=former)
-    network = Faults()
-    with WriterClient(served.url, stream, "UA", transport=network) as client:
-        client.note_time(5, {0: 10})
-        client.flush()
-        client.note_time(6, {0: 11})
-        client.flush()
+    network = Scripted(overtaken(former))
+    with client_of(network) as client:
+        for time in (5, 6):
+            client.note_time(time, {0: 10})
+            client.flush()
 
-    each = [number for (number,) in numbers(network)]
-    assert (each[1:], served.writers(stream)["UA"]["times"]) == (
-        [former + 1, former + 2],
-        {"default": 6},
-    )
+    sent = [note["sequence"] for (note,) in network.posts]
+    assert sent[1:] == [former + 1, former + 2]
 
 
-def test_two_processes_of_one_name_are_reported(served: Served, stream: str) -> None:
+def test_two_processes_of_one_name_are_reported() -> None:
     """The notes are kept, and arrive once the other has ended."""
-    network = Twin(served, stream, 2, ahead_us=YEAR_US)
-    with hasty(served, stream, network) as client:
+    network = Twin(2)
+    with client_of(network) as client:
         client.note_time(5, {0: 10})
         with pytest.raises(SharedName, match="writer 'UA' are overtaken again and again"):
             client.flush()
         network.is_free.set()
         client.flush()
 
-        assert served.writers(stream)["UA"]["times"] == {"default": 5}
+    assert [note["time"] for note in network.notes] == [5] * 3
 
 
-def test_two_processes_that_take_turns_are_reported(served: Served, stream: str) -> None:
+def test_two_processes_that_take_turns_are_reported() -> None:
     """Each post of a writer whose clock is behind is overtaken once."""
-    network = Twin(served, stream, 0, ahead_us=YEAR_US)
-    with hasty(served, stream, network) as client:
+    network = Twin(0)
+    with client_of(network) as client:
         network.is_free.set()
         for time in (5, 6):
             network.times = 1
