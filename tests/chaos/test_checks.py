@@ -7,15 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.console import Console
 
-from tests.chaos.checks import late
 from tests.chaos.collecting import Said
-from tests.chaos.history import Chain, History, Violation, WindowSeen
-from tests.chaos.pulse import STARVED_S, Share
+from tests.chaos.history import Chain, History, WindowSeen
 from tests.chaos.register import Look
-from tests.chaos.scaling import ExcludingStream, ScaledStream, Scaling
-from tests.chaos.verdict import Verdict, judge, tables
+from tests.chaos.scaling import ScaledStream, Scaling
+from tests.chaos.verdict import judge
 from tests.chaos.writers import LoadWriter
 from tests.support.following import Answer
 
@@ -166,79 +163,3 @@ def test_what_is_wrong_breaks_its_own_laws(
     spoil(*truth)
 
     assert _broken(*truth) == laws
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [
-        WindowSeen({0: 2}, window(30, 3, None)),
-        WindowSeen({0: 1}, window(30, 3, None)),
-        WindowSeen({2: 0}, window(20, 2, 2)),
-        WindowSeen({0: 1}, window(None, None, 2), least=20),
-        WindowSeen({0: 1}, window(10, 1, 2), least=20),
-        WindowSeen({0: 1}, window(11, 1, None)),
-        WindowSeen({0: 1}, window(10, 9, None)),
-        WindowSeen({0: 1}, window(10, None, None)),
-        WindowSeen({0: 2}, window(None, None, 3) | {"upper": 39}),
-        WindowSeen({0: 2}, window(None, None, 1)),
-    ],
-)
-def test_a_window_that_no_mark_allows_is_reported(
-    truth: tuple[History, Said], seen: WindowSeen
-) -> None:
-    """A bound of no mark or another, not all was read, the position is beyond, or a truncation."""
-    truth[0].chains["s", KEY].windows.append(seen)
-
-    assert _broken(*truth) == {"windows are true"}
-
-
-def test_any_writer_may_be_excluded_if_late_writers_are_excluded(
-    truth: tuple[History, Said],
-) -> None:
-    """Time does not wait for it."""
-    history, said = truth
-    made = ExcludingStream("s", shared=False, scalings=[SPLIT], heard_at=[0.0])
-    made.events, made.ends = history.streams["s"].events, history.streams["s"].ends
-    made.writers = history.streams["s"].writers
-    history.streams = {"s": made}
-    _exclude(history, said, 3)
-
-    assert _broken(history, said) == set()
-
-
-def test_time_that_does_not_come_to_its_end_is_reported(truth: tuple[History, Said]) -> None:
-    """Every live writer has noted 31, and the last lower is 30."""
-    assert late(truth[0], 31) == ["s/default stands at 30, not 31"]
-
-
-def test_a_stuck_chain_is_reported(truth: tuple[History, Said]) -> None:
-    """It did not grow since it was looked at."""
-    history, _ = truth
-    since = history.lengths()
-
-    before = history.standing(since)
-    history.chains["s", KEY].see(3, [mark(4, 35, s0=2, s1=1)], at=2.0)
-
-    assert (before, history.standing(since)) == (["s/default"], [])
-
-
-@pytest.mark.parametrize(
-    ("law", "share", "inconclusive"),
-    [
-        ("no writer is excluded", Share(STARVED_S), True),
-        ("no writer is excluded", Share(STARVED_S - 0.1, 30.0, 70.0), False),
-        ("watermarks advance", Share(0.5, 10.0, 90.0), True),
-        ("marks are sound", Share(STARVED_S, 10.0, 90.0), False),
-    ],
-)
-def test_what_a_busy_machine_may_have_done_is_distinguished_from_a_violation(
-    law: str, share: Share, *, inconclusive: bool
-) -> None:
-    """If the processes of the trial hardly ran, exclusions are right; other laws still hold."""
-    violations = (Violation(law, "s", "…"),)
-    verdict = Verdict(1, 1.0, {}, {}, Counter(), {}, violations, share)
-    console = Console(width=100)
-    with console.capture() as capture:
-        console.print(tables(verdict))
-
-    assert (verdict.is_inconclusive, "Inconclusive: " in capture.get()) == (inconclusive,) * 2

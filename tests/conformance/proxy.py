@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import NamedTuple
 
 import httpx
@@ -16,6 +16,7 @@ import httpx
 from controller.api.wire.problems import build_problem
 from controller.api.wire.responses import PROBLEM
 from noted_time.client import Json
+from tests.support.loopback import Loopback, give
 
 KINDS = frozenset(("delay", "cut", "lose", "half", "double", "hold", "mute"))
 KEPT = ("content-type", "retry-after", "noted-time-owner")
@@ -165,43 +166,24 @@ def _refuse(fault: Fault) -> Answered:
 def serving(proxy: Proxy) -> Iterator[str]:
     """Serve the proxy on a free port, and yield its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def respond(asked: BaseHTTPRequestHandler) -> None:
+        names = ("content-type", "authorization")
+        headers = {name: asked.headers[name] for name in names if name in asked.headers}
+        answer = proxy.answer(asked.command, asked.path, headers, _read(asked))
+        asked.close_connection = answer is None or "content-length" in answer.headers
+        if answer is not None:
+            give(asked, answer.status, answer.content, answer.headers)
 
-        def do_POST(self) -> None:
-            names = ("content-type", "authorization")
-            headers = {name: self.headers[name] for name in names if name in self.headers}
-            answer = proxy.answer(self.command, self.path, headers, self._read())
-            self.close_connection = answer is None or "content-length" in answer.headers
-            if answer is None:
-                return
-            self.send_response(answer.status)
-            length = {"content-length": str(len(answer.content))}
-            for name, value in (length | answer.headers).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answer.content)
+    with Loopback(respond) as server:
+        yield server.url
 
-        do_GET = do_PUT = do_DELETE = do_POST  # noqa: N815 - the names that the server looks for
 
-        def _read(self) -> bytes:
-            if self.headers.get("transfer-encoding", "").lower() != "chunked":
-                return self.rfile.read(int(self.headers.get("content-length", 0)))
-            content = b""
-            while size := int(self.rfile.readline().partition(b";")[0], 16):
-                content += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return content
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
+def _read(asked: BaseHTTPRequestHandler) -> bytes:
+    if asked.headers.get("transfer-encoding", "").lower() != "chunked":
+        return asked.rfile.read(int(asked.headers.get("content-length", 0)))
+    content = b""
+    while size := int(asked.rfile.readline().partition(b";")[0], 16):
+        content += asked.rfile.read(size)
+        asked.rfile.readline()
+    asked.rfile.readline()
+    return content

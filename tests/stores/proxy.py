@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Literal
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.loopback import Loopback, give
 
 Kind = Literal["lost", "slow down", "unconditional", "unordered"]
 
@@ -49,16 +51,12 @@ class Catalogue:
         url = urlsplit(asked.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         body = self._list(query).encode() if "list-type" in query else self._body
-        asked.send_response(200 if "list-type" in query else 206)
-        for name, value in {
-            "Content-Length": len(body),
+        headers = {
             "Content-Range": f"bytes 0-{len(body) - 1}/{len(body)}",
             "ETag": '"e"',
             "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT",
-        }.items():
-            asked.send_header(name, str(value))
-        asked.end_headers()
-        asked.wfile.write(body)
+        }
+        give(asked, 200 if "list-type" in query else 206, body, headers)
 
     def _list(self, query: Mapping[str, str]) -> str:
         prefix, after = query["prefix"], query.get("start-after", "")
@@ -87,42 +85,16 @@ OBJECT = (
 )
 
 
-class Proxy:
+class Proxy(Loopback):
     """The proxy, and the `counts` of the requests by method; a list is a LIST."""
 
     def __init__(self, port: int) -> None:
+        super().__init__(self.forward)
         self.counts: Counter[str] = Counter()
         self.large: Catalogue | None = None
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
         self._port = port
-        proxy = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = 1 << 16
-
-            def do_GET(self) -> None:
-                proxy.forward(self)
-
-            do_PUT = do_HEAD = do_DELETE = do_POST = do_GET  # noqa: N815 - the server's names
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads, self._server.block_on_close = True, False
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
 
     @contextmanager
     def spoiling(self, *faults: Fault) -> Iterator[None]:
@@ -145,17 +117,15 @@ class Proxy:
             self.large.answer(asked)
             return
         if kind == "slow down":
-            asked.send_response(503)
-            asked.send_header("Content-Length", "0")
-            asked.end_headers()
+            give(asked, 503, b"", {})
             return
         target, dropped = asked.path, {"connection"}
         if kind == "unconditional":
             dropped |= {"if-none-match", "if-match"}
         if kind == "unordered":
             url, _, query = target.partition("?")
-            kept = (each for each in query.split("&") if not each.startswith("start-after"))
-            target = f"{url}?{'&'.join(kept)}"
+            left = (each for each in query.split("&") if not each.startswith("start-after"))
+            target = f"{url}?{'&'.join(left)}"
         headers = {n: v for n, v in asked.headers.items() if n.lower() not in dropped}
         upstream = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
@@ -167,14 +137,9 @@ class Proxy:
         if kind == "lost":
             asked.close_connection = True
             return
-        asked.send_response(answer.status)
-        for name, value in answer.getheaders():
-            if name.lower() not in {"connection", "transfer-encoding", "server", "date"}:
-                asked.send_header(name, value)
-        if answer.getheader("Content-Length") is None:
-            asked.send_header("Content-Length", str(len(content)))
-        asked.end_headers()
-        asked.wfile.write(content)
+        left_out = {"connection", "transfer-encoding", "server", "date"}
+        kept = {n.lower(): value for n, value in answer.getheaders() if n.lower() not in left_out}
+        give(asked, answer.status, content, kept)
 
     @staticmethod
     def _applies(fault: Fault, asked: BaseHTTPRequestHandler) -> bool:

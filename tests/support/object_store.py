@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.support.loopback import Loopback, give
 
 SECRET = "c2VjcmV0LXNlY3JldA=="  # noqa: S105 - no one else's
 DATE = "Sat, 21 Nov 2026 00:00:00 GMT"
@@ -28,50 +29,26 @@ BLOB = (
 CERTIFICATES = Path(__file__).parents[1] / "access" / "certificate" / "certificate.pem"
 
 
-class ObjectStore:
+class ObjectStore(Loopback):
     """The server, and its `requests`: ``LIST bucket/prefix`` and ``GET bucket/key``.
 
     `fault` is a status for all answers, or 0 for none.
     """
 
     def __init__(self, root: Path) -> None:
+        super().__init__(self._respond)
         self.root = root
         self.requests: list[str] = []
         self.fault = 200
         self.ended = threading.Event()
-        store = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                status, body = store.answer(self.path)
-                self.send_response(status)
-                for name, value in ("Last-Modified", DATE), ("ETag", '"e"'):
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_PUT = do_GET  # noqa: N815 - what asks the machine for an identity begins so
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.block_on_close = False
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.ended.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__exit__()
+
+    def _respond(self, asked: BaseHTTPRequestHandler) -> None:
+        status, body = self.answer(asked.path)
+        give(asked, status, body, {"Last-Modified": DATE, "ETag": '"e"'})
 
     def environment(self, *, credentials: bool = True) -> Mapping[str, str]:
         """Return the variables that direct all three kinds of stores here."""

@@ -42,8 +42,7 @@ STRAY = "stray"
 OBSERVED = "landings"
 """A topic whose broker stamps the records, and whose producers do not note."""
 
-Ways = Mapping[str, Sequence[str]]
-OBSERVERS: Ways = {
+OBSERVERS: Mapping[str, Sequence[str]] = {
     "ingestion": (),
     "timestamp": ("--delay", "60s"),
     "broker-time": ("--skew", "100ms"),
@@ -148,7 +147,6 @@ class KafkaArena:
         directory: Path,
         chance: random.Random,
         writers: Mapping[str, Kind] = WRITERS,
-        ways: Ways = OBSERVERS,
         *,
         relayed: bool = False,
     ) -> None:
@@ -161,7 +159,7 @@ class KafkaArena:
         self.broker_busy, self.controller_busy = asyncio.Lock(), asyncio.Lock()
         self._directory = directory
         self._end, self._output = directory / "end", directory / "output"
-        self.writers, self.ways, self._relayed = writers, ways, relayed
+        self.writers, self._relayed = writers, relayed
         self._programs: list[Program] = []
         self.observers: list[Program] = []
         self._read: dict[str, list[Counted]] = {}
@@ -250,7 +248,7 @@ class KafkaArena:
         """Create the topic that is observed, and its producers and observers."""
         stamped = {"message.timestamp.type": "LogAppendTime"}
         self.broker.create(OBSERVED, PARTITIONS, stamped)
-        self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *self.ways])
+        self.controller.make(OBSERVED, mark_interval_ms=50, domains=["default", *OBSERVERS])
         given = landing.Given(self.broker.address, OBSERVED, str(self._end))
         self.landing = self._program("landing", landing.__name__, asdict(given))
         words = [self.broker.address, OBSERVED, "--url", self.url, "--poll", "200ms"]
@@ -261,7 +259,7 @@ class KafkaArena:
                 *("observe", "kafka", by, *words, "--domain", by, "--writer", by),
                 *("--timeout", "1h", *options),
             )
-            for by, options in self.ways.items()
+            for by, options in OBSERVERS.items()
         ]
 
     def _relay(self) -> None:

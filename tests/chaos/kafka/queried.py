@@ -13,16 +13,7 @@ from demo.trials.kafka import Record
 from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
 from tests.chaos.history import Chain, History, Journal, Json, now
-from tests.chaos.kafka.arena import (
-    FAR,
-    OBSERVED,
-    OBSERVERS,
-    STRAY,
-    TOPIC,
-    WRITERS,
-    KafkaArena,
-    Ways,
-)
+from tests.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, WRITERS, KafkaArena
 from tests.chaos.kafka.checks import (
     WINDOW_MS,
     Batches,
@@ -89,7 +80,7 @@ class Queried:
         records = await asyncio.to_thread(arena.broker.records, TOPIC)
         judge(self.history, records, await _marks(arena, *MARKS), arena.batches())
         landed = await asyncio.to_thread(arena.broker.records, OBSERVED)
-        for by in arena.ways:
+        for by in OBSERVERS:
             judged = in_sight(landed, self._seen) if by == "ingestion" else landed
             judge_others(self.history, (OBSERVED, by), judged, await _marks(arena, OBSERVED, by))
         if NOTED_FAR in self.history.chains:
@@ -214,18 +205,17 @@ TRIED = (
 )
 
 
-def of_kafka(  # noqa: PLR0913 - all but two have defaults
+def of_kafka(
     directory: Path,
     plan: Plan,
     announce: Callable[[str], None] = lambda _: None,
     writers: Mapping[str, Kind] = WRITERS,
-    ways: Ways = OBSERVERS,
     *,
     relayed: bool = False,
 ) -> Trial[KafkaArena]:
-    """Return a trial of these writers, with a topic that is observed in these ways."""
+    """Return a trial of these writers, with a topic that is observed in each way."""
     chance = random.Random(f"arena {plan.seed}")
-    arena = KafkaArena(directory, chance, writers, ways, relayed=relayed)
+    arena = KafkaArena(directory, chance, writers, relayed=relayed)
     far = [NOTED_FAR] if "far" in writers.values() else []
-    chains = [MARKS, OUTPUT, *far, *((OBSERVED, by) for by in ways)]
+    chains = [MARKS, OUTPUT, *far, *((OBSERVED, by) for by in OBSERVERS)]
     return Trial(arena, KAFKA_FAULTS, Queried(arena, chains), plan, announce)

@@ -9,20 +9,18 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
-
-from confluent_kafka import KafkaError, Message, Producer
+from typing import Literal
 
 from demo.trials import java
 from demo.trials.java import JavaProducer
 from noted_time import AnotherLog
-from writer_client import KafkaNotedProducer, WriterClient
+from writer_client import KafkaNotedProducer
 
-Kind = Literal["transactions", "plain", "early", "java", "far", "astray"]
+Kind = Literal["transactions", "plain", "java", "far", "astray"]
 
 TRANSACTION_MS = 10_000
 """After this long without a word of its producer the broker aborts a transaction."""
@@ -34,9 +32,6 @@ PAUSE_S = (0.02, 0.25)
 
 NOTES, ABORTS, FLUSHES = 0.6, 0.15, 0.1
 """How often a round of records ends with a note, in an abort, or is flushed."""
-
-LINGER_MS = 120_000
-"""How long an early producer keeps records back: the query has given out their windows by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,52 +59,6 @@ class Given:
 
 class Aborted(Exception):
     """The transaction is given up, as a program may decide."""
-
-
-@dataclass
-class EarlyProducer:
-    """A producer that notes what is still on its way: it breaks its promise, and has to be found.
-
-    It is written as it should not be, by an asynchronous `produce` and a note after it.
-    """
-
-    given: Given
-    position: dict[int, int] = field(default_factory=dict)
-
-    def __enter__(self) -> Self:
-        config = {**self.given.config, "linger.ms": LINGER_MS}
-        self._producer = Producer(config)
-        self._client = WriterClient(self.given.controller, self.given.topic, self.given.writer)
-        self._client.join()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
-
-    def produce(self, *, value: bytes, event_time: int) -> None:
-        """Hand a record to the client, which sends it later."""
-        self._producer.produce(
-            self.given.topic, value, timestamp=event_time, on_delivery=self._delivered
-        )
-        self._producer.poll(0)
-
-    def note_time(self, event_time: int) -> None:
-        """Note at once, with the position of what was delivered so far."""
-        self._client.note_time(event_time, dict(self.position))
-
-    def flush(self) -> None:
-        """Wait until all is delivered."""
-        self._producer.flush()
-
-    def finish(self) -> None:
-        """Finish, after the last note."""
-        self._client.flush()
-        self._client.finish()
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        partition, offset = message.partition(), message.offset()
-        if error is None and partition is not None and offset is not None:
-            self.position[partition] = offset + 1
 
 
 def write_in_java(given: Given) -> None:
@@ -162,9 +111,7 @@ def write_astray(given: Given) -> None:
         time.sleep(STRAY_S)
 
 
-def _producer(given: Given) -> KafkaNotedProducer | EarlyProducer:
-    if given.kind == "early":
-        return EarlyProducer(given)
+def _producer(given: Given) -> KafkaNotedProducer:
     config: dict[str, object] = dict(given.config)
     if given.kind == "transactions":
         config |= {"transactional.id": given.writer, "transaction.timeout.ms": TRANSACTION_MS}
@@ -178,9 +125,7 @@ def _producer(given: Given) -> KafkaNotedProducer | EarlyProducer:
     )
 
 
-def _round(
-    producer: KafkaNotedProducer | EarlyProducer, given: Given, noted: int, chance: random.Random
-) -> int:
+def _round(producer: KafkaNotedProducer, given: Given, noted: int, chance: random.Random) -> int:
     """Write some records from the noted time on, in any order; return what is noted afterwards."""
     upto = _now_ms()
     with _transaction(producer, given):
@@ -198,13 +143,8 @@ def _round(
     return noted
 
 
-@contextmanager
-def _transaction(producer: KafkaNotedProducer | EarlyProducer, given: Given) -> Iterator[None]:
-    if given.kind == "transactions" and isinstance(producer, KafkaNotedProducer):
-        with producer.transaction():
-            yield
-    else:
-        yield
+def _transaction(producer: KafkaNotedProducer, given: Given) -> AbstractContextManager[None]:
+    return producer.transaction() if given.kind == "transactions" else nullcontext()
 
 
 def _now_ms() -> int:
