@@ -19,6 +19,7 @@ from demo.trials import kafka
 from demo.trials.cluster import Cluster
 from demo.trials.starting import UNCONNECTED
 from tests.support.noted_stream import NotedStream
+from tests.support.offset_log import numbers_in
 from tests.support.served import Served
 from tests.support.waiting import wait_until
 
@@ -112,8 +113,7 @@ class Output:
 
     def planned(self) -> int:
         """Return the number of the micro-batch planned last, -1 before the first."""
-        names = [each.name for each in (self.checkpoint / "offsets").glob("*")]
-        return max((int(each) for each in names if each.isdigit()), default=-1)
+        return max(numbers_in(self.checkpoint / "offsets"), default=-1)
 
     def counts(self) -> list[tuple[int, int]]:
         """Return (minute, count) of each row that was given out, sorted."""

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import random
 import signal
 import subprocess
 import sys
-import threading
-import time
-from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from demo.trials import kafka
-from demo.trials.kafka import Broker, Record
 from demo.trials.maven import Jar, fetch
 from demo.trials.ports import free_port
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.kafka.topic import Topic
-from tests.support.kafka_judge import violations
 from tests.support.processes import ROOT, environment
 
 pytestmark = [
@@ -73,31 +67,6 @@ def test_it_listens_until_ctrl_c_and_keeps_its_topics(tmp_path: Path) -> None:
     assert f"port {port} is taken" in on_port
     assert f"another ./run kafka runs over {tmp_path}: end it first" in on_data
     assert (first.returncode, second.returncode) == (0, 0)
-
-
-def test_a_signal_ends_the_wait_for_a_broker_whichever_thread_receives_it(broker: Broker) -> None:
-    """Such as one that comes just before the wait: it does not interrupt a system call, either."""
-    number = signal.SIGUSR1
-
-    def interrupt(*_: object) -> None:
-        raise InterruptedError
-
-    def receive() -> None:
-        time.sleep(0.2)  # so that the wait has begun
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        signal.pthread_kill(threading.get_ident(), number)
-
-    handler = signal.signal(number, interrupt)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-    receiver = threading.Thread(target=receive)
-    try:
-        with pytest.raises(InterruptedError):  # noqa: PT012 - it may come before the wait
-            receiver.start()
-            broker.wait()
-    finally:
-        receiver.join()
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
@@ -173,29 +142,3 @@ def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
 
 
 # What the tests of Kafka stand on: the broker, its topics, and the judge of marks
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_judge_agrees_with_every_mark_against_every_record(seed: int) -> None:
-    """On chains of marks, of which one in two leaves something out."""
-    chance = random.Random(seed)
-    rising = [
-        list(accumulate(chance.randrange(4) for _ in range(6))) for _ in ("time", "p 0", "p 1")
-    ]
-    marks = [{"lower": time, "cut": {"0": a, "1": b}} for time, a, b in zip(*rising, strict=True)]
-    records = [
-        Record(partition, offset, chance.randrange(offset + 3))
-        for partition in (0, 1, 2)
-        for offset in range(9)
-    ]
-    pairs = [
-        record
-        for record in records
-        if any(
-            record.time < mark["lower"]
-            and record.offset >= mark["cut"].get(f"{record.partition}", 0)
-            for mark in marks
-        )
-    ]
-
-    assert [each.record for each in violations(marks, records)] == pairs

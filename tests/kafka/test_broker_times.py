@@ -16,6 +16,7 @@ from noted_time.kafka.topic import Topic, TopicLook
 from tests.kafka.test_looks import Busy
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
+from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import (
     EventTimeNoter,
@@ -261,16 +262,12 @@ def test_partitions_may_be_chosen(broker: Broker) -> None:
 def test_committed_ends_stop_at_an_open_transaction(broker: Broker) -> None:
     """Until it is ended, or its producer's name is taken over."""
     broker.create("open", 1)
-    transactional = {**broker.config, "transactional.id": "open"}
-    hanging = Producer(transactional)
-    hanging.init_transactions(60)
-    hanging.begin_transaction()
-    hanging.produce("open", "a")
-    hanging.flush(60)
+    _hanging = begun(broker, "open", "a")
     broker.send("open", [(0, "b", 1000)])
     topic = Topic(broker.config, "open")
     seen = topic.look().ends, topic.look(committed=True).ends
-    Producer(transactional).init_transactions(60)  # which aborts what its former self began
+    again = Producer({**broker.config, "transactional.id": "open"})
+    again.init_transactions(60)  # which aborts what its former self began
 
     assert seen == ({0: 2}, {0: 0})
     wait_until(lambda: topic.look(committed=True).ends == {0: 3})  # with the marker

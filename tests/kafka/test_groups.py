@@ -16,7 +16,6 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
-    Producer,
     ShareConsumer,
 )
 from confluent_kafka.admin import (
@@ -37,6 +36,7 @@ from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
 from tests.support.processes import environment
 from tests.support.served import Served
+from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -54,13 +54,8 @@ def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, 
 
 def aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
     """Write a committed record to partition 0, and behind it one that is aborted."""
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions(60)
-    for value, end in (("kept", producer.commit_transaction), ("no", producer.abort_transaction)):
-        producer.begin_transaction()
-        producer.produce(topic, value, key, partition=0)
-        assert producer.flush(60) == 0
-        end(60)
+    begun(broker, topic, "kept", key=key, partition=0).commit_transaction(60)
+    begun(broker, topic, "no", key=key, partition=0).abort_transaction(60)
 
 
 def test_what_lies_behind_the_last_record_counts_as_read(
@@ -154,8 +149,6 @@ def test_a_group_that_is_none_is_named(
         committed_position(broker.config, topic, f"{topic}-2")
     with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
         committed_position(broker.config, topic, "flihgts")
-    with pytest.raises(Unreachable, match="no Kafka broker answers"):
-        committed_position("127.0.0.1:9", topic, topic)
     broker.send(f"{topic}-2", [(0, "a", TEN)])
     broker.commit(f"{topic}-2", f"{topic}-2", {0: 1})
     with pytest.raises(AnotherLog):

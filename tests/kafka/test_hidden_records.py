@@ -10,6 +10,7 @@ from demo.trials.kafka import Broker
 from noted_time.values import LogFact
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
+from tests.support.transactions import begun
 from tests.support.waiting import wait_until
 from writer_client import (
     EventTimeNoter,
@@ -65,8 +66,6 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
 ) -> None:
     """Its record is below no lower until it is visible, and `explain` names the transaction."""
     times, now = look_at(broker, topic), 0
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions(60)
     with (
         WriterClient(served.url, topic, "observer") as client,
         EventTimeNoter(
@@ -81,9 +80,7 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
 
         broker.send(topic, [(p, row(p, NINE - MINUTE)["value"], NINE - MINUTE) for p in (0, 1)])
         wait_until(lambda: look()["lower"] == NINE - MINUTE)
-        producer.begin_transaction()
-        producer.produce(topic, **row(0, NINE - MINUTE + 1))
-        producer.flush(60)
+        producer = begun(broker, topic, **row(0, NINE - MINUTE + 1))
         broker.send(topic, [(1, row(1, NINE)["value"], NINE)])
         held = []
         for _ in range(3):
@@ -119,11 +116,7 @@ def test_each_way_to_observe_names_an_open_transaction(broker: Broker, topic: st
         KafkaBrokerTimes(broker.config, topic),
         KafkaResolved(broker.config, topic),
     ]
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions(60)
-    producer.begin_transaction()
-    producer.produce(topic, **row(0, NINE))
-    assert producer.flush(60) == 0
+    producer = begun(broker, topic, **row(0, NINE))
     while_open = [[(f.kind, f.segment, f.offset) for f in look().because] for look in looks]
     producer.commit_transaction(60)
     wait_until(lambda: looks[0]().ends == {0: 2})

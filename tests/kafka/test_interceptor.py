@@ -12,7 +12,6 @@ import pytest
 from demo.trials import java
 from demo.trials.java import JavaProducer
 from demo.trials.kafka import Broker
-from noted_time import Rejected
 from noted_time.kafka import Topic
 from tests.support.calls import HOUR_MS
 from tests.support.gates import Guarded
@@ -217,7 +216,7 @@ def test_records_that_the_producer_refuses_do_not_hold_time(
 SMALL = {"batch.size": 1000}
 """Below what the topic takes: to split a larger batch hangs 4 in 100 producers of Kafka 4.3."""
 
-QUICK = {"request.timeout.ms": 4000, "delivery.timeout.ms": 5000, "max.block.ms": 4000}
+QUICK = {"request.timeout.ms": 2000, "delivery.timeout.ms": 2500, "max.block.ms": 2000}
 
 
 def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes(
@@ -228,7 +227,7 @@ def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes
     producer = start(kafka={**QUICK, **SMALL})
     send_until_noted([producer], served, topic)
     sent = int(time.time() * 1000)
-    refused = sent + 5000  # ahead: no note may pass it before the producer has read the line
+    refused = sent + 4000  # ahead: no note may pass it before the producer has read the line
     producer.send((refused, "x" * 5000))
     send_until_noted([producer], served, topic, beyond=refused)
     advanced = time.time() * 1000
@@ -245,8 +244,8 @@ def test_a_record_that_the_broker_refuses_holds_time_as_long_as_a_delivery_takes
     assert {each.record.value for each in late} == {b"again"}
     (row,) = served.get(f"{topic}/writers")["writers"]
     assert (row["late"]["default"]["least"], row["late"]["default"]["most"]) == (refused, refused)
-    assert advanced - sent > 5000 + 4000
-    assert "without it, but only after 14000 ms, as Kafka does not say which" in producer.log()
+    assert advanced - sent > 9000
+    assert "without it, but only after 9500 ms, as Kafka does not say which" in producer.log()
     assert "no more is noted" not in producer.log()
 
 
@@ -256,7 +255,7 @@ def test_a_record_that_is_sent_in_place_of_a_refused_one_is_noted(
     """Its callback sends it within `send`; what is taken for the refused record is late at most."""
     producer = start(kafka=QUICK)
     send_until_noted([producer], served, topic)
-    ahead = int(time.time() * 1000) + 5000
+    ahead = int(time.time() * 1000) + 4000
     producer.send((ahead, "?" + "x" * 2_000_000))
     send_until_noted([producer], served, topic, beyond=ahead)
     producer.close()
@@ -530,14 +529,3 @@ def test_a_token_is_sent_and_never_logged(broker: Broker, tmp_path: Path) -> Non
         producer.kill()
 
     assert token.removeprefix("nt_")[12:] not in producer.log()
-
-
-def test_a_java_runtime_without_a_compiler_is_named_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`./run java` says what to install."""
-    monkeypatch.setattr(java, "BUILT", tmp_path)
-    monkeypatch.setattr(java, "compiler", lambda: None)
-
-    with pytest.raises(Rejected, match=r"no javac: .* Install a JDK, 11 or newer"):
-        java.interceptor_jar()

@@ -20,6 +20,7 @@ from noted_time.values import LogFact
 from tests.kafka.conftest import Start
 from tests.support.kafka_judge import judged
 from tests.support.served import Served
+from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
 from writer_client import (
     EventTimeNoter,
@@ -167,8 +168,6 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
     broker: Broker, served: Served, topic: str
 ) -> None:
     """One in a transaction is stamped before: by stamps it lies beyond the cut that covers it."""
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions(60)
     now = [0]
 
     with WriterClient(served.url, topic, "observer", domains=["ingestion"]) as client:
@@ -182,9 +181,7 @@ def test_ingestion_is_when_a_record_became_visible_and_not_its_stamp(
 
         broker.send(topic, [(0, "plain", 1000)])
         look_at(1010)
-        producer.begin_transaction()
-        producer.produce(topic, "in a transaction", partition=0, timestamp=1020)
-        producer.flush(60)
+        producer = begun(broker, topic, "in a transaction", partition=0, timestamp=1020)
         broker.send(topic, [(0, "behind it", 1021), (1, "beside it", 1022)])
         look_at(1030)
         producer.commit_transaction(60)
@@ -318,11 +315,7 @@ def test_an_observer_warns_of_transactions_whose_markers_count(
     broker: Broker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They have the broker's time; who reads the timestamps does not see them."""
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions(60)
-    producer.begin_transaction()
-    producer.produce(topic, "a", partition=1, timestamp=1000)
-    producer.commit_transaction(60)
+    begun(broker, topic, "a", partition=1, timestamp=1000).commit_transaction(60)
     times = KafkaTimes(broker.config, topic)
 
     def is_named() -> bool:

@@ -414,12 +414,6 @@ def test_a_clock_that_was_years_ahead_is_noted_again_once_it_is_right(
     assert [record.time for record in broker.records(topic)] == [NOON]
 
 
-def test_an_event_without_a_time_needs_a_clock(start: Start) -> None:
-    """That is `auto`."""
-    with start() as producer, pytest.raises(Rejected, match="event_time is missing: pass it"):
-        producer.produce(value="a", event_time=None)
-
-
 def test_event_times_of_two_domains_are_noted_apart(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:

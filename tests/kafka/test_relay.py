@@ -26,6 +26,7 @@ from reader_client.protocol.questions import ask_marks
 from tests.support.kafka_judge import Json, relayed, violations
 from tests.support.processes import environment
 from tests.support.served import Served
+from tests.support.transactions import begun
 from tests.support.waiting import wait_until
 from writer_client import KafkaNotedProducer
 
@@ -221,11 +222,7 @@ def test_a_transaction_of_another_program_in_the_noted_topic_is_named(
     relay = start()
     write(broker, served, topic, 10)
     relayed(relay, broker, 1)
-    other = Producer({**broker.config, "transactional.id": topic})
-    other.init_transactions()
-    other.begin_transaction()
-    other.produce(f"{topic}.noted", b"hello", b"default")
-    other.flush()
+    other = begun(broker, f"{topic}.noted", "hello", key=b"default")
     with pytest.raises(Unreachable, match="has a transaction of another program"):
         relay.look()
     other.abort_transaction()

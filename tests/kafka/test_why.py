@@ -1,12 +1,12 @@
 """`noted-time why` for readers of a topic: a consumer group, and a checkpoint of Spark."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from demo.trials.kafka import Broker
 from tests.cli.conftest import Commands
+from tests.support.offset_log import plan
 from tests.support.served import Served
 
 pytestmark = pytest.mark.acceptance
@@ -44,14 +44,9 @@ def test_a_topic_without_a_stream_is_a_hop_that_says_so(
 ) -> None:
     """The query's other topic is followed."""
     offsets = [{noted: {"0": 1, "1": 0}}, {"untracked": {"0": 5}}, {"sourceVersion": 1}]
-    batch = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
-    for name, text in {
-        "metadata": '{"id": "q"}',
-        "offsets/0": "\n".join(["v1", *map(json.dumps, [batch, *offsets])]),
-        "commits/0": "v1\n{}",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    plan(tmp_path, 0, *offsets, batchWatermarkMs=0, batchTimestampMs=0, conf={})
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
     done = Commands(served.url)("why", str(tmp_path), "--json")
 
     hops = {each["dataset"]: each for each in done.json["hops"]}

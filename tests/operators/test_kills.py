@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import product
-from random import Random
 
 import pytest
 
 from demo.trials.kafka import Broker
-from tests.support.killed_operators import PLACES, TRUTHS, WAYS, Trial, arrivals, departures
+from tests.support.killed_operators import PLACES, TRUTHS, WAYS, Trial
 from tests.support.quick_python import quick_python
 from tests.support.served import Served
 
@@ -35,16 +33,6 @@ def test_kills_between_all_batches_leave_each_result_once(
 ) -> None:
     """As counted from all records: no row is missing, late or repeated, and each timer fires."""
     assert trial.faults(marks, operator) == []
-
-
-@pytest.mark.parametrize("operator", ["windows", "sessions", "outer", "timers"])
-def test_the_loss_of_any_departure_would_be_seen(operator: str) -> None:
-    """The other operators drop departures that come again, or that do not arrive."""
-    left = list(departures(chance := Random(57)))
-    right, of = list(arrivals(chance, left)), TRUTHS[operator]
-    shown = Counter(of(left, right))
-
-    assert all(Counter(of(left[:n] + left[n + 1 :], right)) != shown for n in range(len(left)))
 
 
 def test_drivers_were_killed_at_each_place_under_each_kind_of_marks(trial: Trial) -> None:

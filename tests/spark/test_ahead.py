@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from spark_integration.marks_source import planner
 from spark_integration.marks_source.admitted import Admitted, MarksOffset
 from spark_integration.marks_source.planner import NO_IDS, MarksPlanner, WatchedTopic
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
+from tests.support.offset_log import plan
 
 
 @dataclass
@@ -170,10 +170,8 @@ class Query:
         if (ended, ends) == (begun, read):
             return
         self.batches.append((ended, ends))
-        log = Path(self._checkpoint, "offsets")
-        log.mkdir(exist_ok=True)
-        lines = ["v1", "{}", json.dumps(ended.to_json()), json.dumps({"flights": ends})]
-        (log / str(len(self.batches) - 1)).write_text("\n".join(lines))
+        number = len(self.batches) - 1
+        plan(Path(self._checkpoint), number, ended.to_json(), {"flights": ends})
         self._planner.check_covered(ended)
         self._judge(len(self.batches) - 1)
 

@@ -125,7 +125,7 @@ def test_the_watermark_never_goes_back_when_a_stream_is_recreated(
 
 
 def test_a_query_that_is_ahead_of_its_stream_continues_from_the_last_mark(
-    flights: NotedStream, controller: Served
+    flights: NotedStream, controller: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its database went back: the watermark waits for later times, and no row comes twice."""
     query = log_query(flights)
@@ -143,6 +143,7 @@ def test_a_query_that_is_ahead_of_its_stream_continues_from_the_last_mark(
 
     assert names(found) == [["a", "b"], ["c"], ["c"]]
     assert [batch.watermark for batch in found] == [2999, 2999, 4999]
+    assert "do not continue those known here" in caplog.text
 
 
 def test_each_domain_of_a_stream_moves_the_watermark_of_its_own_time(

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from noted_time import BacklogPolicy
@@ -96,14 +95,3 @@ def test_nothing_is_concluded_before_a_mark_is_known() -> None:
     most = limited(limit, end(50), None)
 
     assert (most, limit.flag_backlog(end(50), end(50, 9)).backlog) == (USUAL, None)
-
-
-@pytest.mark.parametrize("flag", [None, True, False])
-def test_an_offset_with_a_flag_is_read_back_and_one_without_is_as_before(
-    *, flag: bool | None
-) -> None:
-    """Old checkpoints lack it, and queries without a policy still write none."""
-    offset = LogOffset("flights", segments={0: 3}, backlog=flag)
-    json_of = offset.to_json()
-
-    assert (LogOffset.from_json(json_of), "backlog" in json_of) == (offset, flag is not None)

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +28,7 @@ from spark_integration.complete.read_kafka import (
 from tests.support.bundles import taken
 from tests.support.served import Served
 from tests.support.spark_sessions import FAILED
+from tests.support.transactions import begun
 from writer_client import KafkaNotedProducer
 
 pytestmark = [pytest.mark.needs_spark("3.5"), pytest.mark.shows("read_complete_kafka")]
@@ -223,11 +223,7 @@ def test_a_window_that_cannot_be_read_says_why(
     monkeypatch.setattr(read_kafka, "READABLE_TIMEOUT_S", 0.5)
     broker, name = hourly.broker, hourly.name
     committed = {"options": {"kafka.isolation.level": "read_committed"}}
-    hanging = Producer({**broker.config, "transactional.id": name})
-    hanging.init_transactions(60)
-    hanging.begin_transaction()
-    hanging.produce(name, "hangs", partition=0, timestamp=START)
-    hanging.flush(60)
+    hanging = begun(broker, name, "hangs", partition=0, timestamp=START)
     hourly.send((0, START + 1))
     hourly.note("w", START + 1000, {0: 2}, START + 1)
 

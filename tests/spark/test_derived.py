@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from noted_time import InvalidNote, Rejected
 from spark_integration import NotedLogSink
 from spark_integration.marks.watermark import LAST_MS
+from tests.support.offset_log import plan
 from tests.support.page import Session
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
@@ -42,8 +43,6 @@ class Sinks:
     def __init__(self, spark: SparkSession, served: Served, directory: Path) -> None:
         self.spark, self.served, self.directory = spark, served, directory
         self.client = self.client_again()
-        (directory / "checkpoint" / "offsets").mkdir(parents=True)
-        (directory / "checkpoint" / "metadata").write_text('{"id":"5b1e"}')
 
     def client_again(self) -> WriterClient:
         """Return a client for the writer `counter`, as each run of the program makes one."""
@@ -73,8 +72,7 @@ class Sinks:
 
     def plan(self, batch_id: int, watermark: int) -> None:
         """Write what Spark writes of a batch before it runs it."""
-        planned = self.directory / "checkpoint" / "offsets" / str(batch_id)
-        planned.write_text(f'v1\n{{"batchWatermarkMs":{watermark}}}\n{{}}')
+        plan(self.directory / "checkpoint", batch_id, {}, batchWatermarkMs=watermark)
 
     def windows(self, *seconds: int) -> DataFrame:
         """Return a count of 1 for each of these seconds."""

@@ -19,6 +19,7 @@ from tests.spark.conftest import Reads
 from tests.support.file_stream import FileStream
 from tests.support.log_reading import log_query, reader_of
 from tests.support.noted_stream import NotedStream
+from tests.support.offset_log import numbers_in
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.spark_sessions import wait_for_end
@@ -134,12 +135,7 @@ def test_a_checkpoint_continues_where_feeding_claims_begins_or_ends(flights: Not
 def plans(checkpoint: Path) -> list[PlannedBatch]:
     """Return all batches of a query."""
     progress = QueryProgress(str(checkpoint))
-    names = sorted(int(name) for name in _names(checkpoint / "offsets"))
-    return [progress.read_batch(batch) for batch in names]
-
-
-def _names(log: Path) -> list[str]:
-    return [path.name for path in log.iterdir() if path.name.isdigit()]
+    return [progress.read_batch(batch) for batch in numbers_in(checkpoint / "offsets")]
 
 
 @pytest.mark.spark

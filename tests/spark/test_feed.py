@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from noted_time import ScaleEvent
-from noted_time.values import ClientFailed, UnknownStream
+from noted_time.values import ClientFailed
 from reader_client.marks.follower import Follower
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
@@ -97,25 +97,6 @@ def test_scale_events_are_known_with_the_marks_that_follow_them(
     assert found == [{0: 2}, {}]
 
 
-def test_a_feed_that_is_ahead_of_its_stream_continues_from_the_last_mark(
-    controller: Served, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its database went back; a warning says so."""
-    stream = controller.stream("flights")
-    stream.note("w", 10, {0: 1})
-    with controller.going_back():
-        stream.note("w", 20, {0: 2})
-        stream.note("w", 30, {0: 3})
-        followed = Followed(controller, Released())
-        seen = list(followed.seqs())
-    again = eventually(followed.seqs, [*seen, ("a", 1)])
-    stream.note("w", 40, {0: 4})
-
-    assert (again, eventually(followed.seqs, [*seen, ("a", 1), ("a", 2)])) == (True, True)
-    assert "do not continue those known here" in caplog.text
-    followed.feed.close()
-
-
 def test_a_feed_explains_which_offsets_a_mark_needs(controller: Served) -> None:
     """And who noted them, for a query on another log."""
     controller.stream("flights").note("w", 10, {0: 90})
@@ -126,14 +107,6 @@ def test_a_feed_explains_which_offsets_a_mark_needs(controller: Served) -> None:
 
     assert "needs segment 0 to 90, as w noted (read to 3)" in said
     assert said.endswith("Ask again: noted-time explain flights")
-
-
-def test_a_stream_that_was_never_there_is_refused(controller: Served) -> None:
-    """In words that name it."""
-    feed = ControllerFeed(controller.url, "flights", None)
-
-    with pytest.raises(UnknownStream, match="flights"):
-        feed.begin(Released())
 
 
 def test_a_controller_that_is_away_from_the_start_is_not_an_error(controller: Served) -> None:

@@ -46,17 +46,6 @@ def test_by_default_partial_windows_are_given_and_the_offset_log_says_until_when
     assert clock.whole == {"time": FROM_FOURTH}
 
 
-def test_what_is_known_stays_over_restarts(clock: Clock) -> None:
-    """Though more rows are deleted, which the query has read."""
-    clock.run()
-    clock.broker.truncate(clock.name, {0: 10, 1: 10})
-    clock.write(6)
-    clock.note_all(7)
-    clock.run()
-
-    assert (clock.counts[-1], clock.whole) == ((6, 4), {"time": FROM_FOURTH})
-
-
 def test_skip_leaves_out_what_may_lack_rows(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """Also in a run that continues; the call says so, once."""
     clock.run(first_windows="skip")
@@ -70,18 +59,6 @@ def test_skip_leaves_out_what_may_lack_rows(clock: Clock, caplog: pytest.LogCapt
         f"{lost} began; windows that begin before 2013-01-01T00:26:43.401Z may lack rows"
     ]
     assert (clock.counts, clock.whole) == ([(4, 4), (5, 4), (6, 4)], {"time": FROM_FOURTH})
-
-
-def test_while_no_mark_reaches_the_begins_it_is_pending(clock: Clock) -> None:
-    """A later run, which has the begins from the offset log, decides."""
-    clock.write(6, 7)
-    clock.broker.truncate(clock.name, {0: 14})
-    clock.run()
-    pending = clock.whole
-    clock.note_all(8)
-    clock.run()
-
-    assert (pending, clock.whole) == ({"begins": {"0": 14, "1": 0}}, {"time": START_MS + 7401})
 
 
 def test_skip_begins_once_it_is_known(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:

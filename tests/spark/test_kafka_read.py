@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
 from noted_time import Rejected
-from tests.support.clock import START_MS, Clock, Transactions
+from tests.support.clock import START_MS, Clock
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
@@ -140,25 +140,20 @@ def test_records_deleted_before_they_are_read_fail_the_query(clock: Clock) -> No
 
 def test_a_transaction_that_hangs_holds_time_until_it_ends(clock: Clock) -> None:
     """To a query that is read_committed, however it is spelled; what was aborted is not counted."""
-    hanging, aborting = (
-        Transactions(clock, f"{clock.name}-a"),
-        Transactions(clock, f"{clock.name}-b"),
-    )
-    aborting.write(1, 0)
-    aborting.abort()
+    clock.begin(1, 0).abort_transaction(60)
     clock.ends[1] = 2
     clock.write(0)
     clock.note(1)
     events = clock.read(options={"Kafka.Isolation.Level": "read_committed"})
     query = clock.output.start(per_second(events, "timestamp"))
     assert eventually(lambda: clock.counts, [(0, 4)])
-    hanging.write(0, 1)
+    hanging = clock.begin(0, 1)
     clock.write(1)
     clock.ends[0] += 2
     clock.note(2)
     query.processAllAvailable()
     held = clock.counts
-    hanging.commit()
+    hanging.commit_transaction(60)
 
     assert eventually(lambda: clock.counts, [(0, 4), (1, 5)])
     assert held == [(0, 4)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,9 @@ from spark_integration.checkpoint.query_progress import PlannedBatch, QueryProgr
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.offset import LogOffset
 from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from tests.support.offset_log import plan
 
 FLIGHTS = KafkaTopic("flights")
-
-
-def plan(
-    checkpoint: Path, batch: int, *offsets: object, version: str = "v1", metadata: object = None
-) -> None:
-    """Write what Spark writes before it runs a batch."""
-    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
-    (checkpoint / "metadata").write_text('{"id": "5b1e"}')
-    ends = [o if o == "-" else json.dumps(o) for o in offsets]
-    lines = [version, json.dumps(metadata or {}), *ends]
-    (checkpoint / "offsets" / str(batch)).write_text("\n".join(map(str, lines)))
 
 
 def marks(token: str) -> object:
@@ -49,7 +38,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
     A source without marks may come before them all.
     """
     log = LogOffset("landings").to_json()
-    plan(tmp_path, 0, {"trains": {}}, marks("a"), {"flights": {"0": 1}}, marks("b"), "-", log)
+    plan(tmp_path, 0, {"trains": {}}, marks("a"), {"flights": {"0": 1}}, marks("b"), None, log)
     progress = QueryProgress(f"file://{tmp_path}")
 
     assert [progress.find_position("a", FLIGHTS), progress.find_position("b", FLIGHTS)] == [
@@ -71,7 +60,7 @@ def test_each_marks_source_has_the_events_behind_it(tmp_path: Path) -> None:
             "v1",
             "cover one source, but 2 follow them",
         ),
-        ([marks("a"), {"flights": {"0": 1}}, "-"], "v1", "cover one source, but 2 follow them"),
+        ([marks("a"), {"flights": {"0": 1}}, None], "v1", "cover one source, but 2 follow them"),
         ([marks("a")], "v1", "cover one source, but 0 follow them"),
         (
             [marks("a"), {"flights": {"0": 1}}],
@@ -96,7 +85,7 @@ def test_a_directory_without_a_log_is_refused(tmp_path: Path) -> None:
         QueryProgress(str(tmp_path / "nowhere")).find_position("a", FLIGHTS)
 
 
-def metadata(watermark_ms: int, **conf: str) -> object:
+def metadata(watermark_ms: int, **conf: str) -> dict[str, object]:
     """Return what Spark writes about a batch."""
     return {"batchWatermarkMs": watermark_ms, "batchTimestampMs": 9, "conf": conf}
 
@@ -104,26 +93,26 @@ def metadata(watermark_ms: int, **conf: str) -> object:
 def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> None:
     """Another batch is planned after it; its second source has no offset yet."""
     policy = {"spark.sql.streaming.multipleWatermarkPolicy": "max"}
-    plan(tmp_path, 3, {"flights": {"0": 1}}, "-", metadata=metadata(30, **policy))
-    plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, metadata=metadata(40, **policy))
+    plan(tmp_path, 3, {"flights": {"0": 1}}, None, **metadata(30, **policy))
+    plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, **metadata(40, **policy))
 
     planned = QueryProgress(str(tmp_path)).read_batch(3)
 
-    assert planned == PlannedBatch("5b1e", 3, 30, "max", ({"flights": {"0": 1}}, None))
+    assert planned == PlannedBatch("q", 3, 30, "max", ({"flights": {"0": 1}}, None))
 
 
 def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
     """Spark writes 0, and older releases of it wrote no policy."""
-    plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
+    plan(tmp_path, 0, {"flights": {"0": 1}}, batchWatermarkMs=0)
 
     planned = QueryProgress(str(tmp_path)).read_batch(0)
 
-    assert planned == PlannedBatch("5b1e", 0, None, "min", ({"flights": {"0": 1}},))
+    assert planned == PlannedBatch("q", 0, None, "min", ({"flights": {"0": 1}},))
 
 
 def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
     """It is not planned yet, or its file is deleted."""
-    plan(tmp_path, 4, {"flights": {"0": 1}}, metadata=metadata(0))
+    plan(tmp_path, 4, {"flights": {"0": 1}}, **metadata(0))
 
     with pytest.raises(Rejected, match="it does not have batch 3"):
         QueryProgress(str(tmp_path)).read_batch(3)
@@ -131,8 +120,8 @@ def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
 
 def test_the_watermark_is_that_of_the_batch_planned_last(tmp_path: Path) -> None:
     """A sink asks for it while the batch runs; of an earlier batch it is refused."""
-    plan(tmp_path, 3, {"flights": {"0": 1}}, metadata=metadata(30))
-    plan(tmp_path, 4, {"flights": {"0": 2}}, metadata=metadata(40))
+    plan(tmp_path, 3, {"flights": {"0": 1}}, **metadata(30))
+    plan(tmp_path, 4, {"flights": {"0": 2}}, **metadata(40))
     progress = QueryProgress(str(tmp_path))
 
     assert progress.read_watermark(4) == 40

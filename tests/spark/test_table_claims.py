@@ -24,6 +24,7 @@ from spark_integration.tables.claims import check_covered, describe_read
 from spark_integration.tables.table import check_column
 from tests.spark.conftest import Reads
 from tests.support.noted_stream import NotedStream
+from tests.support.offset_log import plan
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
@@ -93,12 +94,8 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
     served.stream("flights", "default", "ship")
     served.post("flights", {"writer": "lima", "time": 40}, {"writer": "oslo", "time": 60})
     served.ask("DELETE", "/streams/flights/writers/lima")
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "metadata").write_text('{"id": "q"}')
-    lines = [{"batchWatermarkMs": 50, "conf": {}}, *offsets]
-    for batch in ("0", "1"):
-        (tmp_path / "offsets" / batch).write_text("\n".join(["v1", *map(json.dumps, lines)]))
-
+    for batch in (0, 1):
+        plan(tmp_path, batch, *offsets, batchWatermarkMs=50, conf={})
     claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
     claim = claims.of(1).claim
     vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
@@ -131,11 +128,9 @@ def test_a_batch_that_failed_and_was_passed_over_ends_the_claim(
     spark: SparkSession, tmp_path: Path, fail: Callable[[NotedTable, DataFrame, int], None]
 ) -> None:
     """It is not taken for one without rows; batches that have none leave the claim as it is."""
-    (tmp_path / "offsets").mkdir()
-    (tmp_path / "metadata").write_text('{"id": "q"}')
     for batch in range(5):
-        lines = [{"batchWatermarkMs": 10 * batch, "conf": {}}, NOTED, {"flights": {"0": batch}}]
-        (tmp_path / "offsets" / f"{batch}").write_text("\n".join(["v1", *map(json.dumps, lines)]))
+        ends = NOTED, {"flights": {"0": batch}}
+        plan(tmp_path, batch, *ends, batchWatermarkMs=10 * batch, conf={})
     url = f"delta:{tmp_path / 'table'}"
     claims = TableClaims(str(tmp_path), "flights", "time", strict=True)
     table = NotedTable(url, claims, claim_every="1h")

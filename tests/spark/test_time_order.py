@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,79 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, ScaleEvent, StreamCut, StreamSettings, Succession
-from spark_integration.scan.admission import Unread, compute_shares
+from spark_integration.scan.admission import Unread
 from spark_integration.scan.files import LogFile
 from spark_integration.scan.time_order import divide_by_time
 from tests.core.acts import DOMAINS, Act, histories, lived, streams
-
-ROWS_A_FILE, SPAN = 50, 12_000
-
-
-@dataclass(frozen=True)
-class BurstyLog:
-    """The rising times of the rows of each segment, and marks."""
-
-    times: Mapping[int, list[int]]
-    marks: MarkHistory
-
-    @property
-    def files(self) -> dict[int, list[LogFile]]:
-        """The rows of each segment as files of equal size."""
-        return {
-            segment: files_of([*range(0, len(times), ROWS_A_FILE), len(times)])
-            for segment, times in self.times.items()
-        }
-
-    def disorder(self, batches: list[dict[int, int]]) -> float:
-        """Return by how much a row is below the latest time of the batches before, on average."""
-        latest, total, rows = 0, 0, 0
-        for start, end in pairwise([{}, *batches]):
-            read = [
-                time
-                for segment, times in self.times.items()
-                for time in times[start.get(segment, 0) : end[segment]]
-            ]
-            total += sum(max(0, latest - time) for time in read)
-            rows += len(read)
-            latest = max([latest, *read])
-        return total / rows
-
-
-def bursty_log(seed: int) -> BurstyLog:
-    """Return a log whose segments have ten times as many rows in one sixth of the time."""
-    chance = random.Random(seed)
-    times: dict[int, list[int]] = {segment: [] for segment in range(6)}
-    for time in range(SPAN):
-        bursting = time * len(times) // SPAN
-        for segment, rows in times.items():
-            if chance.random() < (0.8 if segment == bursting else 0.08):
-                rows.append(time)
-    lowers = range(50, SPAN + 1, 50)
-    cuts = [{s: bisect_left(rows, lower) for s, rows in times.items()} for lower in lowers]
-    marks = (
-        Mark(seq, lower, lower, StreamCut(cut))
-        for seq, (lower, cut) in enumerate(zip(lowers, cuts, strict=True), 1)
-    )
-    return BurstyLog(times, MarkHistory(marks))
 
 
 def files_of(bounds: list[int]) -> list[LogFile]:
     """Return files that begin and end at these offsets, one after another."""
     return [LogFile(Path(str(first)), first, last) for first, last in pairwise(bounds)]
-
-
-def read_through(
-    unread_from: Callable[[dict[int, int]], Unread], plan: Callable[[Unread], dict[int, int]]
-) -> list[dict[int, int]]:
-    """Return where each batch ends in a query that reads everything."""
-    ends: list[dict[int, int]] = []
-    position: dict[int, int] = {}
-    while any((unread := unread_from(position)).count_rows().values()):
-        rows = plan(unread)
-        assert any(rows.values()), "a batch without a row"
-        position = unread.find_ends(rows)
-        ends.append(position)
-    return ends
 
 
 ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
@@ -96,7 +28,7 @@ ALL_TROUBLE = histories("waits", "scales", "restarts", "late")
 def test_batches_by_time_read_every_row_and_cross_no_mark(
     settings: StreamSettings, history: list[Act], limit: int, file_rows: int
 ) -> None:
-    """Within the limit; what is read lies between a mark and the next, across scaling too.
+    """As much as the limit allows; what is read lies between two marks, across scaling too.
 
     No successor is begun before its predecessors are read to their ends.
     """
@@ -105,19 +37,23 @@ def test_batches_by_time_read_every_row_and_cross_no_mark(
     marks = [made.mark for made in world.made if made.domain == DOMAINS[0]]
     ends = {s: end for s, end in world.ends.items() if end}
     files = {s: files_of([*range(0, end, file_rows), end]) for s, end in ends.items()}
-    sizes = []
-
-    def plan(unread: Unread) -> dict[int, int]:
+    batches: list[dict[int, int]] = []
+    while not (unread := Unread(files, batches[-1] if batches else {})).is_empty:
         rows = divide_by_time(unread, limit, MarkHistory(marks), succession)
-        sizes.append(sum(rows.values()))
-        return rows
+        fits = [m.cut for m in marks if rows_below(unread, m) <= limit]
+        batches.append(unread.find_ends(rows))
 
-    batches = read_through(lambda position: Unread(files, position), plan)
+        assert 0 < sum(rows.values()) <= limit
+        assert not fits or StreamCut(batches[-1]).reaches(fits[-1])
 
     assert (batches[-1:] or [{}])[0] == ends
-    assert max(sizes, default=0) <= limit
     assert [batch for batch in batches if not is_between(marks, batch)] == []
     assert [batch for batch in batches if is_too_early(succession, batch)] == []
+
+
+def rows_below(unread: Unread, mark: Mark) -> int:
+    """Return how many unread rows lie below the cut of a mark."""
+    return sum(unread.count_rows_below(mark.cut.offsets).values())
 
 
 def is_between(marks: list[Mark], position: dict[int, int]) -> bool:
@@ -130,24 +66,6 @@ def is_between(marks: list[Mark], position: dict[int, int]) -> bool:
 def is_too_early(succession: Succession, position: dict[int, int]) -> bool:
     """Whether a segment is begun whose predecessors are not read to their ends."""
     return any(succession.unread_before(s, position) for s, offset in position.items() if offset)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_rows_by_time_come_nearly_in_order_in_as_many_batches(seed: int) -> None:
-    """Of a log whose segments are written in bursts, against shares of the same limit."""
-    log = bursty_log(seed)
-    limit = 500
-    by_share = read_through(
-        lambda position: Unread(log.files, position),
-        lambda unread: compute_shares(unread.count_rows(), limit),
-    )
-    by_time = read_through(
-        lambda position: Unread(log.files, position),
-        lambda unread: divide_by_time(unread, limit, log.marks, Succession()),
-    )
-
-    assert (log.disorder(by_time) < 1, log.disorder(by_share) > 100) == (True, True)
-    assert len(by_time) <= 1.2 * len(by_share)
 
 
 FILES = {0: files_of([0, 60, 100]), 1: files_of([0, 100])}

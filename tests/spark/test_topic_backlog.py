@@ -21,6 +21,7 @@ from spark_integration.marks.released import Released
 from spark_integration.marks_source.admitted import Admitted, MarksOffset
 from spark_integration.marks_source.planner import MarksPlanner
 from spark_integration.marks_source.query import MarksQuery
+from tests.support.offset_log import plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,9 +126,7 @@ def test_a_change_of_the_flag_alone_makes_no_micro_batch(tmp_path: Path) -> None
     stream = LastMark(95, 100)
     plans = planner(BEHIND, tmp_path, stream)
     first = plans.plan(begun(stream))
-    (tmp_path / "offsets").mkdir()
-    lines = ["v1", "{}", json.dumps(first.to_json()), json.dumps({"flights0": {"0": 1}})]
-    (tmp_path / "offsets" / "0").write_text("\n".join(lines))
+    plan(tmp_path, 0, first.to_json(), {"flights0": {"0": 1}})
     stream.last = 200
 
     assert (plans.plan(first), first.backlog) == (first, False)

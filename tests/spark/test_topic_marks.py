@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -20,7 +19,8 @@ from reader_client import KafkaRelay
 from spark_integration import Ingestion, WatermarkPolicy
 from spark_integration.kafka.topic_marks import NotedTopic, WantedMarks
 from spark_integration.marks.watermark import LAST_MS
-from tests.support.clock import START_MS, Clock, Option, Transactions
+from tests.support.clock import START_MS, Clock, Option
+from tests.support.offset_log import planned
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
@@ -65,8 +65,7 @@ class NotedClock(Clock):
 
     def ends_of(self, batch: int) -> list[dict[str, dict[str, int]]]:
         """Return where the sources end in a batch, in the order of the plan."""
-        lines = (self.output.checkpoint / "offsets" / str(batch)).read_text().split("\n")
-        return [json.loads(line) for line in lines[2:]]
+        return planned(self.output.checkpoint, batch)[1:]
 
 
 @pytest.fixture
@@ -253,14 +252,13 @@ def test_the_relay_waits_for_a_transaction_that_a_mark_covers(
     asked = {"marks": "topic", "options": {"kafka.isolation.level": "read_committed"}}
     with closing(KafkaRelay(broker.config, clock.name, clock.url, new_partition_ms=0)) as relay:
         wait_until(lambda: relayed(relay, clock) == 1)
-        hanging = Transactions(clock, clock.name)
-        hanging.write(0, 1)
+        hanging = clock.begin(0, 1)
         clock.write(0, 1)
         clock.ends[0] += 2
         clock.note(2)
         clock.run(**asked)
         held = clock.counts, relayed(relay, clock)
-        hanging.commit()
+        hanging.commit_transaction(60)
         wait_until(lambda: relayed(relay, clock) == 2)
     clock.run(**asked)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from demo.trials.kafka import Broker
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, Ingestion, ReadRange
 from tests.support.clock import START_MS, Clock
+from tests.support.offset_log import numbers_in, planned
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
 from writer_client import IngestionNoter, KafkaEnds, WriterClient
@@ -35,16 +35,14 @@ class FailingOutput(QueryOutput):
             raise OSError(f"batch {batch_id} fails")
         super()._take(batch, batch_id)
 
-    def planned(self) -> list[tuple[str, str]]:
+    def planned(self) -> list[list[Any]]:
         """Return what each batch was planned with: the offset of the marks, and of the events."""
-        log = self.checkpoint / "offsets"
-        numbers = sorted(int(path.name) for path in log.glob("[0-9]*"))
-        planned = [(log / str(number)).read_text().split("\n") for number in numbers]
-        return [(marks, events) for _, _, marks, events in planned]
+        numbers = numbers_in(self.checkpoint / "offsets")
+        return [planned(self.checkpoint, number)[1:] for number in numbers]
 
     def flags(self) -> list[bool | None]:
         """Return the backlog of each batch, as its offset says."""
-        return [json.loads(marks).get("backlog") for marks, _ in self.planned()]
+        return [marks.get("backlog") for marks, _ in self.planned()]
 
     def sizes(self) -> list[int]:
         """Return the number of rows of the batches that have any."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from uuid import uuid4
 
@@ -16,9 +15,11 @@ from demo.trials.starting import connected
 from spark_integration import CatchUp, Ingestion, KafkaRecords, read_noted_kafka
 from tests.support.bundles import noted_and_policy, taken
 from tests.support.calls import wire
+from tests.support.offset_log import planned
 from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.served import Served
+from tests.support.transactions import begun
 from tests.support.waiting import eventually
 
 START_MS = 1_357_000_000_000
@@ -51,6 +52,11 @@ class Clock:
         self.broker.send(self.name, rows)
         for partition, _, _ in rows:
             self.ends[partition] = self.ends.get(partition, 0) + 1
+
+    def begin(self, partition: int, second: int) -> Producer:
+        """Write a record in a transaction, which stays open."""
+        time, name = START_MS + 1000 * second, f"{self.name}-{partition}"
+        return begun(self.broker, self.name, "", name=name, partition=partition, timestamp=time)
 
     def note(self, second: int) -> None:
         """Note that all before a second is written."""
@@ -95,18 +101,12 @@ class Clock:
     @property
     def whole(self) -> object:
         """Return from when on all rows are there, by the last batch of the offset log."""
-        offsets = self.output.checkpoint / "offsets"
-        last = max(int(path.name) for path in offsets.iterdir() if path.name.isdigit())
-        return self._admitted((offsets / str(last)).read_text()).get("whole")
-
-    def _admitted(self, offset: str) -> Any:  # noqa: ANN401 - JSON
-        """Return the marks in an entry of the offset log."""
-        return json.loads(offset.split("\n")[2])["streams"][self.name]
+        return planned(self.output.checkpoint)[1]["streams"][self.name].get("whole")
 
     def planned(self, batch: int) -> tuple[int | None, dict[str, int]]:
         """Return the second of the mark of a batch, and where the batch ends."""
-        offset = (self.output.checkpoint / "offsets" / str(batch)).read_text()
-        lower, events = self._admitted(offset)["mark"]["lower"], json.loads(offset.split("\n")[3])
+        _, marks, events = planned(self.output.checkpoint, batch)
+        lower = marks["streams"][self.name]["mark"]["lower"]
         return None if lower is None else lower // 1000 - START_S, events[self.name]
 
     @property
@@ -119,25 +119,3 @@ class Clock:
         with pytest.raises(PySparkException, match=match):
             self.run(**asked)
         assert self.counts == before
-
-
-class Transactions:
-    """Transactions of one producer."""
-
-    def __init__(self, clock: Clock, name: str) -> None:
-        self._topic = clock.name
-        self._producer = Producer({**clock.broker.config, "transactional.id": name})
-        self._producer.init_transactions(60)
-
-    def write(self, partition: int, second: int) -> None:
-        """Begin a transaction, and write a record."""
-        self._producer.begin_transaction()
-        time = START_MS + 1000 * second
-        self._producer.produce(self._topic, "in it", partition=partition, timestamp=time)
-        self._producer.flush(60)
-
-    def commit(self) -> None:
-        self._producer.commit_transaction(60)
-
-    def abort(self) -> None:
-        self._producer.abort_transaction(60)

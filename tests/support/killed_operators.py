@@ -16,6 +16,7 @@ from demo.trials.kafka import Broker, connector
 from demo.trials.spark_programs import SparkProgram
 from demo.trials.starting import UNCONNECTED
 from reader_client import KafkaRelay
+from tests.support.offset_log import numbers_in, planned
 from tests.support.served import Served
 
 MINUTE_MS = 60_000
@@ -159,8 +160,7 @@ def faults(batches: Sequence[Runs], truth: Iterable[str]) -> list[str]:
 
 def last_batch(checkpoint: Path, log: str) -> int:
     """Return the last batch in a log of a checkpoint, -1 without any."""
-    found = [each.name for each in (checkpoint / log).glob("*")]
-    return max((int(each) for each in found if each.isdigit()), default=-1)
+    return max(numbers_in(checkpoint / log), default=-1)
 
 
 def is_finished(checkpoint: Path) -> bool:
@@ -168,8 +168,7 @@ def is_finished(checkpoint: Path) -> bool:
     last = last_batch(checkpoint, "commits")
     if last < 0:
         return False
-    planned = (checkpoint / "offsets" / str(last)).read_text().split("\n")
-    return bool(json.loads(planned[1])["batchWatermarkMs"] >= UNTIL_MS)
+    return bool(planned(checkpoint, last)[0]["batchWatermarkMs"] >= UNTIL_MS)
 
 
 class Output:

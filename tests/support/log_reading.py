@@ -1,7 +1,5 @@
 """Plans and reads batches of the file log's source, without a Spark session."""
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -77,19 +75,6 @@ def replayed(query: LogQuery, begun: LogOffset, ended: LogOffset) -> Batch:
                 if is_late:
                     late.append(time)
     return Batch(ended, sorted(rows), watermark, sorted(late))
-
-
-def counted(found: Iterable[Batch]) -> list[tuple[int, int]]:
-    """Return (second, rows) of closed seconds, as Spark counts them."""
-    counts, below = Counter[int](), 0
-    for batch in found:
-        counts.update(time // 1000 for time, _ in batch.rows if _end(time // 1000) > below)
-        below = batch.watermark or 0
-    return sorted((second, rows) for second, rows in counts.items() if _end(second) <= below)
-
-
-def _end(second: int) -> int:
-    return 1000 * (second + 1)
 
 
 def _ms(instants: pa.Array) -> list[Any]:

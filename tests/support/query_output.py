@@ -1,12 +1,12 @@
 """The output of a streaming query, batch by batch."""
 
-import json
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
 from demo.trials.starting import started
+from tests.support.offset_log import forget_commit, planned
 from tests.support.spark_sessions import wait_for_end
 
 
@@ -38,27 +38,13 @@ class QueryOutput:
 
     def last_lower(self) -> int | None:
         """Return the lower that the query's first source stated last."""
-        return _last_lower(self.checkpoint / "offsets")
+        lowers: list[int | None]
+        lowers = [mark["lower"] for mark in planned(self.checkpoint)[1]["marks"].values()]
+        return lowers[0]
 
     def forget_commit(self) -> None:
         """Make the last batch planned but not committed, as after a crash."""
-        last = _newest(self.checkpoint / "commits")
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-        last.unlink()
+        forget_commit(self.checkpoint)
 
     def _take(self, batch: DataFrame, batch_id: int) -> None:
         self.batches[batch_id] = batch.collect()
-
-
-def _last_lower(offsets: Path) -> int | None:
-    offset = json.loads(_newest(offsets).read_text().split("\n")[2])
-    lowers: list[int | None] = [mark["lower"] for mark in offset["marks"].values()]
-    return lowers[0]
-
-
-def _newest(log: Path) -> Path:
-    return max((path for path in log.iterdir() if path.name.isdigit()), key=_number)
-
-
-def _number(path: Path) -> int:
-    return int(path.name)

@@ -15,6 +15,7 @@ from noted_time.reading import NoClaim, TableClaim
 from noted_time.tables import history_of, standing
 from noted_time.tables.table_urls import read_iceberg_history
 from spark_integration import NotedTable, TableClaims
+from tests.support.offset_log import forget_commit
 from tests.support.spark_sessions import wait_for_end
 from tests.support.spark_versions import RUNNING
 
@@ -53,13 +54,6 @@ class Query:
         writer = writer.foreachBatch(self.write or NotedTable(self.table, self.claims()))
         writer = writer.option("checkpointLocation", str(self.checkpoint))
         wait_for_end(writer.trigger(availableNow=True).start())
-
-    def forget_commit(self) -> None:
-        """Forget that the last batch ended, as if the driver had been killed before."""
-        commits = self.checkpoint / "commits"
-        last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-        (commits / f".{last}.crc").unlink(missing_ok=True)
-        (commits / str(last)).unlink()
 
 
 @pytest.fixture(params=["delta", "iceberg"])
@@ -117,7 +111,7 @@ def test_rows_and_claim_are_one_commit_and_once(query: Query) -> None:
     query.give(20, 15)
     query.run()
     first = complete_to(query)
-    query.forget_commit()
+    forget_commit(query.checkpoint)
     query.give(30)
     query.run()
 
@@ -245,7 +239,7 @@ def test_parts_of_a_batch_are_written_each_once(query: Query) -> None:
     query.give(10)
     query.give(20)
     query.run()
-    query.forget_commit()
+    forget_commit(query.checkpoint)
     query.run()
 
     assert complete_to(query) == 10 * SECOND

@@ -1,0 +1,37 @@
+"""Spark's logs in a checkpoint, read and written as Spark does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def numbers_in(log: Path) -> list[int]:
+    """Return the batches in a log, in order."""
+    return sorted(int(each.name) for each in log.glob("*") if each.name.isdigit())
+
+
+def planned(checkpoint: Path, batch: int | None = None) -> list[Any]:
+    """Return the metadata and the offsets of a batch, by default of the last one."""
+    log = checkpoint / "offsets"
+    number = numbers_in(log)[-1] if batch is None else batch
+    lines = (log / str(number)).read_text().split("\n")[1:]
+    return [None if line == "-" else json.loads(line) for line in lines]
+
+
+def plan(
+    checkpoint: Path, batch: int, *offsets: object, version: str = "v1", **metadata: object
+) -> None:
+    """Plan a batch of the query `q`; a source without an offset has `None`."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    (checkpoint / "metadata").write_text('{"id": "q"}')
+    ends = ["-" if offset is None else json.dumps(offset) for offset in offsets]
+    lines = [version, json.dumps(metadata), *ends]
+    (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
+
+
+def forget_commit(checkpoint: Path) -> None:
+    """Make the last batch planned but not committed, as after a crash."""
+    commits = checkpoint / "commits"
+    last = numbers_in(commits)[-1]
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    (commits / str(last)).unlink()

@@ -1,0 +1,17 @@
+"""Transactions of Kafka that are open."""
+
+from typing import Any
+
+from confluent_kafka import Producer
+
+from demo.trials.kafka import Broker
+
+
+def begun(broker: Broker, topic: str, value: str, *, name: str = "", **record: Any) -> Producer:  # noqa: ANN401 - of a record
+    """Return a producer of that name, by default the topic's, with a record in a transaction."""
+    producer = Producer({**broker.config, "transactional.id": name or topic})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, value, **record)
+    assert producer.flush(60) == 0
+    return producer
