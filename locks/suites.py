@@ -41,7 +41,7 @@ SUITES = (
         tests="tests/tables",
     ),
     Suite("--chart", "the Helm chart of deploy/, with a Helm that Go builds, once, in minutes"),
-    Suite("--cluster", "Spark on a cluster, and ./run cluster", installs=False),
+    Suite("--cluster", "Spark on a cluster", installs=False),
     Suite(
         "--operators",
         "operators with state, whose driver is killed: ten minutes",

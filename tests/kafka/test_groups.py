@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import Future
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -247,37 +247,6 @@ def test_wait_ends_when_the_sink_has_written_and_committed(
     assert (found.status, len(at_the_end)) == (0, 6)
     assert f"read by group '{topic}'" in found.out
     assert rewound.status == 124
-
-
-def test_wait_holds_while_a_group_is_rebalanced(
-    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
-) -> None:
-    """A second sink joins, the first is killed: the answer comes, and never before the rows."""
-    database, found = tmp_path / "sink.db", []
-    wait = ("--kafka", broker.address, "--group", topic, "--timeout", "120s")
-    with ExitStack() as sinks:
-
-        def join() -> subprocess.Popen[bytes]:
-            process = sink(broker, topic, database)
-            sinks.callback(process.wait)
-            sinks.callback(process.kill)
-            return process
-
-        def read(step: int) -> None:
-            broker.send(topic, [(p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)])
-            note(broker, served, topic, TEN + step, dict.fromkeys(range(2), 50 * step))
-            waited = run("wait", topic, str(TEN + step), *wait)
-            found.append((waited.status, len(rows(database))))
-
-        first = join()
-        read(1)
-        join()
-        wait_until(lambda: shares(broker, topic) == [1, 1])
-        read(2)
-        first.kill()
-        read(3)
-
-    assert found == [(0, 100), (0, 200), (0, 300)]
 
 
 def test_a_group_that_may_not_be_described_is_refused(

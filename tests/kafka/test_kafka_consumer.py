@@ -269,23 +269,6 @@ def test_the_page_counts_all_of_a_time(broker: Broker, served: Served) -> None:
     assert page["origins"].total() in {10, 11, 12}
 
 
-def test_partitions_are_read_in_the_order_of_time(broker: Broker, served: Served) -> None:
-    """All but the one that `next_segment` names are paused, until the time is complete."""
-    flights = Flights(broker, served, "in-order", 2)
-    flights.send(2, 5)
-    served.note("in-order", TEN, {"0": 5, "1": 5})
-    with flights.consumer("one") as one:
-
-        def is_complete() -> bool:
-            first, partitions = one.reader.next_segment(), one.consumer.assignment()
-            one.consumer.pause([each for each in partitions if each.partition != first])
-            one.consumer.resume([each for each in partitions if first in (None, each.partition)])
-            one.consume(2, 0.2)
-            return (one.get_time_window().lower or 0) >= TEN
-
-        wait_until(is_complete)
-
-
 def test_a_topic_that_was_recreated_under_a_consumer_is_named(
     broker: Broker, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,30 +121,6 @@ def test_producers_move_from_observed_to_noted_one_by_one(
     assert states(served, topic) == {"berlin": "live", "lima": "live", "observer": "finished"}
 
 
-def test_the_delay_is_about_all_producers_of_a_partition_until_each_notes(
-    broker: Broker, served: Served, topic: str, shops: tuple[Shop, Shop]
-) -> None:
-    """An observer sees partitions, not producers: the newest record may be that of one that notes.
-
-    So one that does not is lost if it is behind the others; from its first note on they wait.
-    """
-    berlin, lima = shops
-    with observed(broker, served, topic, "observer") as observer:
-        for now in range(NOON + 100 * SECOND, NOON + 500 * SECOND, 100 * SECOND):
-            if now == NOON + 200 * SECOND:
-                berlin.note(now)
-            if now == NOON + 300 * SECOND:
-                lima.note(now - 50 * SECOND)
-            berlin.sell(now)
-            look(observer)
-            lima.sell(now - 50 * SECOND)
-            look(observer)
-
-    lost = judged(broker, topic, controller=served).violations
-    hundreds = {(each.record.value, (each.record.time - NOON) // (100 * SECOND)) for each in lost}
-    assert (len(lost), hundreds) == (2 * ROWS, {(b"lima", 0), (b"lima", 1)})
-
-
 def test_a_producer_takes_the_name_over_from_the_observer_of_its_own_partition(
     broker: Broker, served: Served, topic: str, shops: tuple[Shop, Shop]
 ) -> None:

@@ -55,43 +55,12 @@ def mark(seq: int, lower: int, **cut: int) -> Mark:
     return Mark(seq, lower, lower, StreamCut(offsets))
 
 
-def test_a_mark_waits_until_its_cut_is_read_in_every_segment() -> None:
-    """The last one whose cut is reached; a crossed one bounds nothing."""
-    feed = GivenFeed(FeedMarks("a", (mark(1, 10, s0=5), mark(2, 20, s0=5, s1=3))))
-    releaser = Releaser(feed)
-    releaser.follow(Released())
-    positions: list[dict[int, int]] = [{0: 4, 1: 9}, {0: 9, 1: 2}, {0: 5, 1: 3}]
-
-    assert [releaser.release(Released(), each) for each in positions] == [
-        Released(),
-        Released("a", 1, 10),
-        Released("a", 2, 20),
-    ]
-
-
 def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
     """A restart does not read the history again."""
     feed = GivenFeed(FeedMarks("a", (mark(8, 80, s0=1),)))
     Releaser(feed).follow(Released("a", 7, 70))
 
     assert feed.begun_at == [Released("a", 7, 70)]
-
-
-def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
-    """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
-    feed = GivenFeed(
-        FeedMarks("a", (mark(9, 90, s0=1),)), FeedMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
-    )
-    releaser = Releaser(feed)
-    before = Released("a", 8, 80)
-    releaser.follow(before)
-    at_90 = releaser.release(before, {0: 1})
-    releaser.follow(at_90)
-
-    assert [releaser.release(at_90, {0: 1}), releaser.release(at_90, {0: 2})] == [
-        at_90,
-        Released("b", 2, 95),
-    ]
 
 
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
