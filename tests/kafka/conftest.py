@@ -15,10 +15,13 @@ Start = Callable[..., KafkaNotedProducer]
 
 @pytest.fixture
 def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions, named like the test, with its stream."""
+    """Return a topic of two partitions, named like the test, with its stream.
+
+    A module may have settings of both, as `TOPIC` and as `STREAM`.
+    """
     name = re.sub(r"\W", "_", request.node.name)
-    broker.create(name, 2)
-    served.make(name)
+    broker.create(name, 2, getattr(request.module, "TOPIC", {}))
+    served.make(name, **getattr(request.module, "STREAM", {}))
     return name
 
 

@@ -35,16 +35,7 @@ SKEW = 20
 
 """More than enough, as the broker's clock is this machine's."""
 
-STAMPED = {"message.timestamp.type": "LogAppendTime"}
-
-
-@pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions with LogAppendTime, and its stream."""
-    name = str(request.node.originalname)
-    broker.create(name, 2, STAMPED)
-    served.make(name)
-    return name
+TOPIC = STAMPED = {"message.timestamp.type": "LogAppendTime"}
 
 
 def stamp_by(broker: Broker, topic: str, who: str) -> None:
@@ -78,7 +69,7 @@ def test_stamps_are_noted_over_transactions_growth_and_restarts(
         with WriterClient(served.url, topic, "observer") as client:
             times = KafkaBrokerTimes(broker.config, topic, skew_ms=SKEW)
             noter = observer(client, times)
-            for _ in range(15):
+            for _ in range(10):
                 noter.look()
                 client.flush()
                 busy.write()

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.acceptance
 
 NINE, MINUTE = 1_790_000_000_000, 60_000
 IDLE_MS = MINUTE
+STREAM = {"max_time_ahead_ms": None}
 
 
 def by_field(broker: Broker, topic: str) -> KafkaFields:
@@ -43,15 +44,6 @@ def by_read_timestamp(broker: Broker, topic: str) -> KafkaFields:
 def by_timestamp(broker: Broker, topic: str) -> KafkaTimes:
     """Return a look at the newest timestamps."""
     return KafkaTimes(broker.config, topic, clock=lambda: NINE)
-
-
-@pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions, named like the test, with its stream."""
-    name = request.node.name.translate({ord("["): ".", ord("]"): None})
-    broker.create(name, 2)
-    served.stream(name)
-    return str(name)
 
 
 def row(partition: int, time: int, key: str | None = None) -> dict[str, Any]:

@@ -27,16 +27,8 @@ pytestmark = [
 
 NOON = 1_357_041_600_000
 NOWHERE = "127.0.0.1:9"
+STREAM = {"max_time_ahead_ms": None}
 Start = Callable[..., JavaProducer]
-
-
-@pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions, named like the test, with its stream."""
-    name = re.sub(r"\W", "_", request.node.name)
-    broker.create(name, 2)
-    served.make(name, max_time_ahead_ms=None)
-    return name
 
 
 @pytest.fixture

@@ -40,15 +40,8 @@ AHEAD = 2_000_000_000_000
 """Times from here on are after those that the broker gives to the markers of transactions."""
 
 DELAY = 5_000
-
-
-@pytest.fixture
-def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str:
-    """Return a topic of two partitions, named like the test, with its stream."""
-    name = str(request.node.originalname)
-    broker.create(name, 2, {"message.timestamp.after.max.ms": AHEAD})
-    served.stream(name, "default", "ingestion")
-    return name
+TOPIC = {"message.timestamp.after.max.ms": AHEAD}
+STREAM = {"domains": ["default", "ingestion"], "max_time_ahead_ms": None}
 
 
 class Busy:

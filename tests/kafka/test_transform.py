@@ -20,7 +20,7 @@ from writer_client import KafkaNotedProducer
 
 pytestmark = pytest.mark.acceptance
 
-TEN, MINUTE, ROUNDS, EACH = 1_357_034_400_000, 60_000, 2, 60
+TEN, MINUTE, ROUNDS, EACH = 1_357_034_400_000, 60_000, 1, 60
 
 
 @contextmanager

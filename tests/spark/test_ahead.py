@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +23,7 @@ from spark_integration.marks_source import planner
 from spark_integration.marks_source.admitted import Admitted, MarksOffset
 from spark_integration.marks_source.planner import NO_IDS, MarksPlanner, WatchedTopic
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
+from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
 
@@ -56,10 +56,8 @@ class GivenTopic:
         return {}
 
 
-class GivenFeed:
+class GivenFeed(LocalFeed):
     """The marks of a list, followed from the one let in last."""
-
-    subject = "stream 'flights', domain 'default'"
 
     def __init__(self, marks: list[Mark]) -> None:
         self._marks, self._taken = marks, 0
@@ -72,13 +70,6 @@ class GivenFeed:
         """Return the marks that were added since."""
         new, self._taken = self._marks[self._taken :], len(self._marks)
         return FeedMarks("s", new)
-
-    def explain(self, position: Mapping[int, int]) -> str:
-        """Say nothing, as a controller without an answer."""
-        raise Unreachable(str(position))
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 class Query:

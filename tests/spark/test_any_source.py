@@ -85,10 +85,10 @@ def test_no_event_of_a_disordered_source_is_lost(
         position=FileStream(str(output.checkpoint), "flights"),
         policy=WatermarkPolicy(strict=False),
     )
-    steps = disorder(6, events=40)
-    replay(flights, steps[:14])
+    steps = disorder(6, events=20)
+    replay(flights, steps[:7])
     output.catch_up(per_second(events))
-    replay(flights, steps[14:])
+    replay(flights, steps[7:])
     output.catch_up(per_second(events))
 
     assert output.rows == rows_of(per_second(read.truth(flights)))

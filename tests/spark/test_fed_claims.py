@@ -138,18 +138,6 @@ def plans(checkpoint: Path) -> list[PlannedBatch]:
     return [progress.read_batch(batch) for batch in numbers_in(checkpoint / "offsets")]
 
 
-@pytest.mark.spark
-def test_the_last_mark_of_a_log_is_in_the_watermark_of_a_batch(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """Of a query without state, in the run with availableNow that read the mark."""
-    output.catch_up(read(written(flights), batch_after_mark=True, strict=True))
-
-    found = plans(output.checkpoint)
-    assert [each.watermark_ms for each in found] == [None, 2000]
-    assert [each.offsets[0]["claims"] for each in found] == [True, True]
-
-
 class DyingSink:
     """A sink that dies once it has committed the first batch, and skips what it has committed."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from spark_integration.marks.released import Released
 from spark_integration.scan.admission import Unread, compute_shares
 from spark_integration.scan.files import LogFile
 from tests.spark.conftest import Reads
+from tests.support.feeds import LocalFeed
 from tests.support.log_reading import batches, log_query, reader_of
 from tests.support.noted_stream import NotedStream
 from tests.support.queries import per_second
@@ -26,13 +26,12 @@ from tests.support.query_output import QueryOutput
 
 
 @dataclass
-class KeptMarks:
+class KeptMarks(LocalFeed):
     """Makes feeds of one chain of marks; a feed has what is kept when it begins."""
 
     marks: list[Mark] = field(default_factory=list)
     stream_id: str = "a"
     is_away: bool = False
-    subject: str = "stream 'flights', domain 'ingestion'"
 
     def __call__(self) -> KeptMarks:
         """Make a feed."""
@@ -46,13 +45,6 @@ class KeptMarks:
         """See `MarksFeed`."""
         new, self.marks = self.marks, []
         return FeedMarks() if self.is_away else FeedMarks(self.stream_id, new)
-
-    def explain(self, position: Mapping[int, int]) -> str:
-        """See `MarksFeed`."""
-        raise Unreachable(str(position))
-
-    def close(self) -> None:
-        """See `MarksFeed`."""
 
 
 def chain(*cuts: dict[int, int]) -> list[Mark]:

@@ -15,18 +15,17 @@ from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
 from spark_integration.marks.watermark import LAST_MS
 from spark_integration.marks_source.admitted import Admitted
+from tests.support.feeds import LocalFeed
 
 YEAR_1 = -62_135_596_799_999
 
 
-class GivenFeed:
+class GivenFeed(LocalFeed):
     """Marks that a test hands over."""
 
     def __init__(self, *answers: FeedMarks) -> None:
         self.answers = list(answers)
         self.begun_at: list[Released] = []
-
-    subject = "stream 'flights', domain 'default'"
 
     def begin(self, released: Released) -> None:
         """Remember the position."""
@@ -39,9 +38,6 @@ class GivenFeed:
     def explain(self, position: Mapping[int, int]) -> str:
         """Say what is asked."""
         return f"no mark at {position}"
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _last(self) -> FeedMarks:
         answer = self.answers[0]

@@ -11,7 +11,6 @@ import pytest
 
 from noted_time import BacklogPolicy, Rejected
 from spark_integration import Batches, CatchUp, Columns, ReadRange
-from spark_integration.log.offset import LogOffset
 from spark_integration.log.options import Option
 from spark_integration.scan.files import LogFile
 from spark_integration.scan.time_range import TimeRange, find_first_offsets
@@ -193,14 +192,6 @@ def test_rows_without_a_time_are_in_no_range() -> None:
 
     asked = [TimeRange(), TimeRange(2), TimeRange(None, 2), TimeRange(2, 3)]
     assert [kept(times) for times in asked] == [[4], [2], [1], [1]]
-
-
-def test_an_offset_keeps_the_range() -> None:
-    """And says nothing of one that it has not."""
-    offset = LogOffset("flights", segments={0: 9}, times=TimeRange(5, None), begin={0: 7})
-
-    assert LogOffset.from_json(offset.to_json()) == offset
-    assert "times" not in LogOffset("flights", segments={0: 9}).to_json()
 
 
 @pytest.mark.spark

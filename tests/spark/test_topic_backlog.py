@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from noted_time import BacklogPolicy, Mark, Rejected, StreamCut, Unreachable
+from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
 from spark_integration import CatchUp
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.kafka.read import _limit_rows
@@ -21,6 +20,7 @@ from spark_integration.marks.released import Released
 from spark_integration.marks_source.admitted import Admitted, MarksOffset
 from spark_integration.marks_source.planner import MarksPlanner
 from spark_integration.marks_source.query import MarksQuery
+from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
 
 if TYPE_CHECKING:
@@ -32,16 +32,12 @@ HOUR_AGO = time.time_ns() // 1_000_000 - 3_600_000
 
 
 @dataclass
-class LastMark:
+class LastMark(LocalFeed):
     """A stream, the lower that a query has of it, and a feed of its last mark."""
 
     lower: int | None
     last: int | None
     is_quiet: bool = False
-    subject: str = "stream 'flights', domain 'default'"
-
-    def begin(self, released: Released) -> None:
-        """See `MarksFeed`."""
 
     def take(self) -> FeedMarks:
         """See `MarksFeed`."""
@@ -49,13 +45,6 @@ class LastMark:
         marks = [] if last is None else [Mark(2, last, last, cut)]
         self.last = None
         return FeedMarks("s", marks, is_quiet=self.is_quiet)
-
-    def explain(self, position: Mapping[int, int]) -> str:
-        """See `MarksFeed`."""
-        raise Unreachable(str(position))
-
-    def close(self) -> None:
-        """See `MarksFeed`."""
 
 
 def planner(policy: BacklogPolicy | None, checkpoint: Path, *streams: LastMark) -> MarksPlanner:

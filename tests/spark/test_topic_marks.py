@@ -234,13 +234,12 @@ def test_nothing_is_lost_where_partitions_are_added_and_the_query_is_restarted(
 ) -> None:
     """While it runs, and while it does not; after a crash, and with availableNow."""
     clock.grow_while_read()
-    for seconds in (2, 3), (4, 5):
-        clock.write(*seconds, partitions=(0, 1, 2))
-        clock.note(seconds[-1] + 1)
-        clock.output.forget_commit()
-        clock.output.catch_up(per_second(clock.read(), "timestamp"))
+    clock.write(2, 3, partitions=(0, 1, 2))
+    clock.note(4)
+    clock.output.forget_commit()
+    clock.output.catch_up(per_second(clock.read(), "timestamp"))
 
-    assert clock.counts == [(0, 4), *((second, 6) for second in range(1, 6))]
+    assert clock.counts == [(0, 4), (1, 6), (2, 6), (3, 6)]
 
 
 def test_the_relay_waits_for_a_transaction_that_a_mark_covers(

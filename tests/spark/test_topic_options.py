@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from demo.trials.kafka import Broker
 from noted_time import BacklogPolicy, Rejected
@@ -24,39 +23,8 @@ BEHIND = BacklogPolicy(behind_ms=2500)
 LIMIT = {"options": {"maxOffsetsPerTrigger": 4}}
 
 
-class FailingOutput(QueryOutput):
-    """An output that fails in the batches it is told to, each once."""
-
-    failing: frozenset[int] = frozenset()
-
-    def _take(self, batch: DataFrame, batch_id: int) -> None:
-        if batch_id in self.failing:
-            self.failing -= {batch_id}
-            raise OSError(f"batch {batch_id} fails")
-        super()._take(batch, batch_id)
-
-    def planned(self) -> list[list[Any]]:
-        """Return what each batch was planned with: the offset of the marks, and of the events."""
-        numbers = numbers_in(self.checkpoint / "offsets")
-        return [planned(self.checkpoint, number)[1:] for number in numbers]
-
-    def flags(self) -> list[bool | None]:
-        """Return the backlog of each batch, as its offset says."""
-        return [marks.get("backlog") for marks, _ in self.planned()]
-
-    def sizes(self) -> list[int]:
-        """Return the number of rows of the batches that have any."""
-        return [len(rows) for _, rows in sorted(self.batches.items()) if rows]
-
-
 @pytest.fixture
-def output(output: QueryOutput) -> FailingOutput:
-    """Return what the query of a test gives out."""
-    return FailingOutput(output.checkpoint)
-
-
-@pytest.fixture
-def clock(spark: SparkSession, broker: Broker, controller: Served, output: FailingOutput) -> Clock:
+def clock(spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput) -> Clock:
     """Return a topic of two partitions without a record."""
     return Clock(spark, broker, controller, output)
 
@@ -78,23 +46,17 @@ def read(clock: Clock, *options: CatchUp, **asked: Any) -> None:  # noqa: ANN401
         query.stop()
 
 
-def test_a_restart_amid_the_backlog_reads_what_was_planned_whatever_the_limit_is_now(
-    clock: Clock, output: FailingOutput
-) -> None:
-    """The flag stays in its offset, where `foreachBatch` finds it, and decides nothing."""
-    write(clock, *range(6))
-    output.failing = frozenset({1})
-    with pytest.raises(PySparkException, match="batch 1 fails"):
-        read(clock, CatchUp(BEHIND, 12), **LIMIT)
-    planned = output.planned()
-    write(clock, 6)
-    read(clock, **LIMIT)
+def test_a_query_that_is_behind_has_the_larger_limit_and_its_flag(clock: Clock) -> None:
+    """Once it is near, its next run has the usual limit."""
+    write(clock, *range(7))
+    read(clock, CatchUp(BEHIND, 12), **LIMIT)
+    write(clock, 7)
+    read(clock, CatchUp(BEHIND, 12), **LIMIT)
 
-    assert output.planned()[: len(planned)] == planned
-    assert (len(planned), output.flags()[:2]) == (2, [True, True])
-    assert output.sizes() == [12, 12, 4]
-    every = [(partition, offset) for partition in (0, 1) for offset in range(14)]
-    assert output.rows == every
+    checkpoint = clock.output.checkpoint
+    flags = [planned(checkpoint, n)[1].get("backlog") for n in numbers_in(checkpoint / "offsets")]
+    assert flags[:3] == [True, True, False]
+    assert [len(rows) for _, rows in sorted(clock.output.batches.items()) if rows] == [12, 12, 4, 4]
 
 
 @pytest.fixture
