@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
-import subprocess
-import sys
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +14,7 @@ from confluent_kafka import (
     KafkaException,
     ShareConsumer,
 )
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Rejected, Unreachable
@@ -34,14 +24,12 @@ from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
-from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000
-SINK = Path(__file__).with_name("programs") / "sqlite_sink.py"
 
 
 def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, int]) -> None:
@@ -207,46 +195,25 @@ def test_members_that_have_yet_to_commit_are_no_share_group(broker: Broker, topi
     ]
 
 
-def rows(database: Path) -> set[str]:
-    """Return what the sink has written."""
-    with closing(sqlite3.connect(database)) as connection:
-        return {value for (value,) in connection.execute("SELECT value FROM events")}
-
-
-def sink(
-    broker: Broker, topic: str, database: Path, *, dies: bool = False
-) -> subprocess.Popen[bytes]:
-    """Start the sink, which ends by itself between its first write and its commit, if it `dies`."""
-    words = [sys.executable, str(SINK), broker.address, topic, str(database), "dies" * dies]
-    return subprocess.Popen(words, env=environment())
-
-
-def test_wait_ends_when_the_sink_has_written_and_committed(
-    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
+def test_wait_ends_when_the_group_has_committed_and_a_rewind_takes_the_answer_back(
+    broker: Broker, served: Served, topic: str, run: Commands
 ) -> None:
-    """Not when it was killed between both, and not before; a rewind takes the answer back."""
-    database = tmp_path / "sink.db"
+    """Not while a partition is behind."""
     broker.send(topic, [(p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)])
     note(broker, served, topic, TEN, {0: 3, 1: 3})
+    broker.commit(topic, topic, {0: 3, 1: 2})
     wait = ("wait", topic, str(TEN), "--kafka", broker.address, "--group", topic)
-    assert sink(broker, topic, database, dies=True).wait(PATIENCE_S) == 9
-    killed = run(*wait, "--timeout", "0s")
-    written = rows(database)
-    process = sink(broker, topic, database)
-    try:
-        found = run(*wait, "--timeout", "60s")
-        at_the_end = rows(database)
-    finally:
-        process.kill()
-        process.wait()
-    wait_until(lambda: not shares(broker, topic))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run, *wait, "--timeout", "60s")
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)
+        broker.commit(topic, topic, {0: 3, 1: 3})
+        found = waiting.result()
     broker.commit(topic, topic, {0: 1})
     rewound = run(*wait, "--timeout", "0s")
 
-    assert (killed.status, len(written)) == (1, 1)
-    assert (found.status, len(at_the_end)) == (0, 6)
+    assert (found.status, rewound.status) == (0, 124)
     assert f"read by group '{topic}'" in found.out
-    assert rewound.status == 124
 
 
 def test_a_group_that_may_not_be_described_is_refused(
@@ -261,13 +228,6 @@ def test_a_group_that_may_not_be_described_is_refused(
 
     assert (found.status, found.out) == (1, "")
     assert f"group '{topic}': grant it the operation DESCRIBE on the group" in found.err
-
-
-def shares(broker: Broker, topic: str) -> list[int]:
-    """Return how many partitions each member of the group has."""
-    admin = AdminClient(broker.config)  # its calls end with it
-    members = admin.describe_consumer_groups([topic])[topic].result(30).members
-    return [len(each.assignment.topic_partitions) for each in members]
 
 
 @pytest.fixture

@@ -80,32 +80,6 @@ def test_skip_begins_once_it_is_known(clock: Clock, caplog: pytest.LogCaptureFix
     assert (began, clock.counts, clock.whole) == (False, [], {"time": START_MS + 8401})
 
 
-def test_an_emptied_topic_is_said(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
-    """An hour of which all rows were deleted passes without one."""
-    clock.broker.truncate(clock.name, {0: 12, 1: 12})
-    clock.read(first_windows="skip")
-    clock.run()
-
-    assert "no row is left in partitions [0, 1]; windows that begin before" in caplog.text
-    assert (clock.counts, clock.whole) == ([], {"time": START_MS + 5401})
-
-
-def test_a_mark_without_a_bound_tells_nothing(
-    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput
-) -> None:
-    """Its writers did not say what the largest time is that they wrote."""
-    clock = Clock(spark, broker, controller, output)
-    clock.write(0, 1)
-    clock.note(2)
-    broker.truncate(clock.name, {0: 1})
-    clock.run()
-
-    why = "the upper of mark 1, the first after the deleted rows, is not a bound of their times"
-    assert clock.whole == {"unknown": why}
-    with pytest.raises(Rejected, match=why):
-        clock.read(first_windows="skip")
-
-
 def test_of_a_compacted_topic_nothing_is_known(clock: Clock) -> None:
     """Rows are missing anywhere in it."""
     clock.broker.create(clock.name, settings={"cleanup.policy": "compact"})

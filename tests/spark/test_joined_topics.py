@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -41,43 +44,48 @@ def parse(records: DataFrame) -> DataFrame:
     return records.select(F.col("timestamp").alias("time"), F.expr("string(value)").alias("name"))
 
 
-@pytest.mark.parametrize("how", ["inner", "left_outer"])
 def test_a_batch_with_only_marks_of_one_side_has_its_pairs_with_earlier_rows(
-    spark: SparkSession, broker: Broker, controller: Served, output: QueryOutput, how: str
+    spark: SparkSession, broker: Broker, controller: Served, tmp_path: Path
 ) -> None:
     """Spark would take the columns of marks for constant nulls, and the condition for false."""
-    departed, landed = (
-        Topic(f"{how}-{side}", broker, controller) for side in ("departed", "landed")
-    )
+    departed, landed = (Topic(name, broker, controller) for name in ("departed", "landed"))
+    outputs = {how: QueryOutput(tmp_path / how) for how in ("inner", "left_outer")}
 
-    def read(topic: Topic) -> DataFrame:
-        return read_noted_kafka(
-            spark,
-            KafkaRecords(topic.name, broker.address, parse=parse),
-            Noted(controller.url),
-            event_time="time",
-            checkpoint_location=str(output.checkpoint),
-            marks="committed",
+    def pairs(how: str) -> DataFrame:
+        one, two = (
+            read_noted_kafka(
+                spark,
+                KafkaRecords(topic.name, broker.address, parse=parse),
+                Noted(controller.url),
+                event_time="time",
+                checkpoint_location=str(outputs[how].checkpoint),
+                marks="committed",
+            )
+            for topic in (departed, landed)
         )
+        right = two.select(F.col("time").alias("landed"), F.col("name").alias("who"))
+        return one.select("time", "name").join(right, F.expr(NEAR), how)
 
-    def pairs() -> DataFrame:
-        right = read(landed).select(F.col("time").alias("landed"), F.col("name").alias("who"))
-        return read(departed).select("time", "name").join(right, F.expr(NEAR), how)
+    def catch_up() -> None:
+        for query in queries:
+            query.processAllAvailable()
 
     departed.write(1, "both", "left first")
     landed.write(3, "both", "right first")
     departed.note(5)
     landed.note(5)
-    query = output.start(connected(pairs))
-    query.processAllAvailable()
+    queries = [out.start(connected(partial(pairs, how))) for how, out in outputs.items()]
+    catch_up()
     departed.write(6, "right first")
     for topic in (departed, landed):
         topic.note(7)
-    query.processAllAvailable()
+    catch_up()
     landed.write(8, "left first")
     for topic in (departed, landed):
         topic.note(9)
-    query.processAllAvailable()
-    query.stop()
+    catch_up()
+    for query in queries:
+        query.stop()
 
-    assert [row[1] for row in output.rows if row[3]] == ["both", "left first", "right first"]
+    for output in outputs.values():
+        assert [row[1] for row in output.rows if row[3]] == ["both", "left first", "right first"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_integration import Batches
 from tests.spark.conftest import Reads
-from tests.support.disorder import disorder, replay
 from tests.support.noted_stream import NotedStream
-from tests.support.queries import per_second, rows_of
+from tests.support.queries import per_second
 from tests.support.query_output import QueryOutput
 from tests.support.waiting import eventually
 
@@ -31,22 +29,6 @@ def test_a_window_closes_exactly_when_the_lower_reaches_its_end(
     assert before == []
     assert eventually(lambda: output.rows, [(1, 2)])
     query.stop()
-
-
-def test_no_event_is_lost_to_disorder(
-    read: Reads, flights: NotedStream, output: QueryOutput
-) -> None:
-    """Three writers, eight seconds late at times, in micro-batches of twenty rows and two runs.
-
-    The second run reads by time.
-    """
-    steps = disorder(1)
-    replay(flights, steps[:20])
-    output.catch_up(read.counts(flights, Batches(20)))
-    replay(flights, steps[20:])
-    output.catch_up(read.counts(flights, Batches(20, "time")))
-
-    assert output.rows == rows_of(per_second(read.truth(flights)))
 
 
 def test_a_filter_on_another_column_lets_time_advance(

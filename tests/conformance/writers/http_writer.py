@@ -12,6 +12,7 @@ import random
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -132,19 +133,18 @@ class HttpWriter:
         return answer.status, int(after) if after.isdigit() else 0, body
 
 
-def main() -> None:
+def run(answer: Callable[[str, str], Answer]) -> None:
     """Answer each command, and end like a crash at the end of the input."""
-    writer = HttpWriter()
     for line in sys.stdin:
         command, _, value = line.strip().partition(" ")
-        sys.stdout.write(json.dumps(writer.answer(command, value)) + "\n")
+        sys.stdout.write(json.dumps(answer(command, value)) + "\n")
         sys.stdout.flush()
         if command == "close":
             return
     if FAULT == "speaks after its end":
-        writer.answer("idle", "")
+        answer("idle", "")
     os._exit(1)
 
 
 if __name__ == "__main__":
-    main()
+    run(HttpWriter().answer)

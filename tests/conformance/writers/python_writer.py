@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 
 from noted_time import NotedTimeError, Rejected, Unreachable
 from noted_time.client import Backoff
 from noted_time.values import Fenced, InvalidNote
+from tests.conformance.writers.http_writer import run
 from writer_client import Flushed, Pace, WriterClient
 
 GIVE_UP_S = float(os.environ.get("NOTED_TIME_GIVE_UP_S", "30"))
@@ -76,16 +75,5 @@ def code_of(error: NotedTimeError) -> str:
     return "_".join(words[1:]).lower()
 
 
-def main() -> None:
-    program = Program()
-    for line in sys.stdin:
-        command, _, value = line.strip().partition(" ")
-        sys.stdout.write(json.dumps(program.answer(command, value)) + "\n")
-        sys.stdout.flush()
-        if command == "close":
-            return
-    os._exit(1)  # a crash: nothing more is sent
-
-
 if __name__ == "__main__":
-    main()
+    run(Program().answer)
