@@ -1,12 +1,11 @@
 """The command line of the chaos trial: what is to fail, for how long, and from which seed."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,15 +18,10 @@ from tests.chaos.history import now
 from tests.chaos.kafka.faults import KAFKA_FAULTS
 from tests.chaos.kafka.queried import of_kafka
 from tests.chaos.replicated import of_replicas
-from tests.chaos.turns import Plan, each_once, mixed
+from tests.chaos.trial import Trial
+from tests.chaos.turns import Killing, Plan, Turn, each_once, mixed
 from tests.chaos.verdict import tables
 from tests.support.postgres import Server, binaries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from tests.chaos.trial import Trial
-    from tests.chaos.turns import Killing, Turn
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 MINUTES = 10.0

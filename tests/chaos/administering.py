@@ -1,23 +1,14 @@
 """What administrators do while others write and read: streams are scaled and truncated."""
 
-from __future__ import annotations
+import asyncio
+import random
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
-from noted_time.client import position_to_wire
+from noted_time.client import Json, position_to_wire
 from noted_time.values import reaches
-from tests.chaos.calls import rested
-from tests.chaos.history import now
-from tests.chaos.scaling import complete
-
-if TYPE_CHECKING:
-    import asyncio
-    import random
-    from collections.abc import Mapping
-
-    from tests.chaos.calls import Caller
-    from tests.chaos.history import Chain, History, Json
-    from tests.chaos.scaling import ScaledStream, Scaling
+from tests.chaos.calls import Caller, rested
+from tests.chaos.history import Chain, History, now
+from tests.chaos.scaling import ScaledStream, Scaling, complete
 
 SCALES_S = (0.5, 1.5)
 """How long until the first scaling; later ones come ever more seldom, as each makes cuts longer."""

@@ -1,23 +1,17 @@
 """Where a trial runs: several replicas on one database that was empty at first."""
 
-from __future__ import annotations
-
 import asyncio
+import random
 from collections import Counter
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import httpx
 
 from tests.chaos.calls import comes_true
-from tests.chaos.history import LIVE
+from tests.chaos.history import LIVE, History
 from tests.chaos.replica import Replica
-
-if TYPE_CHECKING:
-    import random
-    from pathlib import Path
-
-    from tests.chaos.history import History
-    from tests.support.postgres import Server
+from tests.support.postgres import Server
 
 REPLICAS = 3
 BUSY_S = 60.0

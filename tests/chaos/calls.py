@@ -1,20 +1,15 @@
 """How writers and readers call several replicas, of which any may be away."""
 
-from __future__ import annotations
-
 import asyncio
+import random
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
-from tests.chaos.history import now
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Sequence
-
-    from tests.chaos.history import History, Json
+from noted_time.client import Json
+from tests.chaos.history import History, now
 
 
 async def rested(stopping: asyncio.Event, seconds: float) -> None:

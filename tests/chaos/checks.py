@@ -5,23 +5,16 @@ do not agree. `docs/explain/chaos.md` states the laws; `tests/support/following.
 followers, for other tests share them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
-from noted_time.client import position_from_wire
+from noted_time.client import Json, position_from_wire
 from noted_time.values import reaches
-from tests.chaos.scaling import complete
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tests.chaos.history import History, Json, WindowSeen
-    from tests.chaos.register import Look
-    from tests.chaos.scaling import ScaledStream, Scaling
-    from tests.chaos.writers import LoadWriter
-    from tests.support.honest import Event
+from tests.chaos.history import History, WindowSeen
+from tests.chaos.register import Look
+from tests.chaos.scaling import ScaledStream, Scaling, complete
+from tests.chaos.writers import LoadWriter
+from tests.support.honest import Event
 
 
 def lost_notes(stream: ScaledStream, rows: Mapping[str, Json]) -> list[str]:

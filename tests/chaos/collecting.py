@@ -1,21 +1,15 @@
 """What the replicas answer in the end, asked after everything is mended."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from noted_time.client import position_from_wire
+import httpx
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import httpx
-
-    from tests.chaos.calls import Caller
-    from tests.chaos.history import History, Json
-    from tests.chaos.scaling import ScaledStream
+from noted_time.client import Json, position_from_wire
+from tests.chaos.calls import Caller
+from tests.chaos.history import History
+from tests.chaos.scaling import ScaledStream
 
 PAGE = 1000
 STALE_S = 10.0

@@ -1,32 +1,26 @@
 """What is made to fail in a trial, by name: each fault lasts for a while and is mended."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal
 import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import httpx
 
 from tests.chaos.arena import Arena
 from tests.chaos.calls import DOCUMENTED
 from tests.chaos.history import now
+from tests.chaos.link import Mode
+from tests.chaos.replica import Replica
 from tests.chaos.scaling import SETTINGS
 from tests.support import power
 from tests.support.power_store import lost, noted
 from tests.support.processes import ServeProcess
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-
-    from tests.chaos.link import Mode
-    from tests.chaos.replica import Replica
-
-    Fault = Callable[[Arena], Awaitable[None]]
+Fault = Callable[[Arena], Awaitable[None]]
 
 LEASE_S = 3.0
 """How long an owner may not be heard of before another takes its place."""

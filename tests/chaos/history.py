@@ -1,26 +1,19 @@
 """All that happened in a trial, as seen by those that wrote, read and made things fail."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import msgspec
 
-from noted_time.client import position_from_wire
+from noted_time.client import Json, position_from_wire
+from tests.chaos.register import Look
+from tests.chaos.scaling import ScaledStream
 from tests.support.following import Answer
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from tests.chaos.register import Look
-    from tests.chaos.scaling import ScaledStream
-
-
-Json = dict[str, Any]
 LIVE = "processes live"
 """The law that is broken by a process that ends by itself, or cannot be started again."""
 

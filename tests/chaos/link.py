@@ -1,7 +1,5 @@
 """A network link on loopback that fails on demand."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import Literal

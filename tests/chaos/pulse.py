@@ -1,7 +1,5 @@
 """What a trial got of the machine: on a starved one, laws of time are broken by nobody's fault."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterable

@@ -1,24 +1,16 @@
 """Readers: some follow the marks, some read the log in groups and ask for time windows."""
 
-from __future__ import annotations
-
 import asyncio
+import random
+from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING
 
-from noted_time.client import position_from_wire, position_to_wire
+from noted_time.client import Json, position_from_wire, position_to_wire
 from noted_time.values import reaches
-from tests.chaos.history import WindowSeen, now
+from tests.chaos.calls import Caller
+from tests.chaos.history import History, WindowSeen, now
 from tests.chaos.register import Look
-from tests.chaos.scaling import complete, without_the_sealed
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping
-
-    from tests.chaos.calls import Caller
-    from tests.chaos.history import History, Json
-    from tests.chaos.scaling import ScaledStream
+from tests.chaos.scaling import ScaledStream, complete, without_the_sealed
 
 WAIT_MS = 1000
 READERS = ("one", "two")

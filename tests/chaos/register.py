@@ -15,13 +15,9 @@ of `docs/explain/chaos.md` are about that), the exact bound by the slowest write
 sound`), and any order between two domains.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class Look(NamedTuple):

@@ -1,20 +1,14 @@
 """One of several replicas, and the links to it and from it."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 
 from tests.chaos.link import Link
+from tests.support.postgres import Server
 from tests.support.processes import ServeProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.postgres import Server
 
 START_PATIENCE_S = 300.0
 RESTART_S = 0.3

@@ -1,12 +1,12 @@
 """The trial of replicas: writers and readers at work, and the laws of `docs/explain/chaos.md`."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.chaos.administering import Administering
 from tests.chaos.arena import Arena
@@ -18,16 +18,11 @@ from tests.chaos.history import History, Journal, now
 from tests.chaos.reading import Reading
 from tests.chaos.scaling import CONTROL, EXCLUDING, SCALED, SEALED, SETTINGS, TRUNCATED, streams
 from tests.chaos.trial import Trial
+from tests.chaos.turns import Plan
 from tests.chaos.verdict import judge
 from tests.chaos.writing import Writing
 from tests.support.following import checked
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-    from pathlib import Path
-
-    from tests.chaos.turns import Plan
-    from tests.support.postgres import Server
+from tests.support.postgres import Server
 
 
 class Replicated:

@@ -1,19 +1,13 @@
 """Segments that are sealed and followed by others while writers continue: the truth about it."""
 
-from __future__ import annotations
-
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from noted_time.client import Json
 from tests.chaos.writers import ExcludedWriter, LoadWriter
 from tests.support.honest import Log
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tests.chaos.history import Json
-
 
 SEGMENTS = 4
 """How many segments the writers of a stream share at first."""

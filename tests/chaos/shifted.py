@@ -1,7 +1,5 @@
 """`python -m controller` as the trial has it: its wall clock is ahead by `WALL_CLOCK_AHEAD_MS`."""
 
-from __future__ import annotations
-
 import os
 import time
 

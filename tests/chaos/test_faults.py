@@ -3,25 +3,18 @@
 Two that leave something of each other come together: that takes half the time of one by one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.chaos.faults import FAULTS
 from tests.chaos.replicated import of_replicas
-from tests.chaos.turns import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tests.chaos.turns import Turn
-    from tests.chaos.verdict import Verdict
-    from tests.support.postgres import Server
+from tests.chaos.turns import Plan, Turn
+from tests.chaos.verdict import Verdict
+from tests.support.postgres import Server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.anyio]
 

@@ -1,7 +1,5 @@
 """Drivers that are killed while they write a Delta table by deltalake; no session runs here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,25 +1,19 @@
 """One trial of any kind: work, faults that come by turns, and laws to hold it all against."""
 
-from __future__ import annotations
-
 import asyncio
 import random
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Generic, Protocol
+from pathlib import Path
+from typing import Generic, Protocol
 
 from tests.chaos.calls import comes_true
-from tests.chaos.history import LIVE, Journal, Span, now
+from tests.chaos.history import LIVE, History, Journal, Span, now
 from tests.chaos.pulse import Pulse
 from tests.chaos.turns import Arena, Faults, Plan, Turn
 from tests.chaos.verdict import Verdict, longest_gaps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
-
-    from tests.chaos.history import History
 
 SOON_S = (0.0, 2.0)
 """How soon after one fault of a turn the next one begins."""

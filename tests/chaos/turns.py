@@ -1,7 +1,5 @@
 """Turns of faults, one after another, and the arenas in which they come."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,28 +1,21 @@
 """What a trial has shown."""
 
-from __future__ import annotations
-
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.table import Table
 
+from noted_time.client import Json
 from tests.chaos import checks
+from tests.chaos.collecting import Said
+from tests.chaos.history import Chain, History, Span, Violation
 from tests.chaos.pulse import NOTHING_MEASURED, Share
 from tests.chaos.register import unfounded, went_back
-from tests.chaos.scaling import ExcludingStream
+from tests.chaos.scaling import ExcludingStream, ScaledStream
 from tests.support.following import Answer, broken
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tests.chaos.collecting import Said
-    from tests.chaos.history import Chain, History, Json, Span, Violation
-    from tests.chaos.scaling import ScaledStream
-
 
 NOTHING, SEVERAL = "(no fault)", "(several at once)"
 

@@ -1,25 +1,17 @@
 """Writers that keep their promises, whatever happens to the replicas."""
 
-from __future__ import annotations
-
 import asyncio
+import random
+from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING
 
-from tests.chaos.calls import rested
+from noted_time.client import Json
+from tests.chaos.calls import Caller, rested
 from tests.chaos.faults import WRITER_TIMEOUT_S
-from tests.chaos.history import now
+from tests.chaos.history import History, Journal, now
 from tests.chaos.register import Look
-from tests.chaos.scaling import UNNUMBERED
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Mapping
-
-    from tests.chaos.calls import Caller
-    from tests.chaos.history import History, Journal, Json
-    from tests.chaos.scaling import ScaledStream
-    from tests.chaos.writers import LoadWriter
+from tests.chaos.scaling import UNNUMBERED, ScaledStream
+from tests.chaos.writers import LoadWriter
 
 PAUSE_S = (0.2, 0.7)
 """How long a writer works between two notes."""

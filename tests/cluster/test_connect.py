@@ -1,7 +1,5 @@
 """What a client of a Connect server reads, notes and reports, none of it beside the driver."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """What is left of a query's result if executors, workers and drivers are killed (-9)."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Spark that is rented: a Connect server without this package, and a client that may do little."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

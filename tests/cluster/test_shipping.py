@@ -1,7 +1,5 @@
 """How the package reaches the Pythons that Spark starts, and what they say without it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -37,8 +37,6 @@ docs/reference/protocol.md describes the protocol. tests/conformance/trials.txt 
 each trial. An example is tests/conformance/writers/http_writer.py.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The laws of writers, judged over the requests and the answers of one program."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Starts a writer program and speaks the line protocol with it."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """A proxy between a writer and a controller that fails as planned, and records each request."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

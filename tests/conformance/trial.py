@@ -1,7 +1,5 @@
 """One trial of a writer: programs that write to a stream through proxies, step by step."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

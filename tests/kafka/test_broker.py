@@ -1,7 +1,5 @@
 """What the tests of Kafka stand on, and the broker for trials as `./run kafka` starts it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

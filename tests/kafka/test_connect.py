@@ -1,7 +1,5 @@
 """Kafka Connect, untouched: its worker's configuration alone makes a connector note."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

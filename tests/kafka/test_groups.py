@@ -1,7 +1,5 @@
 """Up to when a consumer group has read a topic, on a real broker."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any

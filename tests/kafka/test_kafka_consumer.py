@@ -1,7 +1,5 @@
 """What a consumer has processed is how far its reader has read; nothing else is."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import ExitStack, suppress
 

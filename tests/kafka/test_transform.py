@@ -1,7 +1,5 @@
 """The program that consumes, transforms and produces in transactions, as printed, and killed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Results of stateful operators whose driver is killed (-9) between each two batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

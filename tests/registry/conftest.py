@@ -1,7 +1,5 @@
 """A real schema registry, which is fetched once, into the environment of the suite."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Times in records of Avro, JSON Schema and Protobuf, from a broker and a real registry."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime

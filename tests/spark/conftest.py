@@ -1,7 +1,5 @@
 """The controller that the fast tests of this directory talk to, and their streams."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

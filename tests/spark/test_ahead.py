@@ -1,7 +1,5 @@
 """Marks that come before their cuts are read, in histories of queries on a topic; no Spark runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory

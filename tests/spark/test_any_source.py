@@ -1,7 +1,5 @@
 """Events of sources that are not ours, under the watermark of the writers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What Kafka Connect's sinks leave behind: read, or refused in a sentence; never an empty log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

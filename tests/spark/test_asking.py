@@ -1,7 +1,5 @@
 """What the readers refuse in the call: one sentence, before a query or Java is at work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial

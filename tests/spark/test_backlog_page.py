@@ -1,7 +1,5 @@
 """Whether the examples of the page about backlogs run as printed, those for Spark among them."""
 
-from __future__ import annotations
-
 import threading
 from datetime import UTC, datetime
 from pathlib import Path

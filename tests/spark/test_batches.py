@@ -1,7 +1,5 @@
 """What a query over a file log plans and reads, batch by batch and run by run; no Spark runs."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pyarrow as pa

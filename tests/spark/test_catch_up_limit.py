@@ -1,7 +1,5 @@
 """The limit of a micro-batch and its flag, by how far a query is behind; no Spark runs here."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checkpoints in object stores, against a store on loopback."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from datetime import timedelta

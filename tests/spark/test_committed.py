@@ -1,7 +1,5 @@
 """Up to when a Spark query has written a topic, on a real broker, without anything of ours."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """A batch read of a window has exactly its records of a Kafka topic, or says why not."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from contextlib import suppress

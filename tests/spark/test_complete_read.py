@@ -1,7 +1,5 @@
 """A batch read of a window has exactly its rows, and reads little else."""
 
-from __future__ import annotations
-
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

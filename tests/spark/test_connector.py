@@ -1,7 +1,5 @@
 """Which connector fits a Spark, on its page as in the jars that tests have, and who lacks one."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Streams that a query derives from another, and the queries that read them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Sources that feed claims: one micro-batch more follows a mark, and is under its watermark."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

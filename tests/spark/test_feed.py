@@ -1,7 +1,5 @@
 """Marks followed at a controller over HTTP; no Spark runs here."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """What counts as a file of the log; no Spark runs here."""
 
-from __future__ import annotations
-
 import pytest
 
 from noted_time.filelog import UnreadableFile

@@ -1,7 +1,5 @@
 """Queries that begin where a topic does whose first rows were deleted, on a real broker."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

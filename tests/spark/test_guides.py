@@ -1,7 +1,5 @@
 """The Spark examples of the pages; the README runs in `tests/acceptance`, Kafka in `test_kafka`."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,9 +1,8 @@
 """How rows get the time at which they came in: by marks alone first, then in queries."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 from hypothesis import given, settings
@@ -33,9 +32,9 @@ class KeptMarks(LocalFeed):
     stream_id: str = "a"
     is_away: bool = False
 
-    def __call__(self) -> KeptMarks:
+    def __call__(self) -> Self:
         """Make a feed."""
-        return KeptMarks(self.marks, self.stream_id, self.is_away)
+        return type(self)(self.marks, self.stream_id, self.is_away)
 
     def begin(self, released: Released) -> None:
         """See `MarksFeed`."""

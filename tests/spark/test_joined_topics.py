@@ -1,7 +1,5 @@
 """Joins of two topics."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

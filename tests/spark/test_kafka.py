@@ -1,7 +1,5 @@
 """Queries on a real Kafka broker, whose marks come from the real controller."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Queries that read Kafka topics with marks in the micro-batch of their rows, on a real broker."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import uuid4
 

@@ -1,7 +1,5 @@
 """Spark's own Kafka sink under the Java interceptor: a derived stream without code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

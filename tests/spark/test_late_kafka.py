@@ -1,7 +1,5 @@
 """A batch read of the late rows of a Kafka topic finds exactly those that marks went past."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, datetime
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Late rows that are kept: which ones they are, and that Spark drops no other."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta

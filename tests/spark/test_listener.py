@@ -1,7 +1,5 @@
 """A query's position as the controller hears of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast

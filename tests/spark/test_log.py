@@ -1,7 +1,5 @@
 """What a query makes of the files that it finds in the log."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Queries on a topic that is not the one that the writers noted of, as a mirror is (S21)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a query makes of rows that marks name and its log does not have; no Spark runs here."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

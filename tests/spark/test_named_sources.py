@@ -1,7 +1,5 @@
 """Queries whose sources have names, under which Spark keeps their offsets and in no order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What works without a source of ours, hence with older releases of Spark too."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A query continues from its own checkpoint only: not from one of another log."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How micro-batches are cut and dealt out; no Spark runs here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """How far a query has read, by its offset log; no Spark runs here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

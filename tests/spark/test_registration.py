@@ -1,7 +1,5 @@
 """Every session of a Spark can read our sources."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Which mark is admitted at which position; no Spark runs here."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A query at the end of a sealed stream: every last window comes out, and nothing else does it."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import SparkSession
 

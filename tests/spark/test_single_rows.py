@@ -1,7 +1,5 @@
 """Operators that judge rows one by one: deduplication and joins."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 

@@ -4,8 +4,6 @@ Those of marks in a topic, and of tables, have offsets of Spark and of Kafka alo
 complete windows leaves none.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims that a query writes into the commits of a Delta table, by deltalake."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which rows a micro-batch takes if rows come by time; no Spark runs here."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

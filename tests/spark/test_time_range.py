@@ -1,7 +1,5 @@
 """Streams over a range of time have its rows, each once, and end at its end."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

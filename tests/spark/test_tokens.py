@@ -1,7 +1,5 @@
 """How a query sends its token, and where the token does not appear."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,14 +1,13 @@
 """When the marks beside a topic are flagged as those of a backlog; no Spark runs here."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from noted_time import BacklogPolicy, Mark, Rejected, StreamCut
 from spark_integration import CatchUp
@@ -22,9 +21,6 @@ from spark_integration.marks_source.planner import MarksPlanner
 from spark_integration.marks_source.query import MarksQuery
 from tests.support.feeds import LocalFeed
 from tests.support.offset_log import plan
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 BEHIND = BacklogPolicy(behind_ms=10)
 LAGGING = BacklogPolicy(watermark_lag_ms=60_000)

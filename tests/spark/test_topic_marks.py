@@ -1,7 +1,5 @@
 """Queries that read their marks from a noted topic, without any Python in their plans."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace

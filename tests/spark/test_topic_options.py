@@ -1,7 +1,5 @@
 """Queries on topics that catch up, or whose watermark is ingestion less a lag, on a real broker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

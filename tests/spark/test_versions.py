@@ -1,7 +1,5 @@
 """Which Spark each part needs, and what the user of an older or a newer one reads."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Windows close by the marks of the writers, and only by them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.spark.conftest import Reads

@@ -1,7 +1,5 @@
 """A proxy before a store, which counts requests and spoils some of them."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from bisect import bisect_left, bisect_right, insort

@@ -1,7 +1,5 @@
 """The commands of the file log, over a log in a store."""
 
-from __future__ import annotations
-
 import json
 
 from tests.cli.conftest import Commands, observed

@@ -1,7 +1,5 @@
 """The demonstration over a log in a store."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Spark reads and appends file logs in a bucket."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The file log on a real S3 server, whose answers get lost and which slows down."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """A real Airflow over SQLite: four processes on this machine, called by REST."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A Kafka topic with records of each second, and a query that counts them."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import uuid4
 

@@ -1,18 +1,14 @@
 """Judges each mark of a stream against each record of its topic."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from demo.trials.kafka import Broker, Record
+from reader_client import KafkaRelay
 from tests.support.calls import Calls
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from reader_client import KafkaRelay
 
 NEVER = 2**63
 Json = Mapping[str, Any]

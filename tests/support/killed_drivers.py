@@ -1,7 +1,5 @@
 """Drivers that are killed while they write a table, and the faults of the table."""
 
-from __future__ import annotations
-
 import os
 import signal
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Queries with state whose driver is killed between each two batches, and their true results."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """HTTP servers of tests, on loopback and in threads of this process."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

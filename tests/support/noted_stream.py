@@ -1,9 +1,7 @@
 """A stream whose file log and notes a test writes itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +26,7 @@ class NotedStream:
         self.position: dict[int, int] = {}
         self._written: dict[str, dict[int, int]] = {}
 
-    def begun(self) -> NotedStream:
+    def begun(self) -> Self:
         """Return this stream with a first file, which has its schema."""
         self.append_table(0, table((0, "begun")).slice(0, 0))
         return self

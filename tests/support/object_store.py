@@ -4,8 +4,6 @@ It can list and read as S3, Google Cloud Storage and Azure's blobs, so Spark wri
 a disk, and its followers read it from a store.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator, Mapping

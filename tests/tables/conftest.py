@@ -1,7 +1,5 @@
 """The session that writes tables, and how they are read without Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Claims in the commits of Delta and of Iceberg, written by the connectors of the session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No claim of a real table is too high: Delta by deltalake, Iceberg by pyiceberg."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

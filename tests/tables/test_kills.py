@@ -1,7 +1,5 @@
 """Drivers that are killed while they write tables by the connectors of Delta and of Iceberg."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

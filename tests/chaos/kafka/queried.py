@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 
 from demo.trials.kafka import Record
+from noted_time.client import Json
 from tests.chaos import checks
 from tests.chaos.calls import Caller, NoAnswerError, comes_true
-from tests.chaos.history import Chain, History, Journal, Json, now
+from tests.chaos.history import Chain, History, Journal, now
 from tests.chaos.kafka.arena import FAR, OBSERVED, OBSERVERS, STRAY, TOPIC, WRITERS, KafkaArena
 from tests.chaos.kafka.checks import (
     WINDOW_MS,

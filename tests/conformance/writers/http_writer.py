@@ -3,8 +3,6 @@
 `--fault NAME` breaks one rule of the protocol, to show that the conformance runner finds it.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

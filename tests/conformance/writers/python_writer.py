@@ -1,7 +1,5 @@
 """The Python client as a writer program of the conformance runner."""
 
-from __future__ import annotations
-
 import os
 
 from noted_time import NotedTimeError, Rejected, Unreachable

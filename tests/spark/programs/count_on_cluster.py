@@ -3,8 +3,6 @@
 Its state is kept by RocksDB. It runs until it is killed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

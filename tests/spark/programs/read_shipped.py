@@ -1,7 +1,5 @@
 """Reads a log as a batch and as a stream, in a Spark whose Python may lack the package."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

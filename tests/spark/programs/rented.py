@@ -4,8 +4,6 @@ It cannot import what is `lacking`, has no variables and a session that refuses 
 queries end with what there is. The function of `count` of its name gives the seconds that are over.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

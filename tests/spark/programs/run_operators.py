@@ -10,8 +10,6 @@ So no run commits two batches of a query. The program ends by itself, with statu
 has committed a batch under the last watermark.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -7,8 +7,6 @@
 - `chance`: `after_s` seconds after the batch began, wherever that is.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
