@@ -2,7 +2,6 @@
 
 import os
 import signal
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -80,35 +79,8 @@ def faults(versions: Sequence[Version], truth: Sequence[Row]) -> Iterator[str]:
                 yield f"commit {number} claims all below {complete_to} and lacks {missing}"
 
 
-class Written(ABC):
-    """A table, read without Spark.
-
-    `log` is the directory of its commits, and `data` of its rows.
-    """
-
-    url: str
-    log: Path
-    data: Path
-
-    @abstractmethod
-    def versions(self) -> list[Version]:
-        """Return its commits."""
-
-    @abstractmethod
-    def files(self) -> set[str]:
-        """Return the names of its present files of rows."""
-
-    @abstractmethod
-    def history(self) -> TableHistory:
-        """Return how it came to be."""
-
-    def strays(self) -> set[str]:
-        """Return the files of rows without a commit."""
-        return {path.name for path in self.data.rglob("*.parquet")} - self.files()
-
-
-class Delta(Written):
-    """A table of Delta, read by deltalake."""
+class Delta:
+    """A table of Delta, read by deltalake: `log` has its commits, `data` its rows."""
 
     def __init__(self, directory: Path) -> None:
         self.data, self.log = directory, directory / "_delta_log"
@@ -131,7 +103,7 @@ class Delta(Written):
         return [row for uri in uris for row in rows_in(pq.read_table(uri))]
 
 
-class Iceberg(Written):
+class Iceberg:
     """A table of Iceberg in a catalog of directories, read by pyiceberg."""
 
     def __init__(self, warehouse: Path, name: str) -> None:
@@ -169,22 +141,12 @@ def rows_in(found: pa.Table) -> list[Row]:
     return list(zip(times.to_pylist(), found["name"].to_pylist(), strict=True))
 
 
-class Source(ABC):
-    """Rows that come step by step."""
-
-    given: dict[str, Any]
-
-    @abstractmethod
-    def write(self, step: int) -> None:
-        """Write the rows of a step."""
-
-
-class Log(Source):
+class Log:
     """A log with two segments, whose writer notes after each step."""
 
     def __init__(self, stream: NotedStream) -> None:
         self._stream = stream.begun()
-        self.given = {
+        self.given: dict[str, Any] = {
             "root": str(stream.root),
             "url": stream.server.url,
             "stream": stream.name,
@@ -196,13 +158,13 @@ class Log(Source):
         self._stream.note(BEGUN_MS + (step + 1) * STEP_MS)
 
 
-class Directory(Source):
+class Directory:
     """Files, one for each batch, under Spark's own watermark, without late rows."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir()
-        self.given = {"root": str(directory), "delay": f"{SPAN_MS} milliseconds"}
+        self.given: dict[str, Any] = {"root": str(directory), "delay": f"{SPAN_MS} milliseconds"}
 
     def write(self, step: int) -> None:
         unseen = self._directory / f".{step}"
@@ -214,8 +176,8 @@ class Directory(Source):
 class Trial:
     """Consecutive drivers of one query; all but the last are killed."""
 
-    source: Source
-    table: Written
+    source: Log | Directory
+    table: Delta | Iceberg
     directory: Path
     settings: dict[str, str] = field(default_factory=dict)
     steps: int = 0
@@ -223,7 +185,7 @@ class Trial:
 
     def kill(self, point: str, chance: Random) -> None:
         """Have a driver killed at a point; it must die there."""
-        strays = self.table.strays()
+        strays = self._find_strays()
         given = {
             "dies": point,
             "at": chance.randint(1, STEPS),
@@ -234,7 +196,7 @@ class Trial:
         assert status == -signal.SIGKILL
         self.killed[point] += 1
         if point == "data":
-            assert self.table.strays() > strays
+            assert self._find_strays() > strays
         if point == "commit":
             ended = numbers_in(self.directory / "checkpoint" / "commits")
             assert self._committed_batch() not in ended
@@ -259,6 +221,10 @@ class Trial:
         while (status := SparkProgram("write_table", asked, self._log).status()) > 0:
             assert UNCONNECTED in self._log.read_text(), self._log.read_text()[-9000:]
         return status
+
+    def _find_strays(self) -> set[str]:
+        """Return the files of rows without a commit."""
+        return {path.name for path in self.table.data.rglob("*.parquet")} - self.table.files()
 
     def _committed_batch(self) -> int:
         claim = self.table.history().standings()["rows"].claim
