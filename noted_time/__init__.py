@@ -1,7 +1,6 @@
 """The core of noted-time: cuts, notes, marks, and the rules that turn notes into marks.
 
-Only `client` uses a library or a socket; no module uses a clock. The rules and `why` are
-imported on first use.
+The rules and `why` are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports names on first use, and reports how to install missing packages."""
+"""Imports names on first use, and reports missing packages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noted_time.values import Rejected
 
 @contextmanager
 def require_extra(part: str, extra: str) -> Iterator[None]:
-    """Raise `ImportError` with the command that installs the extra, if a package is missing."""
+    """If a package is missing, raise `ImportError` with the command that installs the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -28,8 +28,7 @@ def require_extra(part: str, extra: str) -> Iterator[None]:
 def import_lazily(package: str, names: Mapping[str, tuple[str, str]], name: str) -> object:
     """Return a name that a package imports on first use.
 
-    `names` maps each name to its module and extra, or "". Raises `ImportError` with the command
-    that installs the extra.
+    `names` maps each name to its module and extra, or "".
     """
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -43,8 +42,6 @@ def load_function(name: str) -> Callable[..., Any]:
 
     >>> load_function("posixpath:join")("a", "b")
     'a/b'
-
-    Raises `Rejected` if the import fails.
     """
     module, _, function = name.partition(":")
     if "" not in sys.path:

@@ -1,4 +1,4 @@
-"""The commands that run this noted-time, and that install more of it from the same source."""
+"""The commands that run noted-time, and install more of it from the same source."""
 
 from __future__ import annotations
 
@@ -13,18 +13,15 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 PROGRAM_VARIABLE = "NOTED_TIME_PROGRAM"
-"""The variable in which `./run` of a clone passes the name of the program."""
+"""Set by `./run` of a clone."""
 
 PROGRAM_MODULES = frozenset(("noted_time", "noted_time_cli", "controller"))
 UVX_DIRECTORY = "archive-v0"
-"""The directory of uv's cache in which `uvx` creates environments."""
+"""A directory in uv's cache with the environments of `uvx`."""
 
 
 def name_program() -> str:
-    """Return the program's name as the user typed it, such as ``./run noted-time`` in a clone.
-
-    Messages begin their commands with it, so that a user can type them.
-    """
+    """Return the program's name as the user typed it, such as ``./run noted-time`` in a clone."""
     if named := os.environ.get(PROGRAM_VARIABLE):
         return named
     if UVX_DIRECTORY in Path(sys.prefix).parts:
@@ -57,8 +54,7 @@ def build_command(origin: Mapping[str, Any], extra: str) -> str:
     >>> build_command({"url": "https://git.example/noted-time", "vcs_info": git}, "kafka")
     'pip install "noted-time[kafka] @ git+https://git.example/noted-time@1a2b"'
 
-    If the source is unknown or deleted, the user must replace PATH: another person may own the
-    plain name.
+    Without the source, the user must replace PATH: another person may own the plain name.
 
     >>> build_command({}, "kafka")
     'pip install "PATH[kafka]", where PATH is a clone of noted-time or its wheel'

@@ -1,7 +1,7 @@
 """Finds rows that the marks of a stream lost, and whether their writers had vouched.
 
-Each row is judged by the last mark whose cut does not cover it, the largest lower that a reader can
-have had. If the row's time is below this lower, the row is lost.
+Each row is judged by the last mark whose cut does not cover it. If the row's time is below the
+mark's lower, the row is lost.
 """
 
 from __future__ import annotations
@@ -60,10 +60,7 @@ class NotedMarks:
         self.written.append(mark.written_at)
 
     def steps(self, segment: int) -> tuple[Times, Times]:
-        """Return ascending offsets, and the last mark whose cut does not cover rows from each on.
-
-        It is -1 if all cuts cover the rows.
-        """
+        """Return ascending offsets, and the last mark whose cut does not cover each, or -1."""
         offsets, at = self._steps.get(segment, (array("q", [0]), array("q", [0])))
         return np.asarray(offsets), np.append(np.asarray(at)[1:], len(self)) - 1
 
@@ -82,10 +79,7 @@ class NotedMarks:
 
 
 class AbsencePeriod(NamedTuple):
-    """Marks that excluded a writer, from `first_seq` to `last_seq`, and the reason.
-
-    `first_seq` is 0 if it was not a member before.
-    """
+    """Marks that excluded a writer, from `first_seq` (0 if it was not a member before) on."""
 
     first_seq: int
     last_seq: int
@@ -135,8 +129,6 @@ class LocatedRows(NamedTuple):
         >>> rows = LocatedRows(np.zeros(2, int), np.array([0, 1]), np.zeros(2, int))
         >>> rows.writers(promises, owners).tolist()
         ['', 'a']
-        >>> rows._replace(names=np.array(["a", "x"])).writers(promises, owners).tolist()
-        ['a', '']
         """
         if self.names is not None and np.any(known := np.isin(self.names, [*promises])):
             return np.where(known, self.names, "")
@@ -163,7 +155,7 @@ class Judgement:
     Verdicts on a lost row:
 
     - `BROKEN_VERDICT`: the writer had vouched for the time at a mark that did not cover the row.
-    - `UNKNOWN_VERDICT`: it is not known from which mark on the writer vouched.
+    - `UNKNOWN_VERDICT`: the writer may not have vouched yet.
     - Other verdicts: the row is late by contract. The verdict is why the mark excluded the writer.
 
     `not_judged` counts the rows below the first kept cut, unless it is the stream's first.
@@ -181,9 +173,8 @@ class Judgement:
         for each in zip(self.names.tolist(), self.verdicts, times[self.lost].tolist(), strict=True):
             groups.setdefault(each[:2], []).append(each[2])
         lost = [LostRows(*key, len(ms), min(ms), max(ms)) for key, ms in groups.items()]
-        return sorted(
-            lost, key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name)
-        )
+        lost.sort(key=lambda each: (each.verdict != BROKEN_VERDICT, -each.rows, each.name))
+        return lost
 
 
 def judge(
@@ -195,8 +186,7 @@ def judge(
 ) -> Judgement:
     """Judge rows by at least one mark; without a promise, a writer's verdict is not known.
 
-    A window has its result at the first mark whose lower has reached its end; windows that the
-    first kept mark closes are not counted.
+    Windows that the first kept mark closes are not counted.
     """
     lowers, last = np.asarray(marks.lowers), marks.find_marks_below(rows.segments, rows.offsets)
     late = (last >= 0) & (lowers[last] > rows.times)

@@ -37,9 +37,7 @@ class GroupAnswer:
     """A reader group: its combined position, each reader's segments, and the window per domain.
 
     - `states` is `idle` at the end of a quiet domain, and `finished` at the end of a sealed one.
-    - `backlog` is whether the group has a backlog.
-    - `because` are the reasons of the backlog.
-    - `since` is when the backlog began (Unix ms).
+    - `because` are the reasons of the backlog, which began at `since` (Unix ms).
     """
 
     position: Mapping[int, int]

@@ -1,4 +1,4 @@
-"""The fields of a value in JSON: their names, their order and their types.
+"""The fields of a value in JSON.
 
 A class renames fields by `JSON_NAMES`. If it `IS_INLINE`, its fields belong to the JSON object of
 the value that contains it. If it `OMITS_NONE`, fields with a default are omitted if they are null.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 
 class JsonField(NamedTuple):
-    """A field of a JSON object. `attribute` is the path to its value, such as `missing.count`."""
+    """A field of a JSON object; `attribute` is the path to its value."""
 
     name: str
     attribute: str
@@ -33,7 +33,6 @@ def list_fields(kind: Callable[..., Any]) -> tuple[JsonField, ...]:
 
 @cache
 def list_own_fields(kind: Callable[..., Any]) -> tuple[JsonField, ...]:
-    """Return the fields of a class. Inline values count as one."""
     names, omits_none = getattr(kind, "JSON_NAMES", {}), getattr(kind, "OMITS_NONE", False)
     return tuple(
         JsonField(names.get(name, name), name, hint, omits_none and hasattr(kind, name))

@@ -1,7 +1,4 @@
-"""The controller's answers about marks, cuts and complete windows.
-
-The controller encodes them, OpenAPI describes them, and clients decode them.
-"""
+"""The controller's answers about marks, cuts and complete windows."""
 
 from __future__ import annotations
 
@@ -19,10 +16,8 @@ class MarksAnswer:
     - `stream_id` differs if the stream was deleted and created again.
     - `sealed` means that no mark follows the last one.
     - `final_cut` is the end of a sealed stream, and null before.
-    - `has_more` means that more marks exist than the answer has.
     - `quiet` means that the stream waits for no writer. No mark follows until a writer is live.
-    - `ahead_of_stream` means that the stream's last mark has a smaller seq than the request. The
-      database has then lost marks.
+    - `ahead_of_stream` means that the database has lost marks: the last seq is below the request's.
     - `logs` are the ids of the logs of the cuts.
     """
 
@@ -62,7 +57,6 @@ class CutAnswer(Mark, Uncovered):
 class CompleteWindowsPage:
     """Complete windows in order. `next` is the `after` of the next request.
 
-    - `has_more` means that more complete windows exist than the answer has.
     - `logs` are the ids of the logs of the cuts.
     - `changes_are_known` is false if some reports of late rows since the requested time are no
       longer kept. Other windows may then have changed as well.

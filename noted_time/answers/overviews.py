@@ -23,9 +23,7 @@ Condition = Literal[Silence, Active]
 """The condition of a domain, or of the stream with the worst of its domains.
 
 - `holds`: the watermark waits for a writer, and stands for longer than usual
-- `unmarked`: the first mark is to come
 - `advancing`: the last mark is recent, even if the watermark waits for the next notes
-- `quiet`, `sealed`: as the decision
 - a `Silence`: no writer is left that could advance it
 """
 
@@ -37,7 +35,6 @@ CONDITIONS: Sequence[Condition] = get_args(Condition)
 class DomainRow:
     """A domain: its last mark, the decision, its condition, and its longest holder.
 
-    - `held_by`: the longest holder.
     - `lag`: the watermark's lag behind the wall clock at 30 moments of the last hour, the oldest
       first and the last one now. Null before the first mark, and if the lower is not in Unix ms.
 
@@ -86,7 +83,7 @@ class StreamRow:
 class Period:
     """The movement of the watermark, with one point for each slot that has a mark.
 
-    - `first_at`: when the first kept mark was written (Unix ms, as are all moments).
+    - `first_at`: when the first kept mark was written (Unix ms).
     - `before`: the lower of the last mark written before `from`.
     """
 

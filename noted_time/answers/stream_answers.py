@@ -21,11 +21,7 @@ Action = Literal[
     "taken_over",
     "went_back",
 ]
-"""Operators make all of these changes but two.
-
-"taken_over" means that another process took over a live writer's name, and "went_back" that the
-database lost marks.
-"""
+"""Operators make all changes but `taken_over` (a live writer's name) and `went_back` (marks)."""
 
 
 class SealAnswer:
@@ -184,7 +180,7 @@ class ControllersAnswer:
     """The controllers that share the database, by URL.
 
     `risk` says why acknowledged notes may be lost (by a power cut or a damaged database), and the
-    remedy. Without a risk it is null.
+    remedy.
     """
 
     controllers: Sequence[ControllerAnswer]

@@ -89,8 +89,7 @@ class CountedPeriod:
 class WriterRow:
     """A member. All moments are in Unix ms.
 
-    - `noted_at`: when the member last noted. If it never noted (`is_expected`), since when it is
-      expected.
+    - `noted_at`: when the member last noted, or (`is_expected`) since when it is expected.
     - `timeout_ms`, `domains`: the member's own declarations.
     - `held_until`: until when an operator suspends the timeout. `held_by` is the operator, and
       `held_for` the reason.
@@ -107,8 +106,6 @@ class WriterRow:
     - `vouching`: by domain, the last two periods during which marks count the member.
     """
 
-    # moments on the service clock are converted when shown, so time without a controller does not
-    # count; the moments in `noted_at` and `excluded` do not change
     writer: str
     state: MemberState
     times: Mapping[str, int]

@@ -17,7 +17,6 @@ from noted_time.client.wire import (
     Json,
     mark_to_wire,
     note_to_wire,
-    parse_flag,
     parse_int64,
     parse_text,
     position_from_wire,

@@ -10,11 +10,7 @@ from noted_time.values import NotedTimeError
 
 
 class Closing(ABC):
-    """Closes at the end of a ``with`` block.
-
-    If the block raises, a `NotedTimeError` from `close` is dropped, so that callers see the error
-    of the block.
-    """
+    """Closes at the end of a ``with`` block, whose error precedes a `NotedTimeError` of `close`."""
 
     @abstractmethod
     def close(self) -> None:

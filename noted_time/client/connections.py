@@ -20,7 +20,7 @@ SOCKET_EVENTS = ("connect_tcp.complete", "start_tls.complete")
 
 
 class PooledConnection:
-    """An HTTP client with one connection. `is_late` is set once a call exceeded its deadline."""
+    """An HTTP client with one connection; `is_late` if a call exceeded its deadline."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.http = http
@@ -37,7 +37,7 @@ class PooledConnection:
     def end(self) -> None:
         """End the call in progress, and any later call as soon as it is connected.
 
-        Unlike closing a socket, shutting it down wakes the thread that reads from it.
+        Closing the socket would not wake the thread that reads from it.
         """
         self.is_over = True
         if self._socket is not None:
@@ -46,7 +46,7 @@ class PooledConnection:
 
 
 class ConnectionPool:
-    """A pool that grows to the largest number of simultaneous calls."""
+    """Grows to the largest number of simultaneous calls."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = {**options, "limits": httpx.Limits(max_connections=1)}

@@ -12,7 +12,6 @@ OWNER_HEADER = "noted-time-owner"
 DOUBTS_BEFORE_RETRY = 100
 """How often a failed controller must be named as the owner before the client asks it again."""
 
-
 ENVIRONMENT_VARIABLE = "NOTED_TIME_TOKEN"
 
 _VISIBLE_ASCII = re.compile(r"[!-~]+")
@@ -21,9 +20,8 @@ _VISIBLE_ASCII = re.compile(r"[!-~]+")
 class Controllers:
     """The controllers of one database. Each answers for every stream.
 
-    A client keeps asking the controller that answered last, or the owner of the stream that an
-    answer names. If that controller fails, the client asks each other controller once. This is safe
-    because repeating a note, report or question changes nothing.
+    A client keeps asking the controller that answered last, or the owner of the stream. If that
+    controller fails, the client asks each other controller once: a repeated note changes nothing.
 
     >>> controllers = Controllers("http://a:7464, http://b:7464/")
     >>> controllers.pass_over("http://a:7464")
@@ -65,8 +63,6 @@ class Controllers:
 def build_authorization(token: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the header with `token`, or with the environment's token.
 
-    Raises `Rejected` for an invalid token. The error does not repeat the token.
-
     >>> build_authorization(None, {}), build_authorization("", {ENVIRONMENT_VARIABLE: "nt_1_x"})
     ({}, {})
     >>> build_authorization(None, {ENVIRONMENT_VARIABLE: " nt_1_x "})
@@ -81,7 +77,7 @@ def build_authorization(token: str | None, environment: Mapping[str, str]) -> di
 
 
 def _check_url(url: str) -> None:
-    if "@" in url:  # do not repeat the URL: it may contain a password
+    if "@" in url:  # the URL may contain a password
         raise Rejected(
             "the URL of a controller cannot have a user or password: remove the part before the @"
         )

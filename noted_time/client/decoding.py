@@ -1,7 +1,6 @@
-"""Check the types of the fields of answers before a client uses them.
+"""Check the types of the fields of answers, which are the same in all answers.
 
-A field name has one meaning and the same types in all answers. `null` and unknown fields are
-accepted.
+`null` and unknown fields are accepted.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ANY_KEYS = ("was", "is", "last")
 
 @cache
 def find_field_types() -> tuple[Mapping[str, Sequence[type]], frozenset[str]]:
-    """Return the types of each field, and the fields whose objects have names or segments as keys.
+    """Return the types of each field, and the fields with objects by name or segment.
 
     >>> types, keyed = find_field_types()
     >>> types["lower"], types["late"], "late" in keyed
@@ -77,7 +76,7 @@ def check_types(answer: dict[str, Any]) -> None:
     TypeError: `lower` is '5', which is not an int64
     """
     within: list[tuple[str, Any]] = [("", answer)]
-    while within:  # no recursion, because an answer may be nested deeply
+    while within:  # an answer may be too deep for recursion
         name, found = within.pop()
         if isinstance(found, list):
             within += [("", each) for each in found if isinstance(each, dict | list)]
@@ -92,7 +91,7 @@ def _check_fields(of: str, found: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in found.items():
         types, kind = by_key if is_keyed else field_types.get(key), type(value)
         if kind is int and types and types[0] is int and MIN_INT64 <= value <= MAX_INT64:
-            continue  # most values: a page of marks has a million offsets
+            continue  # most values
         if types is not None and value is not None and (kind is int or kind not in types):
             name, words = of if is_keyed else key, " or ".join(TYPE_WORDS[each] for each in types)
             raise TypeError(f"`{name}` is {value!r:.{SHOWN_CHARACTERS}}, which is not {words}")

@@ -21,8 +21,7 @@ class PollingLoop(Closing):
 
     `run` polls in the calling thread; a ``with`` block or `start` polls in a separate thread.
 
-    - If the log cannot be read now, the loop logs this once (``noted_time.observer``, or another
-      `who`) and retries.
+    - If the log cannot be read now, the loop logs this once (``noted_time.observer``) and retries.
     - If the log's ends went back (`Recreated`), the loop polls for ten more seconds.
     - Any other error ends the loop: `run`, `check` and `close` raise it.
     """
@@ -46,7 +45,7 @@ class PollingLoop(Closing):
 
     @abstractmethod
     def check_refusals(self) -> None:
-        """Raise an error if notes that were refused since the last poll must end the loop."""
+        """Raise an error if notes were refused and must end the loop."""
 
     def run(self) -> None:
         while not self._stopping.is_set():
@@ -57,7 +56,7 @@ class PollingLoop(Closing):
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the poll in progress. A signal handler may call it."""
+        """Stop after the poll in progress."""
         self._stopping.set()
 
     def check(self) -> None:

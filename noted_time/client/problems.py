@@ -1,8 +1,4 @@
-"""Convert HTTP answers that are not a success into exceptions.
-
-The controller describes problems by RFC 9457. A refusal without such a document comes from
-something else, such as a proxy.
-"""
+"""Convert HTTP answers with a problem (RFC 9457) into exceptions."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ _WORD_PATTERN = re.compile(r"[A-Za-z0-9_]+")
 def error_of(
     status: int, problem: Mapping[str, Any], *, stream: str, retry_after: str | None = None
 ) -> NotedTimeError:
-    """Return the exception for an answer. `problem` is the decoded body, empty if there was none.
+    """Return the exception for an answer, whose decoded body is `problem`.
 
     >>> error_of(404, {"type": "not_complete_yet", "lower": 7}, stream="flights").lower
     7
@@ -54,11 +50,9 @@ def error_of(
     if code == UnknownStream.kind.code:
         return UnknownStream(stream)
     error_class = ERRORS_BY_CODE.get(code)
-    return (
-        _build_generic_error(status, problem)
-        if error_class is None
-        else error_class(**error_class.kind.arguments(problem))
-    )
+    if error_class is None:
+        return _build_generic_error(status, problem)
+    return error_class(**error_class.kind.arguments(problem))
 
 
 def retry_after_s(header: str | None) -> float | None:

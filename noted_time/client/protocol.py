@@ -1,7 +1,7 @@
 """Build questions to a controller and read replies, without I/O.
 
-The logic of clients is written once, as generators. Each generator yields an effect (a request, a
-pause) and resumes with its outcome.
+The logic of clients is in generators. Each yields an effect (a request, a pause) and resumes with
+its outcome.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STREAMS_PATH = "/v1/streams"
 NO_CONTENT = 204
 
 MOST_BYTES = 32 * 1024 * 1024
-"""The maximum size of an answer. The longest pages of a controller have a few MiB."""
+"""The maximum size of an answer; a controller's have a few MiB."""
 
 UNCOMPRESSED_HEADERS = {"accept-encoding": "identity"}
 
@@ -58,17 +58,16 @@ def stream_path(stream: str, *below: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An HTTP answer. The names of its headers are in lower case."""
+    """An HTTP answer, with its headers' names in lower case."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
 
     def read_body(self, stream: str) -> dict[str, Any]:
-        """Return the JSON object in a controller's answer.
+        """Return the JSON object in a controller's answer, or raise its problem.
 
-        Raises the exception for a problem document, and `UnexpectedAnswer` if the answer is not a
-        controller's, such as a proxy's page.
+        Raises `UnexpectedAnswer` if the answer is not a controller's.
         """
         body = _parse_object(self.content) if self.status != NO_CONTENT else {}
         if body is not None and (self.status in SUCCESS_STATUSES or is_known(body)):
@@ -98,7 +97,6 @@ class IncomingReply:
     """An answer whose body is arriving: uncompressed, and at most `MOST_BYTES`."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
-        """Raise `UnexpectedAnswer` if the body is compressed."""
         self._status, self._headers, self._parts, self._size = status, headers, list[bytes](), 0
         encoding = headers.get("content-encoding", "identity")
         if encoding != "identity":
@@ -129,7 +127,7 @@ _EXPLANATIONS = (
     ("[Errno", "", _NOT_STARTED),
     ("All connection attempts failed", "", _NOT_STARTED),
 )
-"""Words in an error, the fact if the error does not state it plainly, and the remedy."""
+"""Words in an error, the fact if the error does not state it, and the remedy."""
 
 
 def build_unreachable(addressed: AddressedQuestion, error: Exception) -> Unreachable:
@@ -153,10 +151,7 @@ def ask(
 def ask_in_turn(
     controllers: Controllers, question: Callable[[], Question], read: Callable[[Reply], Result]
 ) -> Generator[AddressedQuestion, Reply, Result]:
-    """Ask each controller once, until one answers. Raises the last `Unreachable` if none does.
-
-    A reply may name the owner of the stream, and later questions go to the owner.
-    """
+    """Ask each controller once, until one answers, or raise the last `Unreachable`."""
     failure = Unreachable("no controller was asked")
     for _ in controllers.urls:
         url = controllers.current
@@ -173,26 +168,18 @@ def ask_in_turn(
 def run(
     routine: Generator[Effect, Outcome, Result], perform: Callable[[Effect], Outcome]
 ) -> Result:
-    """Run a generator to its end. Exceptions of `perform` are raised in the generator.
-
-    >>> def greeting():
-    ...     name = yield "who is there?"
-    ...     return f"hello, {name}"
-    >>> run(greeting(), {"who is there?": "reader"}.get)
-    'hello, reader'
-    """
+    """Run a generator to its end. Exceptions of `perform` are raised in the generator."""
 
     async def perform_at_once(effect: Effect) -> Outcome:
         return perform(effect)
 
     try:
-        run_async(routine, perform_at_once).send(
-            None
-        )  # it awaits nothing, so this runs it to its end
+        # it awaits nothing, so this runs it to its end
+        run_async(routine, perform_at_once).send(None)
     except StopIteration as end:
         result: Result = end.value
         return result
-    raise AssertionError("a routine that is performed by calls was suspended")
+    raise AssertionError("the routine was suspended")
 
 
 async def run_async(

@@ -17,8 +17,7 @@ draw_chance = SystemRandom().random
 class Backoff:
     """A schedule of delays in seconds that double from `first_s` to `cap_s`, with jitter.
 
-    `chance` is a random number in [0, 1). A delay is between half of its step and the whole step,
-    so that clients that failed together do not retry together:
+    `chance` is a random number in [0, 1):
 
     >>> backoff = Backoff(first_s=0.1, cap_s=5.0)
     >>> [backoff.delay_s(failures, chance=0.0) for failures in (1, 2, 3, 10)]
@@ -26,7 +25,7 @@ class Backoff:
     >>> backoff.delay_s(10**9, chance=0.5)
     3.75
 
-    The controller's Retry-After is added, up to five minutes:
+    The controller's Retry-After, up to five minutes, is added:
 
     >>> backoff.delay_s(1, chance=0.0, retry_after_s=2.0)
     2.05
@@ -44,8 +43,7 @@ class Backoff:
 class Outage:
     """The outages that the threads or tasks of a client observe, by asker.
 
-    Each method returns the sentence to log, `None` if it was logged already. `now` is in seconds of
-    a monotonic clock.
+    Each method returns the sentence to log, if it was not logged before.
 
     >>> outage = Outage("the reader of stream 's'")
     >>> outage.record_failure(Unreachable("no route"), now=5.0)
@@ -72,7 +70,6 @@ class Outage:
         return f"{self._who}: {what}, retrying: {error}"
 
     def record_answer(self, *, now: float, asker: str = "") -> str | None:
-        """The outage ends once all askers have an answer."""
         since = self._since.pop(asker, None)
         if since is None or self._since:
             return None
@@ -81,7 +78,7 @@ class Outage:
 
 
 def kind_of(error: NotedTimeError) -> str:
-    """Return a key. Errors with equal keys are logged once.
+    """Return a key of errors that are logged once.
 
     >>> kind_of(Unreachable("no route")), kind_of(Rejected("no such domain"))
     ('Unreachable', 'Rejected no such domain')

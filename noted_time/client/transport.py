@@ -1,7 +1,4 @@
-"""Send questions by httpx, for threads or asyncio, and raise the project's own errors.
-
-`noted_time.client` does not export this module, so that other code does not import httpx.
-"""
+"""Send questions by httpx, which is slow to import, for threads or asyncio."""
 
 from __future__ import annotations
 
@@ -35,13 +32,13 @@ ANSWER_S = 10.0
 ANSWER_TOO_LATE = "the answer did not end in time"
 
 BYTES_PER_S = 64 * 1024
-"""The minimum rate of an answer. Each part of this size extends the deadline by a second."""
+"""The minimum rate of an answer. A part of this size extends the deadline by a second."""
 
 
 class Transport:
-    """Connections to the controllers of one database, kept alive. Threads may share them.
+    """Connections to the controllers of one database, which threads may share.
 
-    Every call raises `Unreachable` without an answer, and `Rejected` or `Conflict` for a refusal.
+    Calls raise `Unreachable` without an answer, and `Rejected` or `Conflict` for a refusal.
     """
 
     def __init__(
@@ -63,7 +60,7 @@ class Transport:
         return run(routine, self._send)
 
     def hang_up(self) -> None:
-        """End the calls in progress, such as long polls. All calls then raise `Unreachable`."""
+        """End the calls in progress. All calls then raise `Unreachable`."""
         self._lines.end()
 
     def close(self) -> None:
@@ -79,14 +76,12 @@ class Transport:
                     for part in answer.iter_bytes():
                         incoming.add(part)
                         line.ends_at += len(part) / BYTES_PER_S
-            except (
-                httpx.HTTPError,
-                RuntimeError,
-            ) as error:  # RuntimeError if the client was closed
+            # RuntimeError if the client was closed
+            except (httpx.HTTPError, RuntimeError) as error:
                 raise build_unreachable(
                     addressed, TimeoutError(ANSWER_TOO_LATE) if line.is_late else error
                 ) from error
-            if line.is_late:  # a body without a length ends when its connection is shut down
+            if line.is_late:  # the end of a body without a length
                 raise build_unreachable(addressed, TimeoutError(ANSWER_TOO_LATE))
             return incoming.reply()
 
@@ -116,7 +111,7 @@ class AsyncTransport:
         await self._http.aclose()
 
     async def _send(self, addressed: AddressedQuestion) -> Reply:
-        import asyncio  # noqa: PLC0415 - Spark's planning processes use only the other transport
+        import asyncio  # noqa: PLC0415 - Spark uses only the other transport
 
         options = _build_request(addressed, self._timeout_s)
         ends_at = asyncio.get_running_loop().time() + options["timeout"]
@@ -154,9 +149,8 @@ def _build_options(token: str | None, transport: object | None) -> dict[str, Any
     }
 
 
-@cache
+@cache  # reading them takes 30 ms
 def _load_authorities() -> ssl.SSLContext:
-    """Share the authorities, because reading them takes 30 ms."""
     return httpx.create_ssl_context()
 
 

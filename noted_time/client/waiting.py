@@ -1,6 +1,6 @@
 """Wait until a time is complete: poll, pause, and stop at the timeout.
 
-The first poll returns at once, so that the reason for waiting is known. Later polls are long polls.
+The first poll returns at once, with the reason for waiting. Later polls are long polls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noted_time.values import Conflict, NotCompleteYet, Unreachable
 LONG_POLL_S = 30.0
 
 PAUSE_S = 0.2
-"""The pause between two polls, because a controller that is stopping answers at once."""
+"""A controller that is stopping answers polls at once."""
 
 
 class NotYet(Conflict):
@@ -28,15 +28,12 @@ class NotYet(Conflict):
 
 
 class NothingKnown(NotYet):
-    """The completeness is not known, and waiting alone may not change that."""
+    """The completeness is not known, and may not become known by waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Poll once. The controller may wait `wait_ms` before it answers.
-
-    Resume with the answer, or throw the error of the poll.
-    """
+    """Poll once. The controller may wait `wait_ms` before it answers."""
 
     wait_ms: int
 
@@ -59,7 +56,7 @@ def until_complete(
 ) -> Generator[Poll | Sleep, Any, Any]:
     """Poll until the time is complete. The last poll is at the timeout.
 
-    Raises `Conflict` and `Unreachable` at the timeout, and all other errors of a poll at once.
+    Resume with its answer or error. Raises `Conflict` and `Unreachable` only at the timeout.
 
     >>> steps = until_complete(60.0, clock=lambda: 0.0)
     >>> next(steps), steps.throw(NotCompleteYet(7, 5)).seconds, next(steps)

@@ -1,8 +1,4 @@
-"""Convert marks, windows, notes and positions to and from their JSON.
-
-JSON names segments by decimal strings. A missing or malformed field raises `Rejected` with its
-name.
-"""
+"""Convert values to and from their JSON, where segments are decimal strings."""
 
 from __future__ import annotations
 
@@ -117,17 +113,13 @@ def _parse_segment(name: str) -> int:
 
 
 def _check_integer(segment: str, offset: object) -> int:
-    if isinstance(offset, bool) or not isinstance(offset, int):
+    if type(offset) is not int:
         raise Rejected(f"offset of segment {segment} is not an integer")
     return offset
 
 
 def parse_int64(value: object) -> int:
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int)
-        or not -MAX_INT64 <= value <= MAX_INT64
-    ):
+    if type(value) is not int or not -MAX_INT64 <= value <= MAX_INT64:
         raise TypeError(f"{str(value)[:SHOWN_CHARACTERS]!r} is not an int64")
     return value
 

@@ -1,8 +1,7 @@
-"""Finds the files of file logs, and recognises archives that are file logs."""
+"""Finds the files of file logs, and of archives in their layout."""
 
 from noted_time.filelog.directories import LogDirectories, SegmentDirectory
 from noted_time.filelog.layout import (
-    FILE_SUFFIX,
     UnreadableFile,
     file_name,
     is_hidden,

@@ -25,7 +25,7 @@ from noted_time.stores.port import Names, Seconds
 from noted_time.values import Rejected
 
 MAX_REQUESTS = 16
-"""How many segments of an object store are listed at a time."""
+"""How many segments of a bucket are listed at a time."""
 
 
 class LogDirectories:
@@ -59,7 +59,7 @@ class LogDirectories:
 
 
 class SegmentDirectory:
-    """The directory with the files of one segment."""
+    """The directory of one segment."""
 
     __slots__ = ("_latest", "_listed", "_names", "_segment", "_starts", "_stream", "path")
 
@@ -73,14 +73,13 @@ class SegmentDirectory:
         self._starts: dict[str, int] = {}
 
     def fetch(self) -> None:
-        """List an object store already, so that several segments can be listed together."""
         self._listed.fetch()
 
     def list_changes(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Yield all files and the new files (name → start offset) if the entries may have changed.
 
-        The new files are in the order of their offsets, and new again at the next call if the
-        caller raises. An object that was replaced is new. Raises `Rejected` for a foreign file.
+        The new files are sorted by offset, and new again if the caller raises. An object that was
+        replaced is new. Raises `Rejected` for a foreign file.
         """
         for names in self._listed.list_changes():
             self._latest = names
@@ -89,7 +88,6 @@ class SegmentDirectory:
             self._names, self._starts = names, starts
 
     def list_names(self) -> Iterable[str]:
-        """Return all entries as of now."""
         return self._listed.list_now()
 
     def _find_starts(self, names: Names) -> tuple[dict[str, int], dict[str, int]]:
@@ -97,7 +95,7 @@ class SegmentDirectory:
         fresh = [name for name, each in names.items() if name not in known or known[name] != each]
         starts = {name: start for name, start in self._starts.items() if name in names}
         new = {
-            name: self._parse_start(name)
+            name: parse_start(self.path / name, self._stream, self._segment)
             for name in fresh
             if name.endswith(FILE_SUFFIX) and has_rows(name)
         }
@@ -113,24 +111,12 @@ class SegmentDirectory:
             raise FileNotFoundError(f"{self.path / name} does not exist")
         return known
 
-    def _parse_start(self, name: str) -> int:
-        return parse_start(self.path / name, self._stream, self._segment)
-
 
 _FOREIGN_ROWS = re.compile(r".+=.+|.+\.(?:avro|bin|csv|jsonl?|orc|txt)(?:\.[a-z0-9]+)?", re.ASCII)
 
 
 def find_segments(directory: LogPath, names: Iterable[str]) -> set[int]:
-    """Return the segments among the entries of a stream's directory.
-
-    Raises `Rejected` if rows are stored by something other than their segment.
-
-    >>> from pathlib import Path
-    >>> find_segments(Path("flights"), ["year=2026"])
-    Traceback (most recent call last):
-        ...
-    noted_time.Rejected: flights holds year=2026, where a log has partition=<n>: ...
-    """
+    """Return the segments in a stream's directory, or raise `Rejected` for rows elsewhere."""
     shown = {name: segment_of(name) for name in names if not is_hidden(name)}
     segments = {segment for segment in shown.values() if segment is not None}
     others = [name for name, segment in shown.items() if segment is None]

@@ -5,13 +5,9 @@
 Each file is one append, an exclusive create under the next offset, with its row count in the
 footer.
 
-The sinks' other names are read, but not appended to:
-
-- other paddings
-- a codec before the suffix (``.snappy.parquet``, the S3 sink)
-- the last offset after the first one (the HDFS sink)
-
-Separate files with keys and headers (``.keys.snappy.parquet``, ``.headers.avro``) contain no rows.
+Names with other paddings, a codec (``.snappy.parquet``, the S3 sink) or the last offset, too (the
+HDFS sink) are read, but not appended to. Separate files with keys and headers
+(``.keys.snappy.parquet``, ``.headers.avro``) contain no rows.
 """
 
 from __future__ import annotations
@@ -26,7 +22,7 @@ from noted_time.values import MAX_INT64, Rejected
 
 FILE_SUFFIX = ".parquet"
 LEAST_MARGIN = 1000
-"""Files of more rows than that would need offsets of another width."""
+"""Files with more rows need wider offsets."""
 
 _FILE_NAME = re.compile(
     r"(.+?)\+(0|[1-9]\d{0,18})\+(\d{1,20})(\+\d{1,20})?(?:\.[\w-]+)?\.parquet", re.ASCII
@@ -36,7 +32,7 @@ _SEGMENT_DIRECTORY = re.compile(r"partition=(0|[1-9]\d{0,18})", re.ASCII)
 
 
 class UnreadableFile(Rejected):
-    """The file at `path` cannot be read as a part of its segment."""
+    """A file cannot be read as a part of its segment."""
 
     def __init__(self, path: LogPath, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -77,16 +73,14 @@ def start_of(name: str, stream: str, segment: int) -> int | None:
 
 
 def sort_by_offset(names: Sequence[str], stream: str, segment: int) -> bool:
-    """Return whether a new file's name sorts behind these names, which are in order.
+    """Return whether a new file's name sorts behind these sorted names.
 
-    Names sort as text, so all offsets must have one width, and the next one, too:
+    All offsets must have one width, and the next one, too:
 
     >>> sort_by_offset(["a+0+0000000000.parquet", "a+0+9800000000.parquet"], "a", 0)
     True
     >>> sort_by_offset(["a+0+9990000000.parquet"], "a", 0)
     False
-
-    Names with the last offset, too, are not in one order.
     """
     shown = [name for name in names if name.endswith(FILE_SUFFIX) and has_rows(name)]
     matches = [match for name in shown if (match := _FILE_NAME.fullmatch(name)) is not None]
@@ -106,7 +100,7 @@ def parse_start(path: LogPath, stream: str, segment: int) -> int:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether readers skip a file, as Spark and Hadoop do."""
+    """Return whether readers skip a file, as in Spark."""
     return name.startswith((".", "_"))
 
 

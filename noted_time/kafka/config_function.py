@@ -9,14 +9,10 @@ from noted_time.extras import load_function
 from noted_time.values import Rejected
 
 FUNCTION_SETTING = "noted_time.function"
-"""The setting that names a function with other settings, as ``module:function``.
-
-It is called where the client connects, as functions cannot be sent to another process.
-"""
+"""Names a function that returns settings, as ``module:function``, where the client connects."""
 
 
 def resolve_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration with its function's settings, or raise `Rejected`."""
     if FUNCTION_SETTING not in config:
         return config
     name = config[FUNCTION_SETTING]

@@ -23,7 +23,7 @@ log = logging.getLogger("noted_time.kafka")
 TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - its name
 
 FATAL_ONLY = 2
-"""librdkafka writes only critical errors to stderr; others are raised."""
+"""Other errors are raised, and need not be on stderr."""
 
 CONNECTION_SETTINGS = (
     "bootstrap.servers",
@@ -55,7 +55,7 @@ ERROR_PHRASES = {
     KafkaError._RESOLVE: "",  # noqa: SLF001 - likewise
     KafkaError._TRANSPORT: "",  # noqa: SLF001 - likewise
 }
-"""The codes whose reasons are kept, and phrases for errors that a retry cannot fix."""
+"""The codes whose reasons are kept, and phrases for some of them."""
 
 REASON_AFFIXES = re.compile(r"^[\w:/.\[\]-]+/[\w]+: |:? \(after \d+ms in state \w+.*$")
 
@@ -70,12 +70,11 @@ def select_connection(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TokenCalls:
-    """Calls an `oauth_cb`, and keeps its error, which librdkafka does not report."""
+    """An `oauth_cb` whose error is kept, because librdkafka does not report it."""
 
     def __init__(self, ask: Any) -> None:  # noqa: ANN401 - whatever the user gave
         self.ask = ask
         self.why = "it must return a token and its expiry in Unix seconds"
-        """Why there is no token."""
 
     def __call__(self, config: str) -> object:
         try:
@@ -87,10 +86,6 @@ class TokenCalls:
 
 
 def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str, Any]) -> Client:
-    """Create a client, or raise `Rejected` for an invalid configuration.
-
-    Raises `Unreachable` if an `oauth_cb` gives no token within ten seconds.
-    """
     settings, tokens = dict(config), TokenCalls(config.get(TOKEN_CALLBACK))
     if callable(tokens.ask):
         settings[TOKEN_CALLBACK] = tokens
@@ -105,9 +100,8 @@ def create_client(kind: Callable[[dict[str, Any]], Client], config: Mapping[str,
 class Cluster:
     """Waits for the calls of one client, and explains failed connections.
 
-    librdkafka retries all failures, and its calls report only a timeout. Until the cluster has
-    answered once, a wrong password or certificate raises `Rejected`, later `Unreachable`, because
-    it may be fixed while a service runs.
+    librdkafka retries all failures, and its calls report only a timeout. A wrong password or
+    certificate raises `Rejected`, or once the cluster has answered, `Unreachable`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -116,7 +110,6 @@ class Cluster:
         if not self.servers:
             raise Rejected("the Kafka configuration has no bootstrap.servers")
         self.settings: Mapping[str, Any] = select_connection(config)
-        """The settings that any client of librdkafka accepts."""
         self._has_answered = False
         self.connect()
 
@@ -154,7 +147,6 @@ class Cluster:
         return Unreachable(self._describe_error(code_seen))
 
     def _record_error(self, error: KafkaError) -> None:
-        """Keep the longest of several reasons for a code."""
         code = error.code()
         if code in ERROR_PHRASES or code == BROKERS_DOWN:
             known = self._errors.get(code, error)
@@ -163,9 +155,8 @@ class Cluster:
     def _describe_error(self, code: int | None) -> str:
         reason = f"no Kafka broker answers at {self.servers}"
         if code is not None:
-            summary = (
-                f"Kafka at {self.servers} {ERROR_PHRASES[code]}" if ERROR_PHRASES[code] else reason
-            )
+            phrase = ERROR_PHRASES[code]
+            summary = f"Kafka at {self.servers} {phrase}" if phrase else reason
             return f"{summary}: {REASON_AFFIXES.sub('', self._errors[code].str())}"
         protocol = str(self.settings.get("security.protocol", "plaintext"))
         if BROKERS_DOWN in self._errors and protocol.lower().endswith("plaintext"):

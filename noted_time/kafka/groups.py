@@ -26,17 +26,16 @@ from noted_time.values import Rejected, Unreachable
 GROUP_LOAD_S = 5.0
 
 LOOKUP_S = 5.0
-"""How long to search for records before the committed offset counts."""
+"""How long to search for more read records."""
 
 COORDINATOR_ERRORS = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 )
-"""The errors of a broker that does not answer for a group yet, or any more."""
 
 DEAD_STATE = "Dead"
-"""The state of a group that uses neither the consumer protocol nor the Connect protocol."""
+"""The state of a group without the consumer or Connect protocol."""
 
 NO_OFFSET = (
     "group {group!r} has committed no offset: correct the name, or have it commit after it has "
@@ -61,8 +60,7 @@ class GroupOffsets:
         """Return how far the group has read, exact only below the `cut`, if given.
 
         A partition is read up to the first record at or after its committed offset that a
-        read_committed reader finds. For a compacted topic, only the committed offset counts,
-        because removed records may be unread.
+        read_committed reader finds. For a compacted topic, only the committed offset counts.
 
         Raises `NothingKnown` without a commit, and `Rejected` for offsets that cannot belong to the
         topic or are below deleted records.
@@ -144,10 +142,9 @@ class GroupOffsets:
         return answer.topic_partitions or []
 
     def _check_coordinator(self) -> None:
-        """Raise `KafkaException` while the group has no coordinator that answers.
+        """Raise `KafkaException` while no coordinator answers.
 
-        A request for offsets would then end the process: librdkafka expects the client to be a
-        member of the group when it looks for the new coordinator.
+        A request for offsets would then end the process, by an assertion of librdkafka.
         """
         futures = self._cluster.admin.describe_consumer_groups(
             [self._group], request_timeout=TIMEOUT_S
@@ -161,9 +158,8 @@ class GroupOffsets:
     def _is_share_group(self) -> bool:
         admin, group = self._cluster.admin, self._group
         try:
-            with warnings.catch_warnings(
-                action="ignore"
-            ):  # deprecated, but only this call lists all kinds
+            # deprecated, but only this call lists all kinds
+            with warnings.catch_warnings(action="ignore"):
                 listed = admin.list_groups(group, timeout=TIMEOUT_S)
             if not any(each.state == DEAD_STATE for each in listed):
                 return False
@@ -204,7 +200,7 @@ class GroupOffsets:
 
 
 def committed_position(kafka: str | Mapping[str, Any], group: str, topic: str) -> ReadOffsets:
-    """Return how far a group has read a topic. Raises the same as `GroupOffsets`.
+    """Return how far a group has read a topic. Raises as `GroupOffsets`.
 
     `kafka` is ``host:port`` of the brokers, or the settings of librdkafka.
     """

@@ -1,8 +1,7 @@
 """Encodes marks as records of a Kafka topic, for readers that ask no controller.
 
-The topic has one partition, and the key of a record is its domain. A program, the relay, copies
-marks from a controller to this *noted topic*. Several relays may repeat marks, so a reader keeps
-the largest `lower`.
+The *noted topic* has one partition, and the key of a record is its domain. Several relays may
+repeat marks, so a reader keeps the largest `lower`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,6 @@ class NotedRecord:
 
     @classmethod
     def read(cls, value: bytes | None) -> NotedRecord:
-        """Decode a record, or raise `Rejected` if no relay wrote it."""
         try:
             return read_value(cls, json.loads(value or b""))
         except (*MISREAD_ERRORS, RecursionError) as error:

@@ -17,7 +17,7 @@ from noted_time.values import Recreated, Unreachable
 log = logging.getLogger("noted_time.observer")
 
 READ_LIMIT_S = 2.0
-"""How long a single poll may read, while the observer sends no notes."""
+"""How long a poll may read, while the observer sends no notes."""
 
 REPORT_INTERVAL_S = 60.0
 SHOWN_CHARACTERS = 200
@@ -34,10 +34,9 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
-    "queued.max.messages.kbytes": 16 << 10,
+    "queued.max.messages.kbytes": 16 << 10,  # bounds the memory, as the next does
     "fetch.max.bytes": 8 << 20,
 }
-"""The last two settings bound the consumer's memory."""
 
 
 class TopicReader(Closing):
@@ -71,16 +70,11 @@ class TopicReader(Closing):
         now = clocks.monotonic()
         if now >= self._report_at:
             self._report_at = now + REPORT_INTERVAL_S
+            name, why = self._topic.name, str(reason)[:SHOWN_CHARACTERS]
             log.warning(
                 "Kafka topic %r, partition %d, offset %d: the record has no readable time "
                 "(%s); %d such records were skipped so far",
-                *(
-                    self._topic.name,
-                    partition,
-                    offset,
-                    str(reason)[:SHOWN_CHARACTERS],
-                    self.unusable,
-                ),
+                *(name, partition, offset, why, self.unusable),
             )
 
     def find_behind(self, ends: Mapping[int, int]) -> list[int]:
@@ -89,10 +83,7 @@ class TopicReader(Closing):
     def read(
         self, ends: Mapping[int, int], *, for_s: float = READ_LIMIT_S
     ) -> Iterator[tuple[int, int, Message]]:
-        """Yield partition, offset and record up to these ends, for at most `for_s` seconds.
-
-        Raises `Recreated` if a partition was already read beyond its end, and `Unreachable`.
-        """
+        """Yield partition, offset and record up to these ends, for at most `for_s` seconds."""
         position, until = self.position, clocks.monotonic() + for_s
         for each, end in ends.items():
             if end < position[each]:
@@ -118,16 +109,14 @@ class TopicReader(Closing):
     def _skip_non_record(
         self, error: KafkaError | None, partition: int | None, offset: int | None
     ) -> KafkaError | None:
-        """Return the error of the message if reading cannot continue."""
         if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka asks for an unneeded group
         if error is None or partition is None or offset is None:
             return error
         if error.code() not in (PARTITION_END, OFFSET_GONE):
             return error
-        if (
-            partition in self.position and error.code() == PARTITION_END
-        ):  # only markers and aborted records before the end
+        # only markers and aborted records precede the end
+        if partition in self.position and error.code() == PARTITION_END:
             self.position[partition] = max(self.position[partition], offset)
         elif partition in self.position:
             self._deleted.add(partition)

@@ -55,10 +55,7 @@ LEADERLESS_CODES = frozenset(
         KafkaError._TIMED_OUT,  # noqa: SLF001
     }
 )
-"""The errors of a leader that cannot report its end now.
-
-A new one first makes sure that the end will not go back (KIP-207).
-"""
+"""The errors of a leader that cannot report its end yet, so that it does not go back (KIP-207)."""
 
 FORBIDDEN_CODES = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -73,8 +70,8 @@ class TopicLook:
     exclusive, and lack the `unknown` partitions, whose leaders did not answer.
 
     `in_sync` replicas and `high` watermarks are read before the ends, the `newest` records after
-    them. A newest record may be above the end, but no record below the end has a larger timestamp.
-    In an open transaction, a read_committed reader's end is below the high watermark (KIP-98).
+    them. So no record below the end has a larger timestamp than the newest. In an open transaction,
+    a read_committed reader's end is below the high watermark (KIP-98).
     """
 
     id: str | None
@@ -89,18 +86,12 @@ class TopicLook:
         return self.unknown.union(self.ends)
 
     def of(self, partitions: Collection[int]) -> TopicLook:
-        """Return the state of some partitions.
-
-        >>> TopicLook("id", {0: 5, 1: 7}, frozenset({2})).of({1}).ends
-        {1: 7}
-        """
-
         def some(by_partition: Mapping[int, Of]) -> dict[int, Of]:
             return {each: by_partition[each] for each in partitions if each in by_partition}
 
         unknown = self.unknown.intersection(partitions)
-        beside = some(self.newest), some(self.in_sync), some(self.high)
-        return TopicLook(self.id, some(self.ends), unknown, *beside)
+        others = some(self.newest), some(self.in_sync), some(self.high)
+        return TopicLook(self.id, some(self.ends), unknown, *others)
 
 
 class Topic:
@@ -132,28 +123,26 @@ class Topic:
     ) -> TopicLook:
         """Return the topic's id and ends, without reading records.
 
-        With `committed`, the ends are below the oldest open transaction. Otherwise ends and
-        timestamps include uncommitted and aborted records.
+        With `committed`, the ends are below the oldest open transaction. Timestamps include
+        uncommitted and aborted records.
         """
         topic_id, partitions = self._describe_or_reconnect(timeout_s)
-        above = (
-            _take_offsets(self._list_offsets(partitions, LATEST_OFFSET, timeout_s)) if high else {}
+        above = self._list_offsets(partitions, LATEST_OFFSET, timeout_s) if high else {}
+        latest = self._list_offsets(
+            above if high else partitions, LATEST_OFFSET, timeout_s, committed=committed
         )
-        requested = above if high else partitions
-        ends = _take_offsets(
-            self._list_offsets(requested, LATEST_OFFSET, timeout_s, committed=committed)
-        )
+        ends = _take_offsets(latest)
         stamps = self._list_offsets(ends, LARGEST_TIMESTAMP, timeout_s) if newest else {}
         if newest:
             ends = {partition: end for partition, end in ends.items() if partition in stamps}
         written = {partition: stamp for partition, stamp in stamps.items() if stamp.time >= 0}
         unknown = frozenset(partitions).difference(ends)
-        return TopicLook(topic_id, ends, unknown, written, partitions, above)
+        return TopicLook(topic_id, ends, unknown, written, partitions, _take_offsets(above))
 
     def look_again(
         self, *, committed: bool = False, high: bool = False, newest: bool = False
     ) -> TopicLook:
-        """Look, and raise `Recreated` if the topic's id has changed since the first such call."""
+        """Look, and raise `Recreated` if the topic's id has changed since the last call."""
         look = self.look(committed=committed, high=high, newest=newest)
         if self.id is not None and look.id is not None and self.id != look.id:
             raise self.build_recreated(f"its id is {look.id}, not {self.id}", is_certain=True)
@@ -185,15 +174,11 @@ class Topic:
         return _take_offsets(self._list_offsets(partitions, EARLIEST_OFFSET))
 
     def offsets_at(self, time_ms: int) -> Mapping[int, int]:
-        """Return the first offset with a timestamp >= `time_ms` in each partition, or its end.
-
-        Kafka searches by the largest timestamp so far, so all records before have lower ones.
-        """
+        """Return the first offset with a timestamp >= `time_ms` in each partition, or its end."""
         ends = self.look().ends
         return {**ends, **_take_offsets(self.first_stamps(time_ms, ends))}
 
     def largest_times(self) -> Mapping[int, int]:
-        """Return the largest timestamps, including uncommitted and aborted records."""
         _, partitions = self._describe_or_reconnect()
         stamps = self._list_offsets(partitions, LARGEST_TIMESTAMP)
         return {partition: stamp.time for partition, stamp in stamps.items() if stamp.time >= 0}
@@ -234,10 +219,7 @@ class Topic:
     def _describe_or_reconnect(
         self, timeout_s: float = TIMEOUT_S
     ) -> tuple[str | None, dict[int, int]]:
-        """Describe the topic, and reconnect if its broker has stopped.
-
-        Otherwise calls fail for minutes.
-        """
+        """Describe the topic, and reconnect if its broker stopped, or calls fail for minutes."""
         try:
             return self._describe(timeout_s / 2)
         except Unreachable:
@@ -267,7 +249,6 @@ class Topic:
         *,
         committed: bool = False,
     ) -> dict[int, Stamp]:
-        """Return the offsets, -1 for a partition without one."""
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         specs = {TopicPartition(self.name, partition): spec for partition in partitions}
         if not specs:

@@ -1,8 +1,4 @@
-"""Finds the hop that holds a dataset, on the way from it to the writers.
-
-A hop is a dataset, how far it is complete, and its sources: the datasets that it is made from. All
-times are in Unix ms.
-"""
+"""Finds the hop that holds a dataset, on the way from it to the writers; times are in Unix ms."""
 
 from __future__ import annotations
 
@@ -52,9 +48,9 @@ class Dataset(NamedTuple):
         if NAME_PATTERN.fullmatch(self.name):
             return "stream"
         scheme = self.name.partition(":")[0]
-        return (
-            "table" if scheme in TABLE_SCHEMES else "group" if scheme == "group" else "checkpoint"
-        )
+        if scheme in TABLE_SCHEMES:
+            return "table"
+        return "group" if scheme == "group" else "checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +60,7 @@ class HopSource:
     - `taken_to`: the hop has its rows below this time, `None` if this is not known.
     - `delay_ms`: how far the hop remains behind it by design.
     - `why`: why the hop lacks its later rows, if a job writes the hop.
-    - `remembered`: how far it was complete when the job read it.
-    - `origins`: the streams that it is made from, as the hop remembers them.
+    - `remembered`, `origins`: its time and streams when the job read it.
     """
 
     dataset: Dataset
@@ -105,7 +100,7 @@ def describe_table(
 ) -> Hop:
     """Return a table with its sources, also the sources of claims that have ended.
 
-    `time` is the requested time. `names` are the claims that count, by default the expected ones.
+    `names` are the claims that count, by default the expected ones.
     """
     standings = history.standings()
     found = history.claim(names or None, standings)
@@ -146,8 +141,7 @@ def _list_sources(
 def walk(root: Hop, read: Callable[[Dataset], Hop]) -> dict[Dataset, Hop]:
     """Read all datasets that the root is made from, each once, the nearest first.
 
-    A dataset that cannot be read is a hop with the reason. Its sources are the streams that the
-    dataset made from it remembers.
+    A dataset that cannot be read is a hop with the reason and its remembered streams.
     """
     hops = {root.dataset: root}
     edges = [(root, each, 1) for each in root.sources]
@@ -173,8 +167,8 @@ def _describe_unread(child: Hop, source: HopSource, error: Exception) -> Hop:
 class Step(NamedTuple):
     """A hop on the way to the writers, and the source that limits it.
 
-    `limit` is the time that the hop can have by this source, or a stream without the writers that
-    it waits for. `circle` are the datasets that are made from each other, if the way ends there.
+    `limit` is the time that the hop can have by this source. `circle` are the datasets that are
+    made from each other, if the way ends there.
     """
 
     hop: Hop
@@ -184,7 +178,6 @@ class Step(NamedTuple):
 
     @property
     def lag(self) -> str:
-        """How far the hop is behind its source, in words, or "" if it is not."""
         complete_to, limit = self.hop.complete_to, self.limit
         if self.source is None or complete_to is None or limit is None or limit <= complete_to:
             return ""
@@ -198,10 +191,7 @@ class Step(NamedTuple):
 
 
 def find_step(hops: Hops, hop: Hop) -> Step:
-    """Return the hop with the source whose rows it has least of.
-
-    Among several, it is the least complete one.
-    """
+    """Return the hop with the source whose rows it has least of, then the least complete one."""
     limits: dict[HopSource, int | None] = {}
     for each in hop.sources:
         complete_to = hops[each.dataset].complete_to
@@ -217,8 +207,7 @@ def find_step(hops: Hops, hop: Hop) -> Step:
 def find_holder(hops: Hops, root: Dataset, time: int | None) -> Step | None:
     """Return the first step that lacks `time` although its source has it.
 
-    Without `time`, return the step that is furthest behind its source. A hop of unknown time holds
-    all datasets that are made from it.
+    Without `time`, return the step that is furthest behind its source.
 
     >>> silver, orders = Dataset("delta:silver"), Dataset("orders")
     >>> hops = {silver: Hop(silver, 5, (HopSource(orders, 5),)), orders: Hop(orders, 9)}

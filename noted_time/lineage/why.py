@@ -1,4 +1,4 @@
-"""Describes why a dataset is not complete to a later time: the answer, its hops, and the remedy."""
+"""Describes why a dataset is not complete to a later time."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Why:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the dataset has the requested time, or without one, any known time."""
+        """Whether the dataset has the requested time, or any time without one."""
         time = MIN_INT64 if self.time is None else self.time
         complete_to = self.root.complete_to
         return complete_to is not None and complete_to >= time and not self.root.doubt
 
     @cached_property
     def holder(self) -> Step | None:
-        """The step to look at, or `None` if the dataset has the time, or no hop is behind."""
+        """The step that holds the dataset, or `None`."""
         has_time = self.time is not None and self.is_complete
         return None if has_time else find_holder(self.hops, self.dataset, self.time)
 
@@ -78,7 +78,7 @@ class Why:
 
     @property
     def remedy(self) -> str:
-        """The next step, or "" if no hop holds the dataset."""
+        """The next step, or ""."""
         if self.holder is not None and self.holder.circle:
             return "inherit from a table that is not made from this one"
         if self.culprit is None:
@@ -101,7 +101,7 @@ class Why:
         return f"{known}{lag and f', {lag}'}{hop.lack}{why}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer and the hops as values of JSON."""
+        """Return the answer and the hops as JSON."""
         fields = ("time", "is_complete", "sentence", "remedy")
         hops = [self._convert_hop(hop) for hop in self.hops.values()]
         return {each: getattr(self, each) for each in fields} | {"hops": hops}

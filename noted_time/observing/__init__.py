@@ -1,4 +1,4 @@
-"""Derives times from the state of a log: event times, broker times and ingestion times."""
+"""Derives times from the state of a log."""
 
 from noted_time.observing.broker_clocks import BrokerClocks, BrokerLook
 from noted_time.observing.ingestion import INGESTION_NAME, LEAST_POLL_MS, GrowingEnds, Look

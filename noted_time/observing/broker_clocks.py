@@ -1,12 +1,11 @@
 """Derives the time of a Kafka topic with broker timestamps, without reading its records.
 
 The leader of a partition stamps a record when it appends it (LogAppendTime). Consumers see the
-record later: after it is replicated (below the *high watermark*) and its transaction is committed
-(below the *end* of a read_committed consumer). So records that become visible later may have
-earlier stamps, within two bounds:
+record once it is replicated (below the *high watermark*) and its transaction is committed (below
+the *end* of a read_committed consumer). So later records may have earlier stamps, within two
+bounds:
 
-- **The newest stamp.** Within a partition, stamps go back by at most `skew_ms`. A record at or
-  above the end is at most this much older than any record below the end.
+- **The newest stamp.** Within a partition, stamps go back by at most `skew_ms`.
 - **The clock.** If the end has reached the high watermark, all invisible records are still being
   replicated. A follower that needs more than one and a half times `replica.lag.time.max.ms` is
   removed from the replicas in sync. Invisible records are therefore younger than that; `lag_ms`
@@ -15,10 +14,8 @@ earlier stamps, within two bounds:
 
 A poll must read in this order:
 
-- The clock and the replicas in sync come first. Records appended during the poll are then younger
-  than the clock.
-- The high watermarks come next, then the ends. All records below the high watermark are then below
-  the end.
+- The clock and the replicas in sync come first, so that records appended later are younger.
+- The high watermarks come next, then the ends.
 - The newest stamps come last, so that no stamp of a record below the ends is missing. A stamp
   counts once the end has passed its record.
 """
@@ -38,10 +35,7 @@ MOST_STAMPS = 64
 
 @dataclass(frozen=True, slots=True)
 class BrokerLook:
-    """The result of a poll, in the order of reading.
-
-    `ends` are a read_committed consumer's; `recent` has at most one record of a partition.
-    """
+    """The result of a poll, in the order of reading; `ends` are a read_committed consumer's."""
 
     now: int
     under_replicated: AbstractSet[int]
@@ -53,10 +47,7 @@ class BrokerLook:
 
 @dataclass(slots=True)
 class _Partition:
-    """The state of a partition; before `begin`, records may have producers' stamps.
-
-    All stamps below `checked` are reliable.
-    """
+    """Before `begin`, records may have producers' stamps; below `checked`, stamps are reliable."""
 
     begin: int
     checked: int
@@ -82,8 +73,7 @@ class BrokerClocks:
     """A clock for each partition of a topic with LogAppendTime, in Unix ms.
 
     `skew_ms` is the largest difference between stamps of one partition, or between a broker's clock
-    and this process's. `lag_ms` is the largest age of invisible records (see the module). Raises
-    `Rejected` unless 0 <= `skew_ms` <= `lag_ms`.
+    and this process's. `lag_ms` is the largest age of invisible records.
 
     >>> clocks = BrokerClocks(skew_ms=10, lag_ms=500)
     >>> clocks.take(BrokerLook(1000, set(), {0: 5}, {0: 5}, {0: Stamp(200, 4)}))
@@ -112,8 +102,8 @@ class BrokerClocks:
         """Record a poll, and return the offsets of each partition whose stamps are in doubt.
 
         New records are in doubt if the newest stamp is below `noted` or belongs to an older record:
-        the leader's clock is behind, or a producer set the largest stamp. The doubt remains until
-        their newest stamp is passed to `correct`.
+        the leader's clock is behind, or a producer set the largest stamp. Pass the newest stamp to
+        `correct`.
         """
         self._now = look.now
         lagging = self._under_replicated | look.under_replicated
@@ -138,10 +128,7 @@ class BrokerClocks:
         return doubts
 
     def correct(self, partition: int, newest: int | None) -> None:
-        """Continue from the newest stamp read up to the end, or `None`.
-
-        It replaces a larger stamp: later stamps may be as low.
-        """
+        """Continue from the newest stamp read up to the end, even if it is lower."""
         known = self._partitions[partition]
         known.begin = known.checked = known.end
         known.above.clear()

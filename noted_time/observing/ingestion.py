@@ -1,9 +1,7 @@
 """Derives ingestion time: when rows became visible in a log.
 
-A process that reads a clock and then the ends of all segments can vouch for a domain (PDP-26): rows
-visible at T are below ends that were read after T.
-
-After `max_lag_ms`, a note is due even without new rows (PDP-26's idle advancer).
+Rows visible at T are below ends that are read after T (PDP-26). After `max_lag_ms`, a note is due
+even without new rows (PDP-26's idle advancer).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ LEAST_POLL_MS = 10
 
 @dataclass(slots=True)
 class GrowingEnds:
-    """The ends of a log's segments at the last poll, which grow unless the log is recreated."""
+    """The ends of a log's segments, which grow unless the log is recreated."""
 
     seen: dict[int, int] = field(default_factory=dict)
     log: str = "the log"
@@ -31,9 +29,8 @@ class GrowingEnds:
         for segment, end in self.seen.items():
             now = nonzero.get(segment, 0)
             if now < end:
-                raise Recreated(
-                    self.log, f"segment {segment} ends at {now} and ended at {end} before"
-                )
+                fact = f"segment {segment} ends at {now} and ended at {end} before"
+                raise Recreated(self.log, fact)
         self.seen = nonzero
         return nonzero
 
@@ -47,7 +44,7 @@ class GrowingEnds:
 class Look:
     """Computes the notes of a process that polls a log every `poll_ms`.
 
-    `skew_ms`, how far the clock may be ahead of others, is subtracted from each time.
+    `skew_ms` is subtracted, as the clock may be ahead of others.
 
     >>> look = Look(poll_ms=1000, max_lag_ms=10_000)
     >>> note = look.due(5000, {0: 12})
@@ -80,8 +77,7 @@ class Look:
     def due(self, now: int, ends: Mapping[int, int]) -> Note | None:
         """Return the note of a poll at `now` (ms) that found these `ends`, if one is due.
 
-        None is due while the clock is behind the last noted time. Raises `Recreated` if an end went
-        back.
+        Raises `Recreated` if an end went back.
         """
         position = self.ends.take(ends)
         time, last = now - self.skew_ms, self._last

@@ -1,8 +1,7 @@
 """Tracks the newest timestamp of each segment, without reading records.
 
 A log may report the record with the largest timestamp (Kafka's KIP-734) before readers see it. It
-counts once it is below the visible end: later records are then at most as much older as records are
-out of order.
+counts once it is below the visible end.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ class Stamp(NamedTuple):
 class NewestTimes:
     """The newest timestamps of the visible records of each segment.
 
-    An invisible record is kept until it is visible, and newer ones are not kept meanwhile. With
-    endless overlapping transactions, the timestamp is at most two transactions old.
+    An invisible record is kept until it is visible, and newer ones are not kept meanwhile, so
+    endless overlapping transactions do not stop the time.
 
     >>> newest = NewestTimes()
     >>> newest.take({0: Stamp(700, 4)}, {0: 4}, now=1000)  # in an open transaction

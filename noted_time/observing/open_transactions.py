@@ -10,8 +10,7 @@ from noted_time.values import LogFact
 class OpenTransactions:
     """The segments with an open transaction; `now` is in Unix ms.
 
-    A poll must read the high watermarks *before* `ends`, the last stable offsets. An end below its
-    high watermark then begins an open transaction.
+    A poll must read the high watermarks *before* `ends`, the last stable offsets.
 
     >>> open_transactions = OpenTransactions()
     >>> open_transactions.take({0: 9, 1: 5}, {0: 4, 1: 5}, now=100)
@@ -37,9 +36,9 @@ class OpenTransactions:
         return tuple(sorted(self._facts.values(), key=lambda fact: (fact.time, fact.segment)))
 
     def find_active(self, high: Mapping[int, int], position: Mapping[int, int]) -> set[int]:
-        """Return the segments that were not read up to the high watermark, now or last time.
+        """Return the segments, not idle, that are not read up to the high watermark or were not.
 
-        They are not idle, even without new records. Call it once per poll.
+        Call it once per poll.
         """
         before = self._unread
         self._unread = {segment for segment, end in high.items() if position[segment] < end}

@@ -8,7 +8,6 @@ import re
 from noted_time.values import Rejected
 
 RESOLVED_FIELD = b'"resolved"'
-"""Text in each such record, and in few others, which are parsed."""
 
 HLC_PATTERN = re.compile(r"(\d{13,19})\.\d{10}")
 """A time of CockroachDB: ns since 1970, and a logical counter."""
@@ -20,11 +19,8 @@ def read_resolved_time(key: bytes | None, value: bytes | None) -> int | None:
     """Return the time (ms) that a changefeed's record resolves, or `None`.
 
     Later rows of the partition changed at or after that time, except repeated rows. A resolved
-    record has no key and no other field; the envelopes `bare`, `row` and `enriched` use the second
-    form.
+    record has no key and no other field; some envelopes have it in ``__crdb__``:
 
-    >>> read_resolved_time(None, b'{"resolved":"1790000000123456789.0000000000"}')
-    1790000000123
     >>> read_resolved_time(None, b'{"__crdb__":{"resolved":"1790000000123456789.0000000000"}}')
     1790000000123
     >>> read_resolved_time(b"[7]", b'{"after":{"id":7,"resolved":"no"}}')

@@ -12,8 +12,7 @@ from noted_time.values import LogFact
 class Seen:
     """The exclusive ends of a log's segments, and the times of its rows in ms.
 
-    `newest` has the segments with new rows, `None` if their time is unknown. `largest` bounds the
-    times of all rows below the ends.
+    `newest` has the segments with new rows. `largest` bounds the times of all rows below the ends.
     """
 
     ends: Mapping[int, int]

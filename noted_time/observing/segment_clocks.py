@@ -25,11 +25,8 @@ class _Clock:
 class SegmentClocks:
     """The clocks of a log's segments; `now` is in ms of a monotonic clock.
 
-    Each step returns its changes: a higher time, then `"idle"` if the last active segment became
-    idle.
-
-    A segment becomes idle `idle_timeout_ms` after its last event or its addition; 0 means never.
-    `delay_ms` is how far events of a segment may be out of order.
+    Each step returns its changes. A segment becomes idle `idle_timeout_ms` after its last event or
+    its addition; 0 means never. `delay_ms` is how far events of a segment may be out of order.
 
     >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
     >>> clocks.add(0, now=0), clocks.add(1, now=0)
@@ -47,33 +44,17 @@ class SegmentClocks:
         self._delay_ms = delay_ms
         self._clocks: dict[int, _Clock] = {}
         self._highest: int | None = None
-        self._time: int | None = None
-        self._idle = False
-
-    @property
-    def time(self) -> int | None:
-        return self._time
-
-    @property
-    def is_idle(self) -> bool:
-        return self._idle
+        self.time: int | None = None
+        self.is_idle = False
 
     def find_without_time(self, *, now: int) -> list[int]:
-        """Return the active segments that have no time yet.
-
-        >>> clocks = SegmentClocks(idle_timeout_ms=10, delay_ms=3)
-        >>> clocks.add(1, now=0), clocks.event(0, 100, now=0)
-        ([], [])
-        >>> clocks.find_without_time(now=9), clocks.find_without_time(now=10)
-        ([1], [])
-        """
         without = (segment for segment, each in self._clocks.items() if each.time is None)
         return sorted(each for each in without if not self._has_expired(self._clocks[each], now))
 
     def add(self, segment: int, *, now: int) -> list[Outcome]:
         if segment not in self._clocks:
             self._clocks[segment] = _Clock(now)
-            self._idle = False
+            self.is_idle = False
         return []
 
     def remove(self, segment: int, *, now: int) -> list[Outcome]:
@@ -81,15 +62,14 @@ class SegmentClocks:
         return self.tick(now=now)
 
     def event(self, segment: int, time: int, *, now: int) -> list[Outcome]:
-        """Record an event, or the newest of several, which limits the log's time in this step."""
+        """Record an event, which limits the log's time in this step."""
         self._take(segment, time, now)
         return self._step(now, cap=time)
 
     def events(self, newest: Mapping[int, int | None], *, now: int) -> list[Outcome]:
-        """Record the newest time of each segment that had events, in one step.
+        """Record the newest time, `None` if unknown, of each segment that had events, in one step.
 
-        `None` means unknown times, so the segment is not idle. These events are in the log already,
-        so they do not limit its time.
+        These events are in the log already, so they do not limit its time.
         """
         for segment, time in newest.items():
             self._take(segment, time, now)
@@ -102,7 +82,7 @@ class SegmentClocks:
         self.add(segment, now=now)
         clock = self._clocks[segment]
         clock.active_at = now
-        self._idle = False
+        self.is_idle = False
         if time is not None:
             reached = max(time - self._delay_ms, LEAST_TIME)
             clock.time = reached if clock.time is None else max(clock.time, reached)
@@ -112,11 +92,11 @@ class SegmentClocks:
         times = [each.time for each in active if each.time is not None]
         self._highest = max((t for t in (self._highest, *times) if t is not None), default=None)
         if active:
-            self._idle = False
+            self.is_idle = False
             return self._advance(min(times) if len(times) == len(active) else None, cap)
-        if self._idle:
+        if self.is_idle:
             return []
-        self._idle = True
+        self.is_idle = True
         return [*self._advance(self._highest, cap), "idle"]
 
     def _has_expired(self, clock: _Clock, now: int) -> bool:
@@ -125,7 +105,7 @@ class SegmentClocks:
     def _advance(self, time: int | None, cap: int | None) -> list[Outcome]:
         if time is not None and cap is not None:
             time = min(time, cap)
-        if time is None or (self._time is not None and time <= self._time):
+        if time is None or (self.time is not None and time <= self.time):
             return []
-        self._time = time
+        self.time = time
         return [time]

@@ -1,4 +1,4 @@
-"""Measures how far readers have read, in time and relative to the marks."""
+"""Measures how far readers have read."""
 
 from noted_time.progress.backlog import (
     UNKNOWN_BACKLOG,

@@ -14,8 +14,7 @@ from noted_time.values import MAX_INT64, Rejected
 class ReadOffsets:
     """Exclusive offsets by partition (segment); other partitions were not read.
 
-    `by` is the consumer's name, and `remarks` are sentences about limits. From the time `at_most`
-    on, nothing is known.
+    `remarks` are sentences about limits. From the time `at_most` on, nothing is known.
     """
 
     position: Mapping[int, int]
@@ -61,10 +60,9 @@ def find_lookup_starts(
     ends: Mapping[int, int],
     cut: Mapping[int, int] | None = None,
 ) -> dict[int, int]:
-    """Return the offsets where a search for more read records must start.
+    """Return the offsets where a search for more read records below the `cut` must start.
 
     Consumers commit the offset after their last record, but markers and aborted records may follow.
-    Only partitions below the `cut` are returned.
 
     Raises `Rejected` for an offset below the log's earlier begin, or beyond its end.
 

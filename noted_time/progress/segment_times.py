@@ -1,7 +1,4 @@
-"""Computes a position's time in each segment, and which segment to read next (PDP-28).
-
-The segment with the least time comes first, so a reader gets all events nearly in order.
-"""
+"""Computes a position's time in each segment, and which segment to read next (PDP-28)."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from noted_time.values import Succession
 
 
 class Lag(NamedTuple):
-    """How far a position is behind the last mark, in time; the wall clock does not matter.
+    """How far a position is behind the last mark, in time.
 
     It is 0 at the last cut, and `None` without marks or before all kept marks.
     """
@@ -25,8 +22,8 @@ class Lag(NamedTuple):
 class SegmentTimes:
     """The time of a position in each segment, by the marks of one domain.
 
-    A sealed segment is not read beyond its end, and a successor only after its predecessors,
-    because an offset in it implies their ends.
+    All events of a segment below its time, `None` before all marks, were read. A successor is read
+    only after its predecessors, because an offset in it implies their ends.
 
     >>> from noted_time import Mark, MarkHistory, StreamCut, Succession
     >>> cuts = {10: {0: 100}, 20: {0: 100, 1: 50}, 40: {0: 300, 1: 70}}
@@ -45,38 +42,33 @@ class SegmentTimes:
         self._succession = succession
         self._position: Mapping[int, int] = succession.normalise(position)
         created = dict.fromkeys(succession.created, 0)
-        self._lowers = history.times({**created, **self._position})
-
-    @property
-    def lowers(self) -> dict[int, int | None]:
-        """The time of each segment: all events below it were read. `None` before all marks."""
-        return self._lowers
+        self.lowers = history.times({**created, **self._position})
 
     def lag(self) -> Lag:
         """Return how far the position is behind the last mark."""
         last = self._history.last_lower
         if last is None:
-            return Lag(None, dict.fromkeys(self._lowers))
-        behind = {s: None if lower is None else last - lower for s, lower in self._lowers.items()}
+            return Lag(None, dict.fromkeys(self.lowers))
+        behind = {s: None if lower is None else last - lower for s, lower in self.lowers.items()}
         return Lag(find_largest_lag(behind.values()), behind)
 
     def order(self, among: Collection[int] | None = None) -> list[int]:
         """Return the segments that are not read to their ends, in reading order.
 
-        First come segments before all marks, then those with the least time. At equal times:
-        predecessors, then most unread rows, then the lowest id.
+        Segments before all marks come first, then the least time. At equal times: predecessors,
+        then most unread rows, then the lowest id.
         """
         succession, position = self._succession, self._position
         last = self._history.last
         ends = last.cut.offsets if last else {}
 
         def place(segment: int) -> tuple[bool, int, int, int, int]:
-            lower = self._lowers.get(segment, self._history.last_lower)
+            lower = self.lowers.get(segment, self._history.last_lower)
             waits = succession.unread_before(segment, position)
             unread = max(0, ends.get(segment, 0) - position.get(segment, 0))
             return lower is not None, lower or 0, waits, -unread, segment
 
-        segments = self._lowers if among is None else among
+        segments = self.lowers if among is None else among
         return sorted((s for s in segments if not succession.is_read(s, position)), key=place)
 
     def next_segment(self, among: Collection[int] | None = None) -> int | None:
@@ -86,10 +78,6 @@ class SegmentTimes:
 
 
 def find_largest_lag(behind: Collection[int | None]) -> int | None:
-    """Return the largest lag of segments, 0 without segments; an unknown lag is the largest.
-
-    >>> find_largest_lag([3, 5]), find_largest_lag([3, None]), find_largest_lag([])
-    (5, None, 0)
-    """
+    """Return the largest lag of segments, 0 without segments; an unknown lag is the largest."""
     known = [each for each in behind if each is not None]
     return max(known, default=0) if len(known) == len(behind) else None

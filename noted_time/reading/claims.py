@@ -34,8 +34,8 @@ SEVERAL_NAMES = (
 class Commit:
     """One commit of a table: a version in Delta, a snapshot in Iceberg.
 
-    `current_since` is when it last became the table's current one, in Unix ms, or 0 if this is not
-    known. After a rollback of Iceberg, it is later than the commit.
+    `current_since` is when it last became the table's current one (Unix ms), after a rollback of
+    Iceberg later than the commit, or 0 if unknown.
     """
 
     id: int
@@ -89,10 +89,7 @@ class TableClaim:
 
     @property
     def since(self) -> int | None:
-        """Rows before this time (Unix ms) may have been deleted before a query began.
-
-        It is `None` if one claim does not know it.
-        """
+        """The time (Unix ms) before which rows may have been deleted, or `None` if unknown."""
         times = [each.since for each in self.claims.values() if each.since is not None]
         return max(times, default=MIN_INT64) if len(times) == len(self.claims) else None
 
@@ -102,7 +99,7 @@ class TableClaim:
 
     @property
     def vouched_by(self) -> str:
-        """The number of writers that vouched for each claim, as the end of a sentence."""
+        """The number of writers that vouched, as the end of a sentence."""
         return "".join(dict.fromkeys(each.vouched_by for each in self.claims.values()))
 
     @property
@@ -118,8 +115,6 @@ class TableClaim:
 
         >>> TableClaim(5, 1, {}, missing=("pos", "web")).lack
         ', without pos, web'
-        >>> TableClaim(5, 1, {}, missing=()).lack, TableClaim(5, 1, {}).lack
-        ('', '; missing writers were not asked for')
         """
         lack = "; missing writers were not asked for"
         if self.missing is not None:
@@ -128,7 +123,7 @@ class TableClaim:
         return f"{lack}; {self.gone}" if self.gone else lack
 
     def check_since(self, time: int) -> None:
-        """Raise `Rejected` if `time` (Unix ms) is so early that no rows below it are claimed."""
+        """Raise `Rejected` if no rows below `time` (Unix ms) are claimed."""
         if self.since is not None and time <= self.since:
             raise Rejected(f"nothing is claimed to {format_time(time)}: {self.gone}")
 
@@ -177,7 +172,6 @@ class TableHistory:
         return self.commits[-1].id if self.commits else None
 
     def cut_at(self, version: int) -> TableHistory | None:
-        """Return the history that leads to a commit, or `None` if it does not have it."""
         places = {commit.id: place for place, commit in enumerate(self.commits)}
         place = places.get(version)
         return None if place is None else replace(self, commits=self.commits[: place + 1])
@@ -201,10 +195,7 @@ class TableHistory:
     def claim(
         self, names: Iterable[str] | None = None, standings: Mapping[str, Standing] | None = None
     ) -> TableClaim | NoClaim:
-        """Return the claim for `names`, by default for all expected names.
-
-        `standings` are the history's, if they are known.
-        """
+        """Return the claim for `names`, by default for all expected names."""
         standings = self.standings() if standings is None else standings
         wanted = tuple(names or self.expects or standings)
         if not wanted:
@@ -276,8 +267,8 @@ class _Fold:
             before = self._found.get(name, Standing())
             self._found[name] = self._apply_record(before, claim, commit, place)
         for claim in records.values():
-            if claim.name in self._found:
-                self._add_names(claim, commit)
+            for name in claim.names if claim.name in self._found else ():
+                self._found.setdefault(name, Standing(why=HISTORY_EXPIRED, at=commit.id))
         self._note_commit(place, commit, records)
 
     def _note_commit(self, place: int, commit: Commit, records: Mapping[str, Claim]) -> None:
@@ -365,10 +356,6 @@ class _Fold:
         commit = self._history.commits[self._places[after]]
         return any(each.id == claim.after_id for each in self._history.records(commit).values())
 
-    def _add_names(self, claim: Claim, commit: Commit) -> None:
-        for name in claim.names:
-            self._found.setdefault(name, Standing(why=HISTORY_EXPIRED, at=commit.id))
-
 
 def _raise_claim(standing: Standing, claim: Claim) -> Standing:
     """Never lower the time for a record that was committed late."""
@@ -380,7 +367,6 @@ def _raise_claim(standing: Standing, claim: Claim) -> Standing:
 
 
 def _end_claim(standing: Standing, why: str, place: int) -> Standing:
-    """Keep the reason if the claim has ended before. `ended_at` may rise."""
     if standing.is_ended:
         return standing if why == standing.why else replace(standing, ended_at=place)
     return replace(standing, complete_to=None, why=why, is_ended=True, ended_at=place)

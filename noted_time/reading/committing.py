@@ -1,7 +1,7 @@
 """Decides which claim a query may commit with a batch.
 
 A table's history does not show a restore, a recreated table, or a batch that was never written. So
-the committer stores each record next to the query's checkpoint first, and claims only while the
+each record is first stored next to the query's checkpoint, and the query claims only while the
 table has these records.
 """
 
@@ -52,9 +52,8 @@ def find_committed_part(
 ) -> Claim | None:
     """Return the record of this part of the batch if an earlier run committed it.
 
-    Raises `Rejected` if this `run` has written the part before: the second write would be skipped.
-    Raises `Rejected` if the table has a later batch of the query, or this batch with other content:
-    the checkpoint is older than the table.
+    Raises `Rejected` if this `run` has written the part before, or if the checkpoint is older than
+    the table.
     """
     own = [
         (commit, record)
@@ -85,11 +84,10 @@ def prepare_commit(
 ) -> Claim:
     """Return the record with its predecessor and the table's other names.
 
-    If the name's last claim has ended, or the table may lack batches, the record claims nothing and
-    says why.
+    If the name's last claim has ended, or the table may lack batches, the record claims nothing.
 
-    Raises `Rejected` for too many names, or a name of another query. `start_over` takes the name
-    over, once for each query.
+    Raises `Rejected` for too many names, or a name of another query, unless `start_over` takes it
+    over.
     """
     standings = history.standings()
     before = standings.get(claim.name, Standing())
@@ -119,7 +117,6 @@ def prepare_commit(
 
 
 def list_other_names(standings: Mapping[str, Standing], name: str) -> dict[str, int | None]:
-    """Return the times of a table's other claims, or raise `Rejected` for too many names."""
     names = {each: found.complete_to for each, found in standings.items() if each != name}
     if len(names) >= NAMES_KEPT:
         raise Rejected(MANY_NAMES.format(len(names) + 1, NAMES_KEPT))
@@ -127,7 +124,6 @@ def list_other_names(standings: Mapping[str, Standing], name: str) -> dict[str, 
 
 
 def find_last_record(history: TableHistory) -> str:
-    """Return the id of the last record in a history, or `""`."""
     records = (history.records(commit).values() for commit in reversed(history.commits))
     ids = ([claim.id for claim in each if claim.id] for each in records)
     return next((each[-1] for each in ids if each), "")
@@ -136,7 +132,7 @@ def find_last_record(history: TableHistory) -> str:
 def format_properties(history: TableHistory, record: Claim) -> dict[str, str]:
     """Return the metadata of a commit with a record.
 
-    They contain the table's least time as `valid-through-ts`, as Kafka Connect's sink for Iceberg
+    They contain the table's least time as `valid-through-ts`, as Iceberg's sink for Kafka Connect
     writes it.
     """
     properties = {record.key: record.to_json()}
@@ -177,8 +173,6 @@ def build_acceptance(
     history: TableHistory, comment: str, names: Iterable[str] = (), *, at: int
 ) -> list[Claim]:
     """Return records with an operator's acceptance of a table as of the commit `at`.
-
-    A record is valid if all commits from `at` to its own keep the earlier rows.
 
     Raises `Rejected` if no claim had ended at `at`, or `at` is not a commit of the table.
     """

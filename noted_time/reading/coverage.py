@@ -37,8 +37,7 @@ class Coverage:
     """The missing writers and late rows of one domain.
 
     `first_lower` is the lower of the stream's first mark, even a deleted one. `newcomers` are
-    writers that no mark counts yet; below `newcomers_from`, they may have been counted before they
-    were deleted.
+    writers that no mark counts yet, if the time is at or above `newcomers_from`.
     """
 
     missing: MissingWriters
@@ -48,20 +47,14 @@ class Coverage:
     newcomers_from: int = MIN_INT64
 
     def assess_mark(self, mark: Mark, since: int | None, complete_to: int) -> Uncovered:
-        """Return the rows that a mark's cut may lack from `since` to `complete_to`.
-
-        Without `since`, all late rows below `complete_to` are included, and `before_first_mark`
-        only concerns a first mark above `complete_to`.
-        """
+        """Return the rows that a mark's cut may lack from `since`, if given, to `complete_to`."""
         late = self.late.find_between(MIN_INT64 if since is None else since, complete_to)
         first = complete_to if since is None else since
         return self._assess(first, mark.lower - 1, self.missing.find_at_mark(mark), late)
 
     def assess_windows(self, starts: Sequence[int], size: int) -> Iterator[Uncovered]:
-        missing, late = (
-            self.missing.find_in_windows(starts, size),
-            self.late.find_in_windows(starts, size),
-        )
+        missing = self.missing.find_in_windows(starts, size)
+        late = self.late.find_in_windows(starts, size)
         return map(self._assess, starts, starts, missing, late)
 
     def _assess(self, start: int, newest: int, missing: Missing, late: Late) -> Uncovered:
@@ -82,9 +75,7 @@ UNKNOWN_STANDING: tuple[Periods, WriterStanding] = ((), "unknown")
 
 
 class VouchingTally:
-    """Counts the writers that vouch for the time of each of several marks.
-
-    Marks are pairs of rising seq and time.
+    """Counts the writers that vouch for marks, which are pairs of rising seq and time.
 
     >>> from noted_time.values import FROM_FIRST_MARK, VouchingPeriod
     >>> tally = VouchingTally([(1, 10), (3, 30)], expected=("UA", "DL"))
@@ -105,7 +96,6 @@ class VouchingTally:
         self._members = 0
 
     def add(self, writer: str, periods: Periods, standing: WriterStanding) -> None:
-        """`standing` is the reason at marks outside the member's periods."""
         self._members += 1
         self._unseen.pop(writer, None)
         is_expected, end = writer in self._expected, 0
@@ -137,7 +127,6 @@ class VouchingTally:
             )
 
     def results(self, *, names_known: bool = True) -> list[VouchedBy]:
-        """Expected writers that are not members do not vouch."""
         unknown = [NotVouching(each, "unknown", None, is_expected=True) for each in self._unseen]
         members, tallies = self._members + len(unknown), []
         counts, expected = accumulate(self._steps), accumulate(self._expected_steps)
@@ -160,7 +149,7 @@ class VouchingTally:
 
 
 class _NameLists:
-    """At most `WRITERS_NAMED` writers for each mark; lists before `_full` are complete."""
+    """At most `WRITERS_NAMED` writers for each mark; lists before `_full` are full."""
 
     def __init__(self, marks: int) -> None:
         self.lists: list[list[Any]] = [[] for _ in range(marks)]
@@ -183,8 +172,7 @@ def find_required_seq(
 ) -> tuple[int, list[NotVouching]]:
     """Return the first mark that meets the requirements, and the requirements that no mark meets.
 
-    Each `required` writer vouches for `time` there, and no member is in `missing`. Map an unknown
-    writer to `UNKNOWN_STANDING`.
+    Each `required` writer vouches for `time` there, and no member is in `missing`.
 
     >>> from noted_time.values import VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"

@@ -1,9 +1,7 @@
 """Stores the cuts of consecutive marks by segment, so that positions are found by bisection.
 
-A segment that often moves has a *column*: a flat int64 array of its offset at each mark.
-
-A segment that rarely moves has *moves*: an array of the marks that moved it, and one of its offsets
-there. So a mark costs only as much as the segments that it moved.
+A segment that often moves has a *column*, its offset at each mark. A segment that rarely moves has
+*moves*, the marks that moved it and its offsets there.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ CHOSEN_EVERY = 32
 
 
 class _Moves(NamedTuple):
-    """The marks that moved a segment, numbered from the history's first, and its offsets there."""
-
     at: array[int]
     offsets: array[int]
 
@@ -67,23 +63,19 @@ class Cuts:
             segment_moves = moves.get(segment)
             if segment_moves is not None:
                 if segment_moves.offsets[-1] != offset:
-                    # first: a search reads `at` after it finds an offset
+                    # in this order: a search reads `at` after it finds an offset
                     segment_moves.at.append(mark)
                     segment_moves.offsets.append(offset)
             elif segment not in columns:
                 new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
         if new:
-            # a new dict: a search in another thread may iterate over the old one
+            # another thread may iterate over the old dict
             self._forms = _Forms(columns, moves | new, moved)
         if mark % CHOSEN_EVERY == 0:
             self._choose_forms(index + 1)
 
     def locate(self, position: Mapping[int, int], count: int) -> tuple[int, int]:
-        """Return the indexes of the last mark reached and the first mark beyond the position.
-
-        One pass finds both: too low an offset lowers the first, too high an offset raises the
-        second.
-        """
+        """Return the indexes of the last mark reached and the first mark beyond the position."""
         last, beyond = count - 1, 0
         columns, moves, _ = self._forms
         unknown = 0
@@ -118,7 +110,7 @@ class Cuts:
         return last
 
     def find_reached(self, position: Mapping[int, int], count: int) -> dict[int, int]:
-        """Return, for each segment, the index of the last mark that the position reaches, or -1."""
+        """Return the index of the last mark that the position reaches in each segment, or -1."""
         columns, moves, _ = self._forms
         last, offset_of = count - 1, position.get
         reached = {}
@@ -186,7 +178,6 @@ class Cuts:
                 del offsets[:over]
 
     def since(self, start: int, count: int) -> Cuts:
-        """Return a copy from the mark `start` on, while others may search."""
         copy, (columns, moves, moved) = Cuts(), self._forms
         copy._dropped = self._dropped
         copy._forms = _Forms(

@@ -28,8 +28,8 @@ class Stretch(NamedTuple):
 class MarkHistory:
     """A gapless run of marks: new marks are appended, the oldest dropped.
 
-    One thread may append while others search, because the count, written last, makes a new mark
-    visible.
+    `first_seq` is of the first kept mark. `final_cut` is `None` while the stream is not sealed. One
+    thread may append while others search. The count, written last, makes a new mark visible.
 
     >>> history = MarkHistory()
     >>> history.append(Mark(1, lower=10, upper=14, cut=StreamCut({0: 100})))
@@ -37,10 +37,8 @@ class MarkHistory:
     >>> history.window({0: 150})
     TimeWindow(lower=10, upper=29, lower_seq=1, upper_seq=2, sealed=False)
 
-    A position exactly at a cut has read it. A mark that the position crosses bounds nothing:
+    A mark that the position crosses bounds nothing:
 
-    >>> history.window({0: 200, 1: 50})
-    TimeWindow(lower=20, upper=None, lower_seq=2, upper_seq=None, sealed=False)
     >>> history.window({0: 99, 1: 60})
     TimeWindow(lower=None, upper=None, lower_seq=None, upper_seq=None, sealed=False)
     """
@@ -52,18 +50,18 @@ class MarkHistory:
         "_cuts",
         "_excluded",
         "_excluding",
-        "_final_cut",
         "_final_seq",
-        "_first_seq",
         "_last_writers",
         "_lowers",
         "_stepped_back",
         "_uppers",
         "_written",
+        "final_cut",
+        "first_seq",
     )
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        self._first_seq = 1
+        self.first_seq = 1
         self._count = 0
         self._lowers = array("q")
         self._uppers = array("q")
@@ -75,7 +73,7 @@ class MarkHistory:
         self._stepped_back = array("q")
         self._cuts = Cuts()
         self._final_seq = 0
-        self._final_cut: Mapping[int, int] | None = None
+        self.final_cut: Mapping[int, int] | None = None
         for mark in marks:
             self.append(mark)
 
@@ -85,12 +83,7 @@ class MarkHistory:
     @property
     def last_seq(self) -> int:
         """The seq of the last mark, 0 if there is none."""
-        return self._first_seq + self._count - 1
-
-    @property
-    def first_seq(self) -> int:
-        """The seq of the first kept mark."""
-        return self._first_seq
+        return self.first_seq + self._count - 1
 
     @property
     def last(self) -> Mark | None:
@@ -108,17 +101,17 @@ class MarkHistory:
         return self._lowers[self._count - 1] if self._count else None
 
     def append(self, mark: Mark, last_writer: str | None = None) -> None:
-        """Append the next mark. Raises `ValueError` if it does not follow the last mark.
+        """Append the next mark, for which the watermark waited for `last_writer` last.
 
-        The watermark waited for `last_writer` last, if that is known.
+        Raises `ValueError` if the mark does not follow the last one.
         """
         count = self._count
         if not count:
-            self._first_seq = mark.seq
+            self.first_seq = mark.seq
         elif (
             mark.seq != self.last_seq + 1
             or mark.lower <= self._lowers[count - 1]
-            or self._final_cut is not None
+            or self.final_cut is not None
         ):
             message = f"mark {mark.seq} at {mark.lower} does not follow mark {self.last_seq}"
             raise ValueError(message)
@@ -142,17 +135,10 @@ class MarkHistory:
 
         >>> history = MarkHistory([Mark(1, lower=10, upper=9, cut=StreamCut({0: 5}), final=True)])
         >>> history.seal({0: 5})
-        >>> history.window({0: 5}).sealed, history.window({0: 4}).sealed
-        (True, False)
-        >>> history.complete_to(99).seq
-        1
+        >>> history.window({0: 5}).sealed, history.complete_to(99).seq
+        (True, 1)
         """
-        self._final_cut = final_cut
-
-    @property
-    def final_cut(self) -> Mapping[int, int] | None:
-        """The end of the stream, `None` while it is not sealed."""
-        return self._final_cut
+        self.final_cut = final_cut
 
     def window(self, position: Mapping[int, int]) -> TimeWindow:
         """Return the time window of a normalised position.
@@ -164,25 +150,22 @@ class MarkHistory:
         last, beyond = self._cuts.locate(position, count)
         lower = lower_seq = upper = upper_seq = None
         if last >= 0:
-            lower, lower_seq = self._lowers[last], self._first_seq + last
+            lower, lower_seq = self._lowers[last], self.first_seq + last
         if beyond < count:
-            upper, upper_seq = self._uppers[beyond], self._first_seq + beyond
-        final = self._final_cut
+            upper, upper_seq = self._uppers[beyond], self.first_seq + beyond
+        final = self.final_cut
         sealed = final is not None and reaches(position, final)
         return TimeWindow(lower, upper, lower_seq, upper_seq, sealed)
 
     def times(self, position: Mapping[int, int]) -> dict[int, int | None]:
-        """Return the time of a normalised position in each segment (PDP-28).
+        """Return the time of a normalised position in each segment (PDP-28), if any.
 
-        It is the lower of the last mark whose cut the position reaches there, or `None`: all events
-        of the segment below it were read. The least of the times is the window's lower:
+        All events of the segment below it were read. The least of the times is the window's lower:
 
         >>> cuts = [{0: 100}, {0: 200, 1: 50}, {0: 200, 1: 90}]
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut(cut)) for n, cut in enumerate(cuts))
         >>> history.times({0: 150, 1: 60}), history.window({0: 150, 1: 60}).lower
         ({0: 0, 1: 10}, 0)
-        >>> history.times({0: 99})
-        {0: None, 1: 0}
         """
         count, lowers = self._count, self._lowers
         if not count:
@@ -208,16 +191,16 @@ class MarkHistory:
     @property
     def is_whole(self) -> bool:
         """Whether the stream is sealed and the last mark's cut has all of it."""
-        last, final = self.last, self._final_cut
+        last, final = self.last, self.final_cut
         return last is not None and final is not None and reaches(last.cut.offsets, final)
 
     def bounded_below(self, time: int, seq: int) -> Mark | None:
         """Return the last mark up to `seq` whose upper is a bound and below `time`.
 
-        Uppers that are bounds never fall, unlike others.
+        Only uppers that are bounds never fall.
         """
         uppers, bounds = self._uppers, self._bounds
-        end = min(self._count, seq - self._first_seq + 1)
+        end = min(self._count, seq - self.first_seq + 1)
 
         def upper(index: int) -> int:
             bounded = bounds.rfind(1, 0, index + 1)
@@ -242,51 +225,48 @@ class MarkHistory:
 
     def after(self, seq: int, limit: int) -> list[Mark]:
         """Return at most `limit` marks with a seq above `seq`, in order."""
-        start = max(0, seq + 1 - self._first_seq)
+        start = max(0, seq + 1 - self.first_seq)
         return [self._mark(i) for i in range(start, min(start + limit, self._count))]
 
     def following(self, seq: int) -> Iterator[Mark]:
         """Yield the marks with a seq above `seq`, while others may be appended or dropped."""
         last = self.last_seq
         while seq < last:
-            seq = max(seq + 1, self._first_seq)
+            seq = max(seq + 1, self.first_seq)
             yield self.mark(seq)
 
     def mark(self, seq: int) -> Mark:
         """Return the mark with this seq, or raise `KeyError`."""
-        if not self._first_seq <= seq <= self.last_seq:
+        if not self.first_seq <= seq <= self.last_seq:
             raise KeyError(seq)
-        return self._mark(seq - self._first_seq)
+        return self._mark(seq - self.first_seq)
 
     def last_writer(self, seq: int) -> str | None:
         """Return the writer that the watermark waited for last before a kept mark, if known."""
-        return self._last_writers[seq - self._first_seq]
+        return self._last_writers[seq - self.first_seq]
 
     def latest_written_at(self, count: int) -> Sequence[int]:
         """Return when the last `count` marks were written (Unix ms)."""
         return self._written[max(0, self._count - count) : self._count]
 
     def written_before(self, wall_ms: int) -> int:
-        """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0.
-
-        If the wall clock stepped back, a mark counts as old as the marks before it.
-        """
+        """Return the seq of the last mark written before `wall_ms` (Unix ms), or 0."""
         for index in range(self._count):
             if self._written[index] >= wall_ms:
-                return self._first_seq + index - 1 if index else 0
+                return self.first_seq + index - 1 if index else 0
         return self.last_seq
 
     def forget_through(self, seq: int) -> None:
         """Drop the marks up to `seq`, except the last, while no other thread searches."""
-        drop = min(seq, self.last_seq - 1) - self._first_seq + 1
+        drop = min(seq, self.last_seq - 1) - self.first_seq + 1
         if drop <= 0:
             return
         self._cuts.drop(drop, self._count)
-        # new arrays: another thread may read a trend's
+        # another thread may read a trend's arrays
         self._lowers, self._uppers = self._lowers[drop:], self._uppers[drop:]
         self._written, self._bounds = self._written[drop:], self._bounds[drop:]
         self._last_writers = self._last_writers[drop:]
-        self._first_seq += drop
+        self.first_seq += drop
         self._count -= drop
         self._keep_exclusions(self)
 
@@ -294,11 +274,11 @@ class MarkHistory:
         """Return a copy with the last `count` marks, while others may search."""
         start = max(0, self._count - count)
         kept = MarkHistory()
-        kept._first_seq, kept._count = self._first_seq + start, self._count - start
+        kept.first_seq, kept._count = self.first_seq + start, self._count - start
         kept._lowers, kept._uppers = self._lowers[start:], self._uppers[start:]
         kept._written, kept._bounds = self._written[start:], self._bounds[start:]
         kept._last_writers = self._last_writers[start:]
-        kept._final_seq, kept._final_cut = self._final_seq, self._final_cut
+        kept._final_seq, kept.final_cut = self._final_seq, self.final_cut
         kept._cuts = self._cuts.since(start, self._count)
         kept._keep_exclusions(self)
         return kept
@@ -306,7 +286,7 @@ class MarkHistory:
     def trend(self) -> Trend:
         """Return the current marks over wall time, unaffected by later changes."""
         return Trend(
-            self._first_seq,
+            self.first_seq,
             self._count,
             self._lowers,
             self._uppers,
@@ -325,8 +305,8 @@ class MarkHistory:
         """Return the begin and end of the marks in a segment, if any.
 
         >>> history = MarkHistory(Mark(n, n * 10, 99, StreamCut({0: n - 1})) for n in (1, 2, 3))
-        >>> history.stretch(0), history.stretch(1)
-        (Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30), None)
+        >>> history.stretch(0)
+        Stretch(first_offset=1, first_lower=20, last_offset=2, last_lower=30)
         """
         count, lowers, offset = self._count, self._lowers, self._cuts.offset
         first = self._cuts.find_start(segment, count)
@@ -336,24 +316,18 @@ class MarkHistory:
         return Stretch(offset(segment, first), lowers[first], offset(segment, last), lowers[last])
 
     def moved_at(self, segment: int) -> int | None:
-        """Return when the last kept mark that moved a segment was written (Unix ms), or `None`.
-
-        >>> marks = [(1, {0: 5}), (2, {0: 5, 1: 5}), (3, {0: 6, 1: 5})]
-        >>> history = MarkHistory(Mark(n, n, 9, StreamCut(cut), n * 10) for n, cut in marks)
-        >>> history.moved_at(0), history.moved_at(1), history.moved_at(2)
-        (30, 20, None)
-        """
+        """Return when the last kept mark that moved a segment was written (Unix ms), or `None`."""
         index = self._cuts.find_last_move(segment, self._count) if self._count else None
         return None if index is None else self._written[index]
 
     def _keep_exclusions(self, of: MarkHistory) -> None:
-        first = self._first_seq
+        first = self.first_seq
         self._excluded = {s: names for s, names in of._excluded.items() if s >= first}
         self._excluding = of._excluding[bisect_left(of._excluding, first) :]
         self._stepped_back = of._stepped_back[bisect_right(of._stepped_back, first) :]
 
     def _mark(self, index: int) -> Mark:
-        seq = self._first_seq + index
+        seq = self.first_seq + index
         return Mark(
             seq=seq,
             lower=self._lowers[index],

@@ -1,7 +1,6 @@
 """Keeps the reports of late rows (rows below the watermark), and finds the affected windows.
 
-A writer's reports in the same hours of event time and arrival are merged. If there are too many,
-adjacent reports of the writers with most reports are merged, then the oldest are deleted.
+If there are too many, adjacent reports of a writer are merged, then the oldest are deleted.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ from noted_time.values import (
 MOST_REPORTS = 10_000
 """For each stream, shared equally by its domains: about 4 MB."""
 
-
 FEW_LATE = 100
 """With fewer kept reports, none was deleted because there were too many."""
 
 
 class LateReports:
-    """The late-row reports of one domain, by writer, hour of event time and hour of arrival.
+    """The late-row reports of one domain, merged by writer and hours of event time and arrival.
 
     >>> late = LateReports()
     >>> _ = late.add(LateReport("pos", 3, 5, 8, first_seen=100, last_seen=100))
@@ -71,10 +69,7 @@ class LateReports:
         return LateReports((each for each in self if each.last_seen >= at), self.known_from)
 
     def has_all_since(self, at: int, kept_from: int = MIN_INT64) -> bool:
-        """Return whether all reports seen at or after `at` (Unix ms) are kept.
-
-        If there are too many, the oldest are deleted, but at least half are kept until they expire.
-        """
+        """Return whether all reports seen at or after `at` (Unix ms) are kept."""
         if self.known_from == MIN_INT64:
             return True
         is_kept = len(self) < FEW_LATE or min(each.last_seen for each in self) <= at

@@ -1,8 +1,7 @@
 """Finds the writers that marks advanced without, for each window.
 
 A missing writer's interval begins with its last time, at the first mark above it. It ends with the
-last lower before a mark that counts the writer again, or that reports its removal. Intervals are
-computed from the ledger alone, so a restart does not change them.
+last lower before a mark that counts the writer again, or that reports its removal.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ class MissingWriters:
         absences: Iterable[Absence],
         returned: Iterable[str],
     ) -> None:
-        """Add the ledger's entries of mark `seq`, in the order of the marks.
-
-        `lowers` are the lowers before and at the mark.
-        """
+        """Add the ledger's entries of mark `seq`; `lowers` are the lowers before and at it."""
         before, lower = lowers
         for name in returned:
             self._end(name, before, seq - 1)
@@ -96,7 +92,6 @@ class MissingWriters:
         self._last_seqs.append(interval.last_seq)
 
     def forget_before(self, at: int, last_lower: int | None, members: Iterable[str]) -> None:
-        """An open interval is kept while its writer is a member."""
         old = [each for each in self._ended if each.opened_at < at]
         expired = {name for name, each in self.open.items() if each.opened_at < at}
         expired.difference_update(members if expired else ())
@@ -124,10 +119,7 @@ class MissingWriters:
         return sort_missing(absent, is_known=mark.lower > self.known_from)
 
     def find_seq_without(self, seq: int, last: int) -> tuple[int, list[MissingWriter]]:
-        """Return the first mark from `seq` to `last` without missing members.
-
-        If there is none, return one of these marks and its missing members.
-        """
+        """Return the first mark from `seq` to `last` without missing members, or one with them."""
         ended = self._ended[bisect_left(self._last_seqs, seq) :]
         members = [each for each in ended if not each.writer.joined_later]
         for each in members:

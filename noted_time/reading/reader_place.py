@@ -14,8 +14,8 @@ from noted_time.values import SegmentWaited, find_missing_offsets
 class ReaderPlace:
     """The time of a reader at a position, and the segments that it must read next.
 
-    `marks` counts the marks that it has not reached. `segments` counts the segments that lack rows
-    below the next cut; `waiting_for` has the first.
+    `marks` counts the marks that it has not reached, and `segments` the segments with unread rows
+    below the next cut. `waiting_for` has the first of them.
     """
 
     lower: int | None
@@ -35,8 +35,6 @@ def locate_reader(history: MarkHistory, position: Mapping[int, int], limit: int)
     >>> place = locate_reader(MarkHistory(marks), {0: 200, 1: 49}, limit=9)
     >>> place.lower, place.next_seq, place.next_lower, place.marks
     (10, 2, 20, 2)
-    >>> place.waiting_for
-    (SegmentWaited(segment=1, offset=49, needed=50, writer=None),)
     """
     window = history.window(position)
     following = next(history.following(window.lower_seq or 0), None)

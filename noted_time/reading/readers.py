@@ -10,16 +10,14 @@ from dataclasses import dataclass, field
 class ReaderGroup:
     """The combined position of readers that share a stream's segments (PDP-33).
 
-    It has the offset that each segment's reader reported last. Every reader, with or without
-    segments, gets its window:
+    It has the offset that each segment's reader reported last:
 
     >>> group = ReaderGroup()
     >>> group.report("a", {0: 10}); group.report("b", {1: 7}); group.report("c", {})
     >>> group.position
     {0: 10, 1: 7}
 
-    A reader that goes offline resets its segments, so a window may go back. A segment that another
-    reader reported since stays:
+    A reader that goes offline resets its segments, except those that another reader reported since:
 
     >>> group.report("b", {0: 12})
     >>> group.offline("a", {0: 8}); group.offline("b", {0: 11, 1: 5})

@@ -1,7 +1,6 @@
 """Decides which marks a relay may write, so that readers can read all rows below them.
 
-A relay copies marks to a second log, for readers that ask no controller. Readers use the largest
-lower, so a repeated mark changes nothing.
+A relay copies marks to a second log, for readers that ask no controller.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ class RelayQueue:
     """The `last` mark in the log of marks and the marks `waiting` to be written, by domain.
 
     Pass each record of the log to `record_written`, including other relays' records. If an older
-    mark follows a newer one, it continues from the older, because a compacted log keeps the last
-    record.
+    mark follows a newer one, the queue continues from the older: a compacted log keeps the last.
 
     >>> from noted_time.values import StreamCut
     >>> queue = RelayQueue()
@@ -90,8 +88,6 @@ def describe_difference(written: Mark, known: Mark) -> str:
 
     >>> from noted_time.values import StreamCut
     >>> known = Mark(2, 20, 20, StreamCut({0: 7}))
-    >>> describe_difference(Mark(2, 90, 90, known.cut), known)
-    'the lower 90 there, and 20 at the controller'
     >>> describe_difference(Mark(2, 20, 20, StreamCut({0: 8})), known)
     '{0: 8} of its cut there, and {0: 7} at the controller'
     >>> describe_difference(Mark(1, 10, 10, StreamCut({0: 3})), known)

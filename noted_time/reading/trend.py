@@ -45,8 +45,8 @@ class Point:
 class Trend(NamedTuple):
     """The marks of one domain at one moment, for any thread.
 
-    It shares the arrays of a `MarkHistory`, but uses only the first `marks`. The marks in
-    `stepped_back` were written before their predecessors.
+    It uses the first `marks` in the arrays of a `MarkHistory`. The marks in `stepped_back` were
+    written before their predecessors.
     """
 
     first_seq: int
@@ -64,9 +64,7 @@ class Trend(NamedTuple):
         return self.written[0] if self.marks else None
 
     def points(self, start: int, end: int, most: int) -> list[Point]:
-        """Return the marks written from `start` to `end` (inclusive) as at most `most` points.
-
-        Each of `most` equal slots with marks gives one point.
+        """Return a point for each of `most` slots from `start` to `end` (inclusive) with marks.
 
         >>> from noted_time import Mark, MarkHistory, StreamCut
         >>> trend = MarkHistory(Mark(n, n, n, StreamCut({}), 10 * n) for n in range(1, 7)).trend()
@@ -90,10 +88,7 @@ class Trend(NamedTuple):
         return self._lower_before(wall_ms, [*self._runs()])
 
     def lags(self, moments: Sequence[int]) -> list[int | None]:
-        """Return how far the lower was behind the wall clock at each moment.
-
-        It is `None` before the first mark, and if the lower is not in Unix ms.
-        """
+        """Return how far the lower, if any and in Unix ms, was behind the clock at each moment."""
         runs = [*self._runs()]
         lowers = [self._lower_before(moment + 1, runs) for moment in moments]
         return [

@@ -9,11 +9,6 @@ UNIX_SECONDS = Bounds(10**8 + 1, LEAST_UNIX_MS)
 
 
 def look_like_seconds(time: int) -> bool:
-    """Return whether a time is more likely in seconds than in Unix ms.
-
-    >>> [look_like_seconds(time) for time in (1795255200, 1795255200000, 10**8, 0)]
-    [True, False, False, False]
-    """
     return time in UNIX_SECONDS
 
 
@@ -27,9 +22,6 @@ def describe_doubt(time: int) -> str:
 
 
 def check_time(time: int, lower: int | None) -> None:
-    """Raise `ImplausibleTime` if `time` is in seconds, and the lower in ms.
-
-    Only for streams whose times are Unix ms.
-    """
+    """Raise `ImplausibleTime` if `time` is in seconds, and the lower in ms."""
     if lower is not None and lower > LEAST_UNIX_MS and look_like_seconds(time):
         raise ImplausibleTime(time, lower)

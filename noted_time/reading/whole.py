@@ -46,7 +46,6 @@ class WholeFrom:
         return f"it is not known which windows may lack rows: {self.unknown or PENDING_REASON}"
 
     def resolve(self, marks: MarkHistory, *, bounded: bool = True) -> WholeFrom:
-        """If `bounded`, the marks' uppers are in the reader's times."""
         if not self.is_pending or self.begins is None:
             return self
         if not any(self.begins.values()):
@@ -63,7 +62,7 @@ WHOLE_LOG = WholeFrom(time=MIN_INT64)
 
 
 def combine_whole(results: Iterable[WholeFrom | None]) -> WholeFrom:
-    """Combine the results of several logs; `None` stands for one that is not checked.
+    """Combine the results of several logs; `None` is not checked.
 
     >>> combine_whole([WholeFrom(time=5), WholeFrom(unknown="compacted"), WholeFrom()]).is_pending
     True

@@ -57,11 +57,7 @@ class Tiling:
         return time - (time - self.origin) % self.size_ms
 
     def first_end(self, after: int) -> int:
-        """Return the end of the first complete window after a time.
-
-        >>> Tiling(10).first_end(20), Tiling(10).first_end(29)
-        (30, 30)
-        """
+        """Return the end of the first complete window after a time."""
         start = self.start_of(max(after, LEAST_TIME))
         return start + self.size_ms * (2 if start < LEAST_TIME else 1)
 
@@ -74,9 +70,8 @@ class CompleteWindow:
     at or above `from_cut`, otherwise this is empty.
 
     The writers in `missing` were excluded while the watermark passed the window. The writers in
-    `late` wrote rows of the window below the watermark, and more may be added later. No writer
-    vouches for the part of the window `before_first_mark`. The watermark waited for `last_writer`
-    last; it is `None` if this is not known, or if the watermark advanced without the writer.
+    `late` wrote rows of the window below the watermark, and may add more. No writer vouches for the
+    part of the window `before_first_mark`. The watermark waited for `last_writer` last, if known.
     """
 
     JSON_NAMES: ClassVar = {"from_cut": "from", "to_cut": "to"}
@@ -97,7 +92,7 @@ class CompleteWindow:
 
 
 def check_windows(after: int | None, tiling: Tiling, history: MarkHistory) -> None:
-    """Accept a time near the first kept mark, because it may be the previous window's end."""
+    """Raise `ImplausibleTime` if `after` is in seconds, except near the first kept mark."""
     first = history.first
     if after is not None and first is not None and after + tiling.size_ms < first.lower:
         check_time(after, history.last_lower)
@@ -114,8 +109,8 @@ def find_complete_windows(
     """Return at most `limit` complete windows in order, from the window that contains `after`.
 
     The last window's end is the next call's `after`. Without `after`, the first window contains the
-    lower of the stream's first mark, or of the first kept one. A sealed stream's last window ends
-    at its last lower or contains it.
+    lower of the stream's first mark, or of the first kept one. A sealed stream's last window may
+    contain its last lower.
 
     >>> from noted_time import Mark, MarkHistory
     >>> history = MarkHistory([
@@ -149,7 +144,7 @@ def find_changed_windows(
 ) -> Iterator[CompleteWindow]:
     """Return the complete windows with rows that were reported late at or after `since` (Unix ms).
 
-    They are in order, from the window that contains `after`; their `late` has only these reports.
+    They begin with the window that contains `after`, and their `late` has only these reports.
 
     >>> from noted_time import Mark, MarkHistory
     >>> from noted_time.reading import LateReports, MissingWriters

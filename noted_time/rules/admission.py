@@ -38,11 +38,8 @@ class Admission:
     ) -> Refused | tuple[int, Mapping[int, int]]:
         """Refuse a note, or return its domain's number and the offsets that raise the position.
 
-        - A time above `largest_time` is refused, because one wrong clock would make all other
-          writers late.
-        - A `sequence` below an accepted one is refused, because the writer has continued since.
-        - A note of another process is refused unless that process takes over the name of the
-          writer.
+        A time above `largest_time` is refused, because one wrong clock would make all other writers
+        late.
         """
         domains, numbers = self._domains, self._domains.numbers
         sequence, session = note.sequence, note.session
@@ -90,7 +87,6 @@ class Admission:
         if member is not None:
             known = member.position
             last = member.other_tracks[number - 1].time if number else member.first_track.time
-            # a removed writer starts again
             if time is not None and time < last and member.excluded != "removed":
                 return Refused("invalid_time", last)
         limit, jump = SEGMENTS_PER_POSITION, domains.segments.max_jump

@@ -1,4 +1,4 @@
-"""Aggregates the notes of one stream to marks, in all its domains, without a clock or I/O.
+"""Aggregates the notes of one stream to marks, without a clock or I/O.
 
 The rules follow PDP-33 with Hazelcast's keyed coalescing. A cut takes the *first* note of each
 member at or above the new lower, not its latest.
@@ -65,8 +65,8 @@ MEMBERS_EXAMINED = 10_000
 class Aggregator:
     """The members of one stream, and the marks that follow from their notes.
 
-    `now` is the service clock in ms, and `written_at` is in Unix ms. `domains` has the running
-    state of each domain, for reading only, but the caller sets `domains.unix_ahead`.
+    `now` is the service clock in ms, and `written_at` is in Unix ms. `domains` is for reading only,
+    but the caller sets `domains.unix_ahead`.
     """
 
     def __init__(  # noqa: PLR0913 - the initial state of a stream
@@ -82,10 +82,8 @@ class Aggregator:
     ) -> None:
         """Create a stream without members.
 
-        - `last_marks`: the last mark of each domain, and when it was appended (service clock).
-        - `declared_at`: when each domain without a mark was declared (service clock), by default 0.
-        - `sealed`: the seal, if the stream is sealed.
-        - `unbounded`, `forgotten_lowers`: the last values of the properties with these names.
+        `last_marks` has the last mark of each domain, and when it was appended. `declared_at` has
+        when each domain without a mark was declared. Both are on the service clock.
         """
         self.succession = succession or Succession()
         self.sealed = sealed
@@ -115,7 +113,7 @@ class Aggregator:
 
     @property
     def unbounded(self) -> tuple[str, ...]:
-        """The domains where later uppers are not bounds."""
+        """The domains whose uppers are not bounds."""
         return tuple(domain.name for domain in self.domains if domain.is_unbounded)
 
     @property
@@ -125,10 +123,7 @@ class Aggregator:
         return {name: lower for name, lower in lowers.items() if lower is not None}
 
     def note(self, note: Note, now: int, largest_time: int = LARGEST_TIME) -> Accepted | Refused:
-        """Accept the note, or return why it is refused, without a change.
-
-        Times above `largest_time` are refused.
-        """
+        """Accept the note, or return why it is refused, without a change."""
         if self.sealed is not None:
             return SEALED_REFUSAL
         member = self._members.get(note.writer)
@@ -145,18 +140,17 @@ class Aggregator:
         return self.answer(note)
 
     def is_repeat(self, note: Note) -> bool:
-        """Return whether a note of the same request was accepted before."""
+        """Return whether a note of this request was accepted before."""
         member = self._members.get(note.writer)
         if member is None or note.sequence is None or note.sequence != member.sequence:
             return False
         return note.session in {None, member.session.id}  # two clocks may give one number
 
     def report_late(self, note: Note, at: int, *, again: bool = False) -> list[DomainReport]:
-        """Return the late rows that a note accepted at `at` (Unix ms) reports, by domain.
+        """Return the late rows that a note accepted at `at` (Unix ms) reports or leaves unreported.
 
-        These include rows that the note may have left unreported. If a report lacks the largest
-        time, its rows may have any time below the lower. Rows of a repeated request (`again`) are
-        not counted.
+        Without a largest time, rows may have any time below the lower. Rows of a repeated request
+        (`again`) are not counted.
         """
         own, reports = self.domains[self._admission.find_domain(note)], list[DomainReport]()
         for each in () if again else list_reports(note.late):
@@ -205,10 +199,7 @@ class Aggregator:
         return self.domains[domain].next_step() is not None
 
     def settle_members(self, domain: str) -> bool:
-        """Continue an advance past many members, and return whether it is finished.
-
-        The domain does not advance again before that.
-        """
+        """Continue an advance past many members, and return whether it is finished."""
         return self.domains[domain].settle(self.settings.writer_timeout_ms)
 
     def advance(self, domain: str, *, now: int, written_at: int) -> Mark | None:
@@ -243,7 +234,7 @@ class Aggregator:
         return writer in self._members
 
     def writers(self) -> Iterator[str]:
-        """Yield the names of all members in the order of joining."""
+        """Yield the members' names in the order of joining."""
         return iter(self._members)
 
     def member(self, writer: str) -> Member:
@@ -275,7 +266,7 @@ class Aggregator:
         return member
 
     def expect(self, writers: Iterable[str], now: int) -> list[str]:
-        """Add and return the writers that are not members yet, for the watermark to wait for.
+        """Let the watermark wait for the writers that are not members yet, and return these.
 
         Raises `StreamSealed`.
         """
@@ -289,10 +280,9 @@ class Aggregator:
         return new
 
     def remove(self, writer: str, now: int, by: str | None = None) -> None:
-        """Exclude a writer at its last position for an operator, and ignore its times.
+        """Exclude a writer at its last position, and ignore its times.
 
-        If it notes again, it starts again with its position. Raises `UnknownWriter` and
-        `StreamSealed`.
+        Raises `UnknownWriter` and `StreamSealed`.
         """
         self._check_open("changes of its writers")
         member = self.member(writer)
@@ -303,7 +293,7 @@ class Aggregator:
     def hold(
         self, writer: str, until: int | None, by: str | None = None, why: str | None = None
     ) -> None:
-        """Suspend a writer's timeout until `until` for an operator, or with `None` end the hold.
+        """Suspend a writer's timeout until `until`, or with `None` end the hold.
 
         Raises the same as `remove`, and `NotLive` if the watermark does not wait for the writer.
         """
@@ -317,7 +307,7 @@ class Aggregator:
         self.domains.set_terms(member, terms)
 
     def expire(self, now: int) -> tuple[str, ...]:
-        """Exclude the members that were silent for their timeout, and return their names."""
+        """Exclude the members that have timed out, and return their names."""
         names: list[str] = []
         while overdue := self.domains.find_overdue(now):  # may have holders of other domains
             for member in overdue.values():
@@ -358,10 +348,7 @@ class Aggregator:
         apply_scale(self.domains, self.succession, event)
 
     def set_first_cuts(self, first_cuts: Iterable[Mapping[int, int]]) -> None:
-        """Record the cut of the first kept mark of each domain.
-
-        Sealed segments below all of them no longer count towards `max_segments`.
-        """
+        """Stop counting sealed segments below the first kept mark of each domain."""
         self.domains.segments.stop_counting_sealed(self.succession.final, first_cuts)
 
     def seal(self, request: SealRequest, *, now: int, written_at: int) -> Slices[Seal]:
@@ -391,7 +378,7 @@ class Aggregator:
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
         """Apply changed settings and return the writers whose lateness changed.
 
-        Raises the same as `check_settings`.
+        Raises as `check_settings`.
         """
         for name in self.check_settings(settings):
             domain = Domain(name, self.domains.sharing, moved_at=now)

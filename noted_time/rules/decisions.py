@@ -1,7 +1,4 @@
-"""Decides why a domain advances or waits, and predicts its outcome without some writers.
-
-Nothing changes, except that stale queue entries are updated.
-"""
+"""Decides why a domain advances or waits, and predicts its outcome without some writers."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from noted_time.rules.members import Domains
 from noted_time.values import Advance, Decision, Forecast, Hold, Quiet, Sealed, Waiting, Would
 
 HOLDERS_NAMED = 1000
-
 
 EXCLUSIONS_FORESEEN = 10_000
 
@@ -31,7 +27,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
     waited_for = domain.find_holders()
     if not waited_for:
         return Sealed() if domain.is_sealed else Quiet()
-    first = islice(waited_for.values(), HOLDERS_NAMED)  # in the order of `waiting_since`
+    first = islice(waited_for.values(), HOLDERS_NAMED)
     longest = sorted(first, key=lambda each: (each.waiting_since, each.member.writer))
     waiting = tuple(
         Waiting(
@@ -48,8 +44,7 @@ def decide(domain: Domain, now: int, timeout_ms: int) -> Decision:
 def forecast(domains: Domains, domain: Domain) -> Forecast | None:
     """Return when a held watermark will advance if no writer notes.
 
-    Returns `None` if never, or only after more than 10,000 exclusions. A writer that also holds
-    another domain may be excluded there first.
+    It is `None` if never, or only after more than 10,000 exclusions.
     """
     waited_for, timeout_ms = domain.find_holders(), domains.settings.writer_timeout_ms
     if not waited_for or len(waited_for) > EXCLUSIONS_FORESEEN:
@@ -86,8 +81,8 @@ def dry_run(
 ) -> Would:
     """Return the outcome in `domain` without the `removed` writers or with another writer timeout.
 
-    Law: the result equals `Aggregator.remove` for each of the writers, followed by one `advance`.
-    For a timeout, it equals the changed setting, then `expire` and `advance`.
+    Law: the result equals `Aggregator.remove` of the writers, or `expire` with the other setting,
+    then one `advance`.
     """
     number = domains.numbers[domain.name]
     excluded = removed
@@ -150,10 +145,7 @@ def _find_timed_out(
 def _predict_overtaken(
     domain: Domain, removed: AbstractSet[str], now: int
 ) -> Callable[[Track], int | None]:
-    """Return a function that predicts when a member would have been overtaken.
-
-    It returns `None` for a member without a change.
-    """
+    """Return a function that predicts when a member would have been overtaken, if that changes."""
     if not removed:
         return lambda _: None
     highest, since = domain.highest_time_excluding(removed)

@@ -4,11 +4,8 @@ The *lower* is the time of the last mark. The watermark waits for every live mem
 the domain and is not excluded. Such a member is *ahead* if its time is above the lower, otherwise
 it *holds*.
 
-While a member holds, the watermark does not advance. Once none holds, the least time ahead becomes
-the next lower, and the members at it hold.
-
-Members ahead are queued by time, so a note, and a member's share of an advance, cost O(log
-members).
+Once none holds, the least time ahead becomes the next lower, and the members at it hold. Members
+ahead are queued by time, so a note costs O(log members).
 """
 
 from __future__ import annotations
@@ -41,11 +38,9 @@ class Domain:
 
     Attributes:
     - `moved_at`: when the last mark was appended or, without a mark, the domain was declared.
-    - `upper`: the largest time declared. A time noted without a declaration counts as declared.
     - `undeclared`: the number of members that wrote rows without declaring their event times.
     - `is_unbounded`: whether rows of a forgotten or removed member may be above later uppers.
-    - `last_writer`: the member that the last mark waited for last, or `None` if it is not known or
-      was excluded.
+    - `last_writer`: the member that the last mark waited for last. `None` if it was excluded.
 
     `_peak` is the highest time noted so far, and `_leader` the first member that noted it.
     `_highest` leaves out members removed or started again since, so it can be lower.
@@ -83,14 +78,12 @@ class Domain:
         self.cut = RunningCut(self.lower, last.cut if last else None)
         self._ahead = Ahead()
 
-    # Notes: plain code with few calls, because it runs for every note
-
-    def note(  # noqa: C901, PLR0912
+    def note(  # noqa: C901, PLR0912 - few calls, because it runs for every note
         self, track: Track, time: int | None, max_time: int | None, now: int
     ) -> None:
         if max_time is not None:
             if max_time == time:
-                max_time = time  # one shared object keeps 100,000 more members in the CPU cache
+                max_time = time  # one shared object needs less of the CPU cache
             if track.max_time is None or max_time > track.max_time:
                 track.max_time = max_time
             if track.is_undeclared:
@@ -170,8 +163,7 @@ class Domain:
     def update_vouching(self, track: Track) -> None:
         """Update the ranges of marks that include the member's rows.
 
-        The next mark includes a live member's rows. If a member finished and the last cut covers
-        its position, the last mark includes its rows.
+        If a member finished and the last cut covers its position, this begins with the last mark.
         """
         periods, member, last = track.vouching_periods, track.member, self.last
         is_finished = member.state == "finished" and not member.excluded and track.vouches_here
@@ -180,7 +172,7 @@ class Domain:
                 ended = (periods[-1]._replace(until=track.time),)
                 track.vouching_periods = periods[:-1] + (() if track.noted is None else ended)
         elif not periods or not periods[-1].is_open:
-            new = self._next_period
+            new = (VouchingPeriod(last.seq + 1, MAX_INT64),) if last else FROM_FIRST_MARK
             if (
                 is_finished
                 and last
@@ -190,10 +182,6 @@ class Domain:
                 new = (VouchingPeriod(last.seq, MAX_INT64),)
             is_within = bool(periods) and periods[-1].from_seq >= new[0].from_seq
             track.vouching_periods = new if is_within else periods[-1:] + new
-
-    @property
-    def _next_period(self) -> tuple[VouchingPeriod]:
-        return (VouchingPeriod(self.last.seq + 1, MAX_INT64),) if self.last else FROM_FIRST_MARK
 
     @property
     def not_counted_yet(self) -> Iterator[MissingWriter]:
@@ -208,10 +196,6 @@ class Domain:
         self.absences.add(track)
 
     def can_forget(self, track: Track) -> bool:
-        """Return whether the member can be dropped without changing later marks.
-
-        The last mark must cover its rows and times, and report its exclusion.
-        """
         member, last = track.member, self.last
         if self.absences.has_unreported(track):
             return False
@@ -224,10 +208,7 @@ class Domain:
         ) and all(cut.get(segment, -1) >= offset for segment, offset in member.position.items())
 
     def forget(self, track: Track, *, cut_may_pass: bool) -> None:
-        """Drop a departed member, whose rows stay below the cut.
-
-        `cut_may_pass` says whether the cut may cover rows that it did not note.
-        """
+        """Drop a departed member; `cut_may_pass` if the cut may cover rows that it did not note."""
         self.undeclared -= track.is_undeclared
         self.is_unbounded = self.is_unbounded or track.is_undeclared or cut_may_pass
         self.newcomers.pop(track.member.writer, None)
@@ -240,10 +221,7 @@ class Domain:
         return self._highest
 
     def highest_time_excluding(self, excluding: Collection[str]) -> tuple[int, int]:
-        """Return the highest time noted by other members, and when one of them noted last.
-
-        This moment is on the service clock, and not before the highest time was noted.
-        """
+        """Return the highest time noted by other members, and when one of them noted last."""
         time = self._find_highest(excluding) if excluding else self.highest
         leaders = (
             each.member.noted_at
@@ -257,9 +235,6 @@ class Domain:
             (each.time for each in self._tracks_not_removed(excluding)), default=BEFORE_ALL_TIME
         )
 
-    def invalidate_highest(self) -> None:
-        self._is_highest_stale = True
-
     def _tracks_not_removed(self, excluding: Collection[str] = ()) -> Iterator[Track]:
         return (
             each
@@ -271,11 +246,8 @@ class Domain:
         """Ignore the times of a removed member, which noted times up to `removed`.
 
         Otherwise a wrong clock would set the upper forever, and the lower once no member is live.
-
-        A member that only the removed one had overtaken times out from the last note at the new
-        highest time.
         """
-        self.invalidate_highest()
+        self._is_highest_stale = True
         highest, since = self.highest_time_excluding(())
         is_highest_lower = self.lower <= highest < self._peak
         if highest < self._peak:
@@ -296,13 +268,13 @@ class Domain:
     def reset_track(self, old: Track, max_time: int | None, timeout_ms: int) -> Track:
         """Return a new track for the member, which may then note any time.
 
-        Its earlier rows may have any time, so the next cut covers all of them. The old track gets a
+        The next cut covers all earlier rows, because they may have any time. The old track gets a
         finished member, so that queues drop it.
         """
         member = old.member
         old.vouches_here = old.returned_late = False
         self.update_role(old, timeout_ms, 0)
-        self.invalidate_highest()
+        self._is_highest_stale = True
         self.undeclared -= old.is_undeclared
         self.cut.add(BEFORE_ALL_TIME, member.position)
         old.member = Member(member.writer, "finished")
@@ -322,13 +294,11 @@ class Domain:
         track.exclusion = record.exclusions.get(self.name)
         if not (track.vouches_here and track.is_excluded):
             return
-        is_missing, is_removed = (
-            record.writer in self.absences.missing,
-            record.excluded == "removed",
-        )
+        is_missing = record.writer in self.absences.missing
+        is_removed = record.excluded == "removed"
         is_above = time is not None and time >= self.lower
         is_new = self.last is None and track.is_for_first_mark
-        # A mark that reports a removal names the writer, which is not missing afterwards.
+        # a mark that reports a removal names the writer, which is not missing afterwards
         is_named = self.last is not None and record.writer in self.last.excluded
         is_reported = (is_named and not is_missing) if is_removed else is_missing
         is_unreported = record.since == self.moved_at and not is_reported
@@ -351,8 +321,7 @@ class Domain:
     def finish_restore(self, last_note_at: int, timeout_ms: int) -> None:
         """Restore the state that depends on all members, after the last `restore`.
 
-        Overtakings are not stored, so `last_note_at` is used for all members below the highest
-        time. Timeouts may get earlier, so all are queued again.
+        Overtakings are not stored: all members below the highest time get `last_note_at`.
         """
         self.holders, self.late = _sort_longest_first(self.holders), _sort_longest_first(self.late)
         removed = [each for each in self.tracks() if each.member.excluded == "removed"]
@@ -372,7 +341,7 @@ class Domain:
     def next_step(self) -> Advance | None:
         """Return how far the watermark may advance, or `None`.
 
-        A late live member prevents a flush to the highest time, as in Flink's valve.
+        A late live member prevents a flush, as in Flink's valve.
         """
         if self.holders or self.is_sealed or not self._ahead.settle(self.lower):
             return None
@@ -405,20 +374,15 @@ class Domain:
         return Advance(self.highest, flush=True)
 
     def next_timeout(self, timeout_ms: int) -> int | None:
-        """Return the earliest moment when a member may time out, or `None`.
-
-        Without holders, the first member ahead counts, as it may time out before the next mark.
-        """
         times = [self.timeouts.next]
         if not self.holders and self._ahead.first_time() is not None:
             times.append(self._ahead.peek()[-1].excluded_at(timeout_ms))
         return min((time for time in times if time is not None), default=None)
 
     def next_to_exclude(self, times_out: Callable[[Track], bool]) -> list[Track]:
-        """Return the members ahead that would time out as soon as they hold.
+        """Return the members ahead that would time out as soon as they hold, if all holders have.
 
-        The caller excludes them now, or the watermark would stop at their time. The list is empty
-        if a holder has not timed out.
+        The caller excludes them now, or the watermark would stop at their time.
         """
         if self._ahead.has_before(self.lower + 1) or not all(map(times_out, self.holders.values())):
             return []
@@ -466,8 +430,7 @@ class Domain:
     def settle(self, timeout_ms: int) -> bool:
         """Let up to `BATCH_SIZE` members that the last mark reached hold; return whether all do.
 
-        So an advance past a million members does not block. A note of a queued member decides its
-        role.
+        So an advance past a million members does not block.
         """
         lower, ahead = self.lower, self._ahead
         for track in ahead.take(lower, BATCH_SIZE):

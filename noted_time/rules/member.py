@@ -26,24 +26,17 @@ BEFORE_ALL_TIME = MIN_INT64 - 1
 """The time of a member that has not noted a domain, below every int64."""
 
 Role = Literal["ahead", "holds", "late", "inactive"]
-"""The role of a member in a domain.
-
-- `ahead`: the member's time is above the last lower.
-- `holds`: the watermark does not advance until the member notes a time above the last lower.
-- `late`: the member is live, but returned below the last lower and is excluded for that.
-- `inactive`: the member is idle, finished or excluded, or does not vouch for the domain.
-"""
+"""A `late` member is live, but returned below the last lower and is excluded for that."""
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A writer that has noted or is expected, as a member of all domains.
+    """A writer that has noted or is expected.
 
     `noted_at` and `since`, the last change of the membership, are on the service clock. `heard_at`
     (`None` if it never noted), `expected_at` and `joined_at` are in Unix ms.
 
-    Most streams have one domain, so the first track is a separate field: another object would cost
-    100,000 members a cache miss.
+    Most streams have one domain, so the first track is a separate field, to save a cache miss.
     """
 
     writer: str
@@ -112,10 +105,7 @@ class Member:
         return domains is None or domain in domains
 
     def adds_rows(self, named: Container[int], gained: Mapping[int, int]) -> bool:
-        """Return whether `gained`, the offsets beyond the position, contains rows of the member.
-
-        Offsets that a scale event implies for a segment it never used do not count.
-        """
+        """Return whether `gained` contains rows of the member, beyond offsets of scale events."""
         known = self.position
         return any(
             offset and (segment in named or segment in known) for segment, offset in gained.items()
@@ -154,8 +144,8 @@ class Lead:
 class Track:
     """The state of one member in one domain.
 
-    - `lead`: when another member noted a later time (service clock), or a `Lead` shared by several
-      members. The moment may be too early if the member has noted since.
+    - `lead`: when another member noted a later time (service clock), or a shared `Lead`. The moment
+      may be too early if the member has noted since.
     - `vouching_periods`: the last two ranges of marks that include the rows of the member.
     """
 
@@ -184,8 +174,7 @@ class Track:
     ) -> int:
         """Return when the member times out if it stays silent (service clock).
 
-        The timeout starts when it was overtaken or became a holder, whichever is earlier, but not
-        before its last accepted note; a hold can extend it.
+        The timeout starts when it was overtaken or became a holder, but not before its last note.
         """
         member, terms = self.member, self.member.terms
         since = self.waiting_since if waiting_since is None else waiting_since
@@ -208,7 +197,6 @@ class Track:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether the member holds the watermark or prevents a flush to the highest time."""
         return self.role == "holds" or self.role == "late"  # noqa: PLR1714 - called for each note
 
     @property
@@ -238,10 +226,10 @@ class Track:
 
 
 class MemberRecord(NamedTuple):
-    """The stored row of a member: its latest note in each domain, and its membership.
+    """The stored row of a member; mappings are by domain.
 
-    Mappings are by domain. `undeclared` has the domains where it declared event times, but not for
-    its last rows. `vouching` leaves out a domain whose marks all include the member's rows.
+    `undeclared` has the domains where it declared event times, but not for its last rows.
+    `vouching` leaves out a domain whose marks all include the member's rows.
 
     A named tuple, because every note creates one.
     """
@@ -269,7 +257,7 @@ class MemberRecord(NamedTuple):
 
     @property
     def exclusion(self) -> ExcludedSince | None:
-        """The exclusion in the first domain that has one, or `None`."""
+        """The exclusion in the first domain with one, or `None`."""
         return next(iter(self.exclusions.values()), None)
 
 

@@ -31,8 +31,7 @@ class Domains:
     - `members`: the members by name. The caller adds and deletes them.
     - `unix_ahead`: Unix ms minus the service clock.
     - `latecomers`: each domain where the last note may have left late rows unreported, with the
-      least time of the rows. The time is `None` if the rows may have any time. The caller clears
-      the list.
+      least time of the rows, `None` if unknown. The caller clears the list.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class Domains:
     def accept(  # noqa: C901 - the hot path
         self, member: Member, number: int, note: Note, gained: Mapping[int, int], now: int
     ) -> Track:
-        """Apply a note in the domain with that number, and return the member's track there."""
+        """Apply a note, and return the member's track in the domain with that number."""
         state = note.state
         changes = member.excluded is not None or member.state != state
         is_returning = vouches_for_more = False
@@ -123,7 +122,7 @@ class Domains:
         if note.max_times:
             self._declare(member, note.max_times, now)
         domain.note(track, note.time, note.max_time, now)
-        # The first answer after a return reports the exclusion, even above the lower.
+        # the first answer after a return reports the exclusion, even above the lower
         if track.exclusion and not is_returning and track.has_caught_up(max(last, domain.lower)):
             track.exclusion, changes = None, True
         if changes:
@@ -136,8 +135,7 @@ class Domains:
         """Append the domains where the note may have left late rows unreported.
 
         The member is below the lower, and adds rows or advances without declaring event times. An
-        expected writer's first note is not late, nor is a join without a time, if marks name the
-        writer as missing.
+        expected writer's first note is not late.
         """
         for other, (domain, track) in enumerate(self.list_tracks(member)):
             is_own = other == number
@@ -183,7 +181,7 @@ class Domains:
         own = None if note.max_time is None else self.by_number[number].name
         declared = note.max_times or ()
         if len(declared) + (own is not None and own not in declared) == len(self.by_number):
-            return  # the Python clients declare them
+            return
         undeclared = [
             (domain, track)
             for domain, track in self.list_tracks(member)
@@ -250,11 +248,7 @@ class Domains:
         return terms != member.terms and self.set_terms(member, terms)
 
     def set_terms(self, member: Member, terms: Terms) -> bool:
-        """Set the terms of the member and return whether it vouches for more domains.
-
-        It starts from the beginning in an added domain, and is inactive at its last position in a
-        dropped one.
-        """
+        """Set the terms of the member and return whether it vouches for more domains."""
         member.terms = NO_TERMS if terms == NO_TERMS else terms
         vouches_for_more = False
         for number, domain in enumerate(self.by_number):
@@ -270,10 +264,7 @@ class Domains:
         return vouches_for_more
 
     def find_overdue(self, now: int) -> dict[str, Member]:
-        """Return the members that were silent for their timeout.
-
-        They hold, or would time out as soon as they hold.
-        """
+        """Return the members that have timed out, or would as soon as they hold."""
         timeout_ms = self.settings.writer_timeout_ms
         holders = chain(*(domain.timeouts.pop_overdue(now, timeout_ms) for domain in self))
         overdue = {member.writer: member for member in holders}
@@ -305,17 +296,14 @@ class Domains:
                 domain.ignore_removed_times(track.time)
 
     def forget(self, horizon: int, limit: int) -> list[Member]:
-        """Drop and return at most `limit` members that departed before `horizon`.
-
-        A member is kept if a mark must still report its exclusion or cover its rows.
-        """
+        """Drop and return at most `limit` members that departed before `horizon`."""
         departed = self._departures.pop_forgettable(horizon + 1, self._can_forget, limit)
         for member in departed:
             self.census.remove(member)
             cut_may_pass = self.sharing.may_pass(member)
             for domain, track in self.list_tracks(member):
                 domain.forget(track, cut_may_pass=cut_may_pass)
-            # break the reference cycle, to need no full garbage collection
+            # break the reference cycle
             del member.first_track, member.other_tracks
         return departed
 
@@ -345,7 +333,7 @@ class Domains:
             self._departures.add(member)
 
     def declare(self, domain: Domain) -> None:
-        """Add a domain, which every live member that vouches for all domains holds at first."""
+        """Add a domain, which live members that vouch for all domains hold at first."""
         self._add(domain)
         for member in self.members.values():
             track = domain.create_track(member)
@@ -357,7 +345,6 @@ class Domains:
                 domain.absences.add(track)
 
     def reconfigure(self, settings: StreamSettings, now: int) -> list[str]:
-        """Apply changed settings, and return the writers whose lateness changed."""
         old, self.settings = self.settings, settings
         self.default = settings.domain_or_default(None)
         self.segments.reconfigure(settings)

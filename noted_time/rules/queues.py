@@ -19,10 +19,7 @@ BATCH_SIZE = 5_000
 
 
 class TimeQueue(Generic[Item]):
-    """A heap of distinct times, with a list of items for each time.
-
-    Writers often note equal times, so the heap stays short, and an item at a queued time is only
-    appended to a list.
+    """A heap of distinct times, with a list of items for each, as writers often note equal times.
 
     >>> queue = TimeQueue[str]()
     >>> for time, name in ((9, "DL"), (5, "UA"), (9, "AA")):
@@ -88,7 +85,7 @@ class TimeQueue(Generic[Item]):
 class Ahead(TimeQueue["Track"]):
     """The live members of a domain whose time is above the last lower.
 
-    Times of members only rise, so a stale entry is always too low.
+    Times only rise, so a stale entry is too low.
     """
 
     __slots__ = ()
@@ -123,10 +120,7 @@ class Ahead(TimeQueue["Track"]):
         return False
 
     def skip_while(self, condition: Callable[[Track], bool]) -> tuple[list[Track], int | None]:
-        """Return the members at times before the first failure of `condition`, and that time.
-
-        The time is `None` without a failure; the queue does not change.
-        """
+        """Return the members at times before the first failure of `condition`, and its time."""
         skipped: list[Track] = []
         while (first := self.first_time()) is not None and condition(self.peek()[-1]):
             skipped.append(self.peek().pop())
@@ -156,10 +150,7 @@ class Timeouts:
             self._queue.push(track.timeout_queued, track)
 
     def pop_overdue(self, now: int, timeout_ms: int) -> Iterator[Member]:
-        """Yield members that have timed out by `now`, from up to `BATCH_SIZE` entries.
-
-        Repeat it until it yields nothing.
-        """
+        """Yield members that have timed out by `now`; repeat it until it yields nothing."""
         for track in self._queue.take(now, BATCH_SIZE):
             track.timeout_queued = None
             if not track.is_waited_for:
@@ -218,8 +209,8 @@ class Departures:
 class Absences:
     """Excluded members, each queued until the first mark above its time reports it.
 
-    `missing` has the writers, including forgotten ones, that the last mark excluded. A mark that
-    includes a writer's rows again, or reports it as removed, deletes it.
+    `missing` has the writers that the last mark excluded, including forgotten, but not removed
+    ones.
     """
 
     __slots__ = ("_queue", "_returning", "missing")
@@ -253,8 +244,12 @@ class Absences:
                 track.in_absences = False
                 if _is_due(track, lower):
                     track.is_unreported = False
-                    named = absences[track.member.writer] = absence_of(track, last_lower)
-                    self._update_missing(named)
+                    writer = track.member.writer
+                    absences[writer] = named = absence_of(track, last_lower)
+                    if named.reason == "removed":
+                        self.missing.discard(writer)
+                    else:
+                        self.missing.add(writer)
                 elif track.is_unreported and track.is_excluded:
                     self.add(track)
         return tuple(absences[writer] for writer in sorted(absences))
@@ -265,12 +260,6 @@ class Absences:
         self._returning.clear()
         self.missing.difference_update(back)
         return tuple(back)
-
-    def _update_missing(self, named: Absence) -> None:
-        if named.reason == "removed":
-            self.missing.discard(named.writer)
-        else:
-            self.missing.add(named.writer)
 
 
 def _is_due(track: Track, lower: int) -> bool:

@@ -1,8 +1,7 @@
 """The stream cut of one domain, updated as its watermark advances.
 
 Rows written after a writer noted T belong to its first note above T, so a cut must cover them
-exactly when its lower is above T. All positions noted after the same T are joined, so nothing is
-stored per note or member.
+exactly when its lower is above T. All positions noted after the same T are joined.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from heapq import heappop, heappush
 from noted_time.values import StreamCut, join_into
 
 FEW_WAITING = 1000
-"""More positions than this are scanned, which is faster than popping each."""
+"""Scanning more positions is faster than popping each."""
 
 OFFSETS_KEPT = 1 << 15
 
@@ -50,7 +49,7 @@ class RunningCut:
             self._size += len(position)
         else:
             before = len(waiting)
-            for segment, offset in position.items():  # `join_into` without a call
+            for segment, offset in position.items():  # a call is slower
                 if offset > waiting.get(segment, -1):
                     waiting[segment] = offset
             self._size += len(waiting) - before
@@ -69,7 +68,6 @@ class RunningCut:
         return StreamCut(dict(self._passed))
 
     def _pass_many(self, lower: int) -> None:
-        # insertion order is faster than order of time
         passed, later = self._passed, {}
         for after, position in self._waiting.items():
             if after >= lower:
@@ -97,7 +95,7 @@ class RunningCut:
     def _thin(self) -> None:
         """Halve the number of offsets by joining neighbouring positions at the earliest time.
 
-        A cut may be larger than necessary, so this is sound.
+        This is sound, because a cut may be larger than necessary.
         """
         kept: dict[int, dict[int, int]] = {}
         joined, brought = dict[int, int](), 0

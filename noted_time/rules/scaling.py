@@ -10,7 +10,6 @@ from noted_time.values import ScaleEvent, Succession, find_gained
 
 
 def apply_scale(domains: Domains, succession: Succession, event: ScaleEvent) -> None:
-    """Apply a scale event, or raise without a change."""
     members = domains.members.values()
     domains.segments.scale(event, succession, members)
     for segment in event.created:

@@ -1,7 +1,4 @@
-"""Seals a stream: appends the last mark of each domain and finishes every member.
-
-The final cut, in every last mark, joins all positions, the last cuts and the requested cut.
-"""
+"""Seals a stream: appends the last mark of each domain and finishes every member."""
 
 from __future__ import annotations
 
@@ -73,8 +70,10 @@ def seal(
 ) -> Slices[Seal]:
     """Append the last mark of each domain, finish every member, and return the seal.
 
-    Law: the events of a member that declared its `max_time` and was never removed are below the
-    final cut, and below the last lower unless a final time was requested.
+    The final cut joins all positions, the last cuts and the requested cut.
+
+    Law: if a member declared its `max_time` and was never removed, its events are below the final
+    cut, and below the last lower unless a final time was requested.
 
     Raises `InvalidCut`, `InvalidFinalTime` or `UnknownDomain` without a change.
     """
@@ -139,10 +138,7 @@ def _find_final_times(
 def _find_final_time(
     domain: Domain, requested: int | None, final_cut: Mapping[int, int]
 ) -> int | None:
-    """Return a lower above all event times and the last lower, or `None`.
-
-    It is `None` if the last mark covers everything, or is at the largest time.
-    """
+    """Return a lower above all event times and the last lower, `None` if the last mark suffices."""
     if requested is not None:
         if not LEAST_TIME <= requested <= LARGEST_TIME or requested <= domain.lower:
             raise InvalidFinalTime(
@@ -180,7 +176,7 @@ def _collect_absences(
     last_lower = domain.last.lower if domain.last else None
     absences = {each.writer: each for each in domain.absences.pop_reported(lower, last_lower)}
     for batch in split_slices(tracks):
-        for track in sorted(batch, key=attrgetter("member.writer")):  # makes the last sort faster
+        for track in sorted(batch, key=attrgetter("member.writer")):  # speeds up the last sort
             member = track.member
             if member.is_active and track.vouches_here:
                 sealed = replace(absence_of(track, last_lower), reason="sealed", since=written_at)

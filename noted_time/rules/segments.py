@@ -1,7 +1,6 @@
 """The segments of a stream, their last known offsets, and the member that writes to each.
 
-A position covers a segment up to an offset, whichever writers wrote the rows below it. So if two
-members write to a segment, one's position may cover rows that the other has not noted.
+If two members write to a segment, one's position may cover rows that the other has not noted.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from noted_time.values import (
 )
 
 NOT_NAMED = -MAX_INT64 - 2
-"""The offset of an unnamed segment; the jump from it to any offset is too large."""
+"""The jump from it to any offset is too large."""
 
 ANY_JUMP = MAX_INT64 + 1
 
@@ -31,10 +30,9 @@ LARGEST_FIRST_OFFSET = 2**62
 
 
 class KnownSegments:
-    """The last known offset of each segment, and the bounds of segments and offsets.
+    """The last known offset of each segment, at first -1, and the bounds of segments and offsets.
 
-    One wrong offset would be in all later cuts, and each segment takes memory in all marks. Before
-    its first offset is accepted, a segment has -1.
+    One wrong offset would be in all later cuts, and each segment takes memory in all marks.
 
     >>> from noted_time.values.settings import StreamSettings
     >>> segments = KnownSegments(StreamSettings(max_segments=2, max_offset_jump=10))
@@ -79,7 +77,6 @@ class KnownSegments:
         return None
 
     def scale(self, event: ScaleEvent, succession: Succession, members: Iterable[Member]) -> None:
-        """Apply a scale event to `succession`, or raise without a change."""
         known = self.offsets.keys()
         succession.check(event, known)
         for member in members:
@@ -99,10 +96,7 @@ class KnownSegments:
     def stop_counting_sealed(
         self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]]
     ) -> None:
-        """Stop counting the sealed segments below all `cuts`, the first kept marks.
-
-        A segment sealed at 0 need not be in them.
-        """
+        """Stop counting the sealed segments below all `cuts`, the first kept marks."""
         firsts = list(cuts)
         self._not_counted = sum(
             all(cut and cut.get(segment, 0) >= offset for cut in firsts)
@@ -120,17 +114,13 @@ class KnownSegments:
 class Sharing:
     """The member that writes to each segment, in memory that grows with segments only.
 
-    At the end of a sealed segment, a member no longer writes to it. A position with a successor
-    covers all predecessors, including rows not noted yet.
+    At the end of a sealed segment, a member no longer writes to it.
     """
 
     __slots__ = ("_final", "_passed", "_shared", "_writers")
 
     def __init__(self, final: Mapping[int, int], cuts: Iterable[Mapping[int, int]] = ()) -> None:
-        """Start with the last cuts.
-
-        The caller updates `final`; offsets in the cuts that no member noted are forgotten members'.
-        """
+        """Start with the last `cuts`; the caller updates `final`."""
         self._final = final
         self._writers: dict[int, Member] = {}
         self._shared: set[int] = set()
@@ -163,7 +153,7 @@ class Sharing:
         return self._writers.get(segment)
 
     def is_noted(self, cut: Mapping[int, int]) -> bool:
-        """Return whether every row below the cut was noted by the member that wrote it."""
+        """Return whether each row below the cut was noted by the member that wrote it."""
         return not any(cut.get(segment) for segment in self._shared) and not any(
             cut.get(segment, 0) > self._writers[segment].position.get(segment, 0)
             for segment in self._passed

@@ -2,4 +2,4 @@
 
 from noted_time.stores.objects import store_of
 from noted_time.stores.places import LogPath, ObjectPath, parse_root
-from noted_time.stores.port import Listing, LogStore, Version
+from noted_time.stores.port import LogStore, Version

@@ -1,4 +1,4 @@
-"""Opens buckets with credentials from the environment, and translates their errors."""
+"""Opens buckets of obstore, and translates their errors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from noted_time.stores.places import STORE_CREDENTIALS
 from noted_time.values import Rejected, Unreachable
 
 RETRIED_TIMEOUTS = 2
-"""No retry begins after this many timeouts of a request."""
+"""No retry begins after this many timeouts."""
 
-# the last three patterns: the machine has no identity
+# the last three: the machine has no identity
 _REFUSED_REQUEST = re.compile(
     r"status code: (4\d\d)|token request|/api/token|/security-credentials"
 )
 
 
 class Bucket:
-    """A bucket of obstore. `process` has its credentials, and `extra` installs obstore."""
+    """A bucket. `process` has its credentials, and `extra` installs obstore."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - two callers
         self,
@@ -34,7 +34,7 @@ class Bucket:
         max_retries: int,
         what: str = "",
     ) -> None:
-        """Open it without a request. Errors name `what`, by default the URL."""
+        """Send no request. Errors name `what`, by default the URL."""
         with require_extra(what or url, extra):
             stores, self._functions = map(import_module, ("obstore.store", "obstore"))
         self._url, self._what, self._process = url, what, process
@@ -58,10 +58,10 @@ class Bucket:
         collect: Callable[[Any], Any] = lambda answer: answer,
         **options: object,
     ) -> Any:  # noqa: ANN401 - as the function has it
-        """Call a function of obstore, and `collect` what its answer reads later.
+        """Call a function of obstore, and `collect` the rest of its answer.
 
         Raises `FileNotFoundError`, and obstore's `AlreadyExistsError` and `PreconditionError`.
-        Raises `Rejected` or `Unreachable` for other errors, which name the `path`.
+        Other errors are `Rejected` or `Unreachable`.
         """
         with self._translate_errors(self._what or path):
             return collect(getattr(self._functions, function)(self._store, *arguments, **options))

@@ -4,7 +4,7 @@ File systems have coarse clocks, so a directory is unchanged only if it was list
 its modification time was first seen.
 
 A file is created under a hidden name, synced, and then linked under its own name. A link is atomic
-and fails if the name exists, so exactly one of several writers gets a name.
+and fails if the name exists.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class DirectoryStore:
 
     @contextmanager
     def create(self, directory: LogPath, write: Callable[[BinaryIO], object]) -> Iterator[Publish]:
-        """Write a hidden file, which can be deleted after a crash."""
         hidden = Path(str(directory)) / f".{uuid4().hex}.parquet.tmp"
 
         def publish(path: LogPath) -> bool:

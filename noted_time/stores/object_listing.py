@@ -1,11 +1,8 @@
 """Lists the objects below a prefix, if possible only those behind the last known key.
 
-Keys are in the order of text. So a list that begins behind a key is complete only if new keys sort
-behind it. The whole list is fetched if new keys may sort elsewhere, or if the store's answer
-contradicts the known keys.
-
-It is also fetched while it has one page, because it costs the same, and every ten minutes, because
-writers may change the form of their keys.
+The whole list is fetched if new keys may sort elsewhere, or if the store's answer contradicts the
+known keys. It is also fetched while it has one page, because it costs the same, and every ten
+minutes, because writers may change the form of their keys.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from collections.abc import Callable, Iterator
 from noted_time.stores.port import CanResume, Names, Seconds, Version
 
 PAGE_KEYS = 1000
-"""How many keys a request lists."""
 
 KNOWN_KEYS = 10
 """How many known keys are listed again."""
@@ -76,7 +72,6 @@ class ObjectListing:
         self._is_resumable = len(names) >= PAGE_KEYS and self._sorts_last(ordered)
 
     def _resume(self) -> bool:
-        """Return `False` if objects were deleted, or the store does not list in order."""
         first, *known = self._last
         found = self._list_after(first)
         if not set(known) <= found.keys() or min(found) <= first:

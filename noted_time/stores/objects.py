@@ -1,9 +1,7 @@
 """Objects of a bucket as files.
 
-An object is created by a put with the condition that its key is free. The answer of a put may get
-lost, and then a retry meets the own object. So a refused put compares the object with its bytes.
-
-Ranges of an object are read under the condition that its ETag has not changed.
+An object is created by a put with the condition that its key is free. If the answer gets lost, a
+retry meets its own object, so a refused put compares the object with its bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from noted_time.stores.port import CanResume, Listing, LogStore, Publish, Second
 from noted_time.values import Recreated, Rejected, Unreachable
 
 TAIL_BYTES = 64 * 1024
-"""Footers of Parquet files are smaller, with few exceptions."""
+"""Most footers of Parquet files are smaller."""
 
 MAX_PUTS = 4
 REQUEST_TIMEOUTS = {"timeout": timedelta(seconds=30), "connect_timeout": timedelta(seconds=4)}
@@ -52,7 +50,6 @@ class ObjectStore:
         self._is_tried = False
 
     def list_names(self, directory: LogPath) -> list[str]:
-        """Return the next parts of the keys below a prefix."""
         listed = self._call("list_with_delimiter", directory)
         keys = [*listed["common_prefixes"], *(each["path"] for each in listed["objects"])]
         return [each.rstrip("/").rpartition("/")[2] for each in keys]
@@ -82,8 +79,8 @@ class ObjectStore:
     def read(
         self, path: LogPath, first: int, last: int, version: Version | None
     ) -> tuple[bytes, Version]:
-        """Return the bytes of a range, or with `first < 0` the last bytes, and the version."""
-        if first < 0 and version is None and self._is_azure:  # it has no ranges from the end
+        """Return a range, with `first < 0` from the end, if the ETag has not changed."""
+        if first < 0 and version is None and self._is_azure:  # no ranges from the end
             version = self._version(self._call("head", path))
         if first < 0 and version is not None:
             first, last = max(0, version.size + first), version.size
@@ -108,10 +105,10 @@ class ObjectStore:
         return None
 
     def prepare(self, directory: LogPath) -> None:
-        """Do nothing, because objects need no directories."""
+        """Objects need no directories."""
 
     def sync(self, directory: LogPath) -> None:
-        """Do nothing, because an object is durable once it is there."""
+        """An object is durable once it is visible."""
 
     @contextmanager
     def create(self, directory: LogPath, write: Callable[[BinaryIO], object]) -> Iterator[Publish]:

@@ -1,4 +1,4 @@
-"""Paths of files and objects, and the environment variables with a store's credentials."""
+"""Paths of files and objects, and the variables with a store's credentials."""
 
 from __future__ import annotations
 
@@ -91,8 +91,7 @@ def parse_root(root: str | PathLike[str] | ObjectPath) -> LogPath:
 def check_bucket(what: str, scheme: str, bucket: str, path: str, where: str) -> str:
     """Return the key of a path in a bucket.
 
-    Raises `Rejected` for another form, without repeating it, as it may have credentials. `what`
-    names the location, and `where` the place of the credentials.
+    Raises `Rejected` for another form, without repeating it, as it may have credentials.
     """
     form = (
         "CONTAINER@ACCOUNT.dfs.core.windows.net"

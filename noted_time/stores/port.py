@@ -1,4 +1,4 @@
-"""The calls of a file log to its store: directories, or a bucket."""
+"""The interface of a file log's store."""
 
 from __future__ import annotations
 
@@ -20,20 +20,17 @@ class Version(NamedTuple):
 
 
 Names = Mapping[str, Version | None]
-"""The entries of a directory. A file of a directory has no version."""
+"""The entries of a directory; files have no version."""
 
 
 class Listing(Protocol):
     """The entries of one directory."""
 
     def fetch(self) -> None:
-        """Send the requests for the next list, so that several lists can be fetched together."""
+        """Fetch the next list already, so that several can be fetched together."""
 
     def list_changes(self) -> Iterator[Names]:
-        """Yield all entries, unless they were processed and have not changed.
-
-        Entries are processed once the caller asks for the next value.
-        """
+        """Yield all entries, unless unchanged since the caller processed them (asked for more)."""
 
     def list_now(self) -> Names: ...
 
@@ -41,19 +38,18 @@ class Listing(Protocol):
 class LogStore(Protocol):
     """Directories, or a bucket of an object store.
 
-    Raises `OSError`. An object store raises `Unreachable` or `Rejected` instead, and
-    `FileNotFoundError` for a missing object.
+    Directories raise `OSError`. A bucket raises `Unreachable`, `Rejected` or `FileNotFoundError`.
     """
 
     def list_names(self, directory: LogPath) -> list[str]:
-        """Return the names of files and directories, or none for a missing directory."""
+        """Return the names, or none for a missing directory."""
 
     def watch(
         self, directory: LogPath, monotonic: Seconds, can_resume: CanResume | None = None
     ) -> Listing: ...
 
     def open(self, path: LogPath, version: Version | None = None) -> Any:  # noqa: ANN401 - a path or a file
-        """Return a source for pyarrow. With a version, raises `Recreated` for another content."""
+        """Return a source for pyarrow. Raises `Recreated` if it has another version."""
 
     def identify(self, path: LogPath) -> Hashable:
         """Return a value that changes with the file, or `None` if the file is missing."""
@@ -64,7 +60,7 @@ class LogStore(Protocol):
     def create(
         self, directory: LogPath, write: Callable[[BinaryIO], object]
     ) -> AbstractContextManager[Publish]:
-        """Write a file that is not visible, and yield the function that publishes it.
+        """Write a hidden file, and yield the function that publishes it.
 
         `write` must not write the same bytes for another file.
         """
@@ -74,7 +70,7 @@ class LogStore(Protocol):
 
 
 Publish = Callable[[LogPath], bool]
-"""Makes a complete file visible under a path; returns `False` if another file has the path."""
+"""Makes a file visible under a path, or returns `False` if another file has the path."""
 
 CanResume = Callable[[list[str]], bool]
-"""Returns whether new names of a directory sort behind these names, which are in order."""
+"""Returns whether new names of a directory sort behind these sorted names."""

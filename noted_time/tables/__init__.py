@@ -1,7 +1,4 @@
-"""Checks how far Delta and Iceberg tables are complete, by the claims in their commits.
-
-deltalake or pyiceberg opens the table, or another engine gives its history as rows.
-"""
+"""Checks how far Delta and Iceberg tables are complete, by the claims in their commits."""
 
 from __future__ import annotations
 
@@ -65,8 +62,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
     """Vouch for a table whose claims have ended, and return the committed records.
 
     `at` is the inspected version or snapshot: if rows change after it, the claims end again. Raises
-    as `standing`, and `Rejected` if no claim has ended, the comment is empty, or `at` is not a
-    commit.
+    as `standing`, and `Rejected` if no claim has ended, or the comment is empty.
     """
     if not comment.strip():
         raise Rejected("the comment is empty: say who vouches for the table, and why")
@@ -80,8 +76,7 @@ def accept(url: str, comment: str, names: Iterable[str] = (), *, at: int) -> lis
 def since_claims(url: str, names: Iterable[str] = ()) -> list[Commit]:
     """Return the commits to inspect before `accept`: all from the first one that ended a claim.
 
-    If no claim is kept, there is nothing to accept, and the list is empty. Raises the same as
-    `standing`.
+    Raises as `standing`.
     """
     history = open_history(url)
     known = {name: each for name, each in history.standings().items() if each.claim is not None}

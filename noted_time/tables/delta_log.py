@@ -1,7 +1,6 @@
-"""Reads the log of a Delta table from its files, commit by commit.
+"""Reads the log of a Delta table from its files.
 
-Delta's own history skips commits without a description and renumbers the others; file names have
-the right version.
+Delta's own history skips commits without a description and renumbers the others.
 """
 
 from __future__ import annotations
@@ -30,19 +29,15 @@ _COMMIT_FILE = re.compile(r"(\d{20})\.json")
 
 
 class DeltaLog:
-    """The log of one table; only new and changed commits are read again.
-
-    Size and modification time are compared, because a restore may replace a version's commit.
-    """
+    """The log of one table; only new commits and commits that a restore replaced are read again."""
 
     def __init__(self, location: str) -> None:
         self._location = location
         self._known: dict[int, tuple[object, Mapping[str, Any]]] = {}
         self.table: Any = None
-        """deltalake's table, as the last call of `history` opened it."""
+        """The table of the last `history`."""
 
     def history(self, at: int | str | None = None) -> TableHistory:
-        """Return the history, or raise `ModuleNotFoundError` without deltalake."""
         deltalake = import_module("deltalake")
         exceptions = import_module("deltalake.exceptions")
         try:
@@ -89,11 +84,6 @@ class DeltaLog:
 
 
 def _parse_commit(text: bytes) -> Mapping[str, Any]:
-    """Return a commit's description of itself.
-
-    >>> _parse_commit(b'{"add": {"path": "a"}}')
-    {'operation': ''}
-    """
     for line in text.splitlines():
         if b'"commitInfo"' in line[:64]:
             try:

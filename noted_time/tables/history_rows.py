@@ -1,4 +1,4 @@
-"""Parses the histories of tables from rows, as each engine lists them.
+"""Parses the histories of tables from rows.
 
 For Delta, these are the rows of `DESCRIBE HISTORY` or deltalake's `DeltaTable.history()`. For
 Iceberg, they are the rows of the metadata table `snapshots`, joined with `refs`.
@@ -28,12 +28,12 @@ SAME_ROWS_OPERATIONS = frozenset(
 )
 
 RENAME_OPERATION = "RENAME COLUMN"
-"""Ends the claims about the column, under its old and its new name."""
+"""Ends the claims about the column."""
 
 APPEND_PARAMETERS = {"WRITE": "mode", "STREAMING UPDATE": "outputMode"}
 
 EXPIRED_PARENT = -1
-"""The parent of a snapshot whose parent has expired, which pyiceberg does not report."""
+"""pyiceberg does not report an expired parent."""
 
 NOT_A_HISTORY = (
     "these rows are not the history of a table: pass the rows of DESCRIBE HISTORY (version, "
@@ -54,7 +54,7 @@ def history_of(
 ) -> TableHistory:
     """Return the history in `rows`, in any order, or raise `Rejected`.
 
-    `at` is a version, or a snapshot, branch or tag. `table` is the table's id, if known.
+    `at` is a version, or a snapshot, branch or tag. `table` is the table's id.
 
     >>> claim = json.dumps({"complete_to": 50, "batch": ["q", 0], "id": "a"})
     >>> first = {"operation": "WRITE", "operationParameters": {"mode": "Append"}, "version": 0}
@@ -132,12 +132,10 @@ def _find_head(rows: Iterable[Row], at: int | str | None) -> int | None:
     for row in rows:
         if row["snapshot_id"] == target or row.get("ref") == target:
             return int(row["snapshot_id"])
-    if any("ref" in row for row in rows) and at is None:
-        return None
-    if any(True for _ in rows):
-        raise Rejected(
-            WHICH_SNAPSHOT if at is None else f"there is no snapshot, branch or tag {at!r}"
-        )
+    if at is not None:
+        raise Rejected(f"there is no snapshot, branch or tag {at!r}")
+    if not any("ref" in row for row in rows):
+        raise Rejected(WHICH_SNAPSHOT)
     return None
 
 

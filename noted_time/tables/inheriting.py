@@ -1,4 +1,4 @@
-"""Pins the sources of a batch job, and lets the table that it wrote inherit their claims."""
+"""Pins the sources of a batch job, and lets its table inherit their claims."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ WINDOW_START = (
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """The record of an inherited claim.
+    """The record of an inherited claim, and the `former` time of the name (Unix ms), if any.
 
-    `former` is the time that the name claimed before (Unix ms), if any. If `is_repeated`, the table
-    had the record already.
+    If `is_repeated`, the table had the record already.
     """
 
     claim: Claim
@@ -33,8 +32,7 @@ class Inheritance:
 def pin(*sources: str) -> list[Pin]:
     """Return the present versions of tables, before a job reads them.
 
-    `str` of a pin is ``SOURCE@VERSION``. Raises as `standing`, and `Rejected` for a table without
-    commits.
+    Raises as `standing`, and `Rejected` for a table without commits.
     """
     return [Pin.of(each, open_history(each)) for each in sources]
 
@@ -60,8 +58,7 @@ def inherit(  # noqa: PLR0913 - the options of the command
     - `at`: the version that the job wrote, by default the current one.
 
     Raises as `standing`, and `Rejected` if a source has no claim at its pin, or may have changed
-    since. So it does if the table was changed after `at` or has no column `time_of`, and for a name
-    that is reserved or a query's.
+    since, if the table was changed after `at`, and for a wrong name or column.
     """
     validate_name("table claim", name)
     if name in RESERVED_NAMES:

@@ -48,8 +48,6 @@ class Pin:
 
     >>> Pin.parse("delta:/data/orders@5-00112233aabbccdd")
     Pin(table='delta:/data/orders', version=5, fingerprint='00112233aabbccdd')
-    >>> str(Pin("iceberg:lake.db.orders", 7))
-    'iceberg:lake.db.orders@7'
     """
 
     table: str
@@ -67,7 +65,7 @@ class Pin:
 
     @classmethod
     def of(cls, table: str, history: TableHistory) -> Pin:
-        """Return the pin of the last commit in `history`. Raises `Rejected` if it is empty."""
+        """Return the pin of the last commit in `history`."""
         if history.version is None:
             raise Rejected(f"{table} has no commits yet, so there is nothing to pin")
         return cls(table, history.version, _compute_fingerprint(history))
@@ -83,11 +81,7 @@ def _compute_fingerprint(history: TableHistory) -> str:
 
 
 def judge_source(pin: Pin, history: TableHistory) -> TableClaim:
-    """Return the claim that a job may inherit from a source with this present history.
-
-    Raises `Rejected` if the pinned version has no claim, is another commit now, or if its rows may
-    have changed since.
-    """
+    """Return the claim that a job may inherit from a source, or raise `Rejected`."""
     pinned = history.cut_at(pin.version)
     if pinned is None:
         raise Rejected(PIN_AGAIN.format(NO_VERSION.format(pin.version, pin.table)))
@@ -126,14 +120,7 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
     delay_ms: int = 0,
     at: int | None = None,
 ) -> Claim:
-    """Return the record of a table's claim that a job inherits from its sources.
-
-    `at` is the version that the job wrote, by default the last one that is not such a record. If
-    the table has this record already, and it is valid, return it, with its id.
-
-    Raises `Rejected` if a source has nothing to inherit, the table was changed after `at`, or the
-    name is a query's.
-    """
+    """Return the record of `inherit`, with an id if the table has it already."""
     standings = history.standings()
     before = standings.get(name, Standing())
     if before.claim is not None and before.claim.query != JOB:
@@ -167,12 +154,9 @@ def build_inheritance(  # noqa: PLR0913 - the options of the command
 
 def find_written_version(history: TableHistory) -> int | None:
     """Return the last commit that is not the record of a job, which has no rows."""
-    rows = (c.id for c in reversed(history.commits) if not any(map(_is_of_job, c.claims.values())))
-    return next(rows, None)
-
-
-def _is_of_job(claim: Claim) -> bool:
-    return bool(claim.inherits)
+    newest_first = reversed(history.commits)
+    written = (c for c in newest_first if not any(each.inherits for each in c.claims.values()))
+    return next((commit.id for commit in written), None)
 
 
 def _compute_batch(content: Sequence[object]) -> int:
@@ -193,18 +177,16 @@ def _describe(pin: Pin, table_id: str, found: TableClaim) -> Parent:
 
 
 def _combine_writers(found: Sequence[TableClaim]) -> dict[str, Any]:
-    """Return the fields about streams and writers, of all sources together."""
     claims = [claim for each in found for claim in each.claims.values()]
     since = [each.since for each in found if each.since is not None]
     streams, domains = {claim.stream for claim in claims}, {claim.domain for claim in claims}
     has_streams = "" not in streams and len(domains) == 1
     has_asked = all(each.missing is not None for each in found)
+    missing = tuple(sorted({name for each in found for name in each.missing or ()}))
     return {
         "stream": ",".join(sorted(set(",".join(streams).split(",")))) if has_streams else "",
         "domain": max(domains) if has_streams else "",
-        "missing": tuple(sorted({w for c in found for w in c.missing or ()}))
-        if has_asked
-        else None,
+        "missing": missing if has_asked else None,
         "vouched": _combine_vouched(claims) if has_streams else {},
         "since": max(since) if len(since) == len(found) else None,
     }

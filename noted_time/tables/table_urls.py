@@ -19,10 +19,7 @@ URL_FORMS = "delta:LOCATION or iceberg:CATALOG.TABLE"
 
 
 class LoadedTable:
-    """A table that is read once, with its history, its columns and a way to commit a record.
-
-    Raises as `standing`.
-    """
+    """A table that is read once. Raises as `standing`."""
 
     def __init__(self, url: str, at: int | str | None = None) -> None:
         self.url = url
@@ -37,7 +34,7 @@ class LoadedTable:
                 self.history = read_iceberg_history(self._table, at)
 
     def check_column(self, name: str) -> None:
-        """Raise `Rejected` unless the table has a column, such as ``time`` or ``window.end``."""
+        """Raise `Rejected` if the table has no such column; ``window.end`` is in a struct."""
         with require_extra(f"reading {self.url}", self.kind):
             fields: Any = self._read_schema()
             for part in name.split("."):
@@ -77,7 +74,7 @@ def open_history(url: str, at: int | str | None = None) -> TableHistory:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Return kind and location. Raises `Rejected` for a URL of another form."""
+    """Return kind and location, or raise `Rejected`."""
     kind, _, location = url.partition(":")
     if kind not in TABLE_KINDS or not location or (kind == "iceberg" and "." not in location):
         raise Rejected(f"{url!r} is not the URL of a table: write {URL_FORMS}")
@@ -129,7 +126,6 @@ def read_iceberg_history(table: Any, at: int | str | None = None) -> TableHistor
 
 
 def _drop_stale_claims(commit: Commit, table: Any, schema_id: int | None) -> Commit:  # noqa: ANN401 - pyiceberg's
-    """End the claims in a commit whose column has been renamed or dropped since."""
     claims = {
         name: claim
         if _find_field(table, schema_id, claim.time_of) == _find_field(table, None, claim.time_of)

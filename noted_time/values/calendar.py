@@ -23,7 +23,7 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
     >>> floor_time(1357036230000, 3_600_000)  # 10:30:30 to 10:00 in UTC
     1357034400000
 
-    The day when summer time ends in Berlin has 25 hours, and two of them start at two o'clock:
+    When summer time ends in Berlin, two hours start at two o'clock:
 
     >>> berlin, hour = ZoneInfo("Europe/Berlin"), 3_600_000
     >>> def shown(time: str, step_ms: int) -> str:
@@ -40,7 +40,7 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
         return time - time % step_ms
     wall_ms = (_wall(time, zone) - FIRST_MIDNIGHT) // timedelta(milliseconds=1)
     border = FIRST_MIDNIGHT + timedelta(milliseconds=wall_ms - wall_ms % step_ms)
-    # the border occurs twice if the clock is put back, and may not occur if it is put forward
+    # the border occurs twice if the clock is put back, or not at all if it is put forward
     first, second = (unix_ms_of(border.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
     if second < first:  # the clock skips the border and jumps between these two times
         jump = bisect_left(range(second, first), border, key=lambda ms: _wall(ms, zone))
@@ -52,8 +52,6 @@ def floor_time(time: int, step_ms: int, zone: tzinfo = UTC) -> int:
 
 def format_in_zone(time: int, zone: tzinfo = UTC) -> str:
     """Return a time in ISO 8601 with the offset of a zone, or `Z` for UTC.
-
-    Raises the same as `floor_time`.
 
     >>> from zoneinfo import ZoneInfo
     >>> format_in_zone(1357034400000), format_in_zone(1357034400250, ZoneInfo("Europe/Berlin"))

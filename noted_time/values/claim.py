@@ -15,12 +15,12 @@ from noted_time.values.times import DAY_MS, MAX_INT64, MIN_INT64, pluralize
 KEY_PREFIX = "noted-time."
 
 EXPECTS_PROPERTY = f"{KEY_PREFIX}expects"
-"""The table property with the names that a table expects, separated by commas."""
+"""Names, separated by commas."""
 
 RESERVED_NAMES = ("expects", "accept")
 
 VALID_THROUGH = "kafka.connect.valid-through-ts"
-"""The key of the time (Unix ms) that Iceberg's own sink for Kafka Connect claims."""
+"""The key of the time (Unix ms) that Iceberg's sink for Kafka Connect claims."""
 
 NAMES_KEPT = 100
 PARENTS_KEPT = 100
@@ -34,10 +34,9 @@ class Parent:
     """A source of a table that a batch job wrote, and the claim that the table inherits from it.
 
     - `table`: the URL of the source, and `id` its own id.
-    - `version`: the version or snapshot that was pinned before the job.
-    - `names`: the names of its claims, whose least time is `complete_to` (Unix ms, exclusive).
-    - `records`: the ids of these claims' records, in the order of `names`.
-    - `vouched`: the counts of writers of these claims, in the order of `names`.
+    - `version`: the version or snapshot pinned before the job.
+    - `names`: its claims, whose least time is `complete_to` (Unix ms, exclusive).
+    - `records`, `vouched`: the ids of their records and their counts of writers, in this order.
     """
 
     table: str
@@ -59,10 +58,10 @@ class Claim:
     - `complete_to`: Unix ms in the column `time_of`, or `None` if the commit claims nothing.
     - `plan`: the input of the batch. The same batch with another plan has other rows.
     - `after`: the commit with the previous record of the name, as far as the committer knew.
-    - `ended`: why nothing is claimed. Empty if the query has no watermark yet, or another part of
-      the batch follows.
-    - `since`: the query may lack rows with times below it (Unix ms), because they were deleted from
-      the log before the query started. `None` if this time is not known.
+    - `ended`: why nothing is claimed. Empty before the first watermark, or if another part of the
+      batch follows.
+    - `since`: rows below this time (Unix ms) may have been deleted from the log before the query
+      started. `None` if it is not known.
     - `inherits`: the sources, if a batch job wrote the table. `after` is the version that it wrote.
 
     >>> Claim.from_json("flights", Claim("flights", 50, "departure", "q", 7).to_json())
@@ -155,11 +154,8 @@ def _is_names(value: object) -> bool:
 
 
 def _is_vouched(value: object) -> bool:
-    return (
-        _is_map(value, len(VOUCHED_FIELDS), _is_int)
-        and isinstance(value, dict)
-        and value.keys() == {*VOUCHED_FIELDS}
-    )
+    has_fields = isinstance(value, dict) and value.keys() == {*VOUCHED_FIELDS}
+    return has_fields and _is_map(value, len(VOUCHED_FIELDS), _is_int)
 
 
 def _is_parents(value: object) -> bool:
@@ -215,8 +211,6 @@ RECORD_DEFAULTS: Mapping[str, Any] = {
 def parse_claims(metadata: Mapping[str, Any]) -> dict[str, Claim]:
     """Return the records in the metadata of a commit, by name.
 
-    An unreadable record claims nothing, and `unreadable` has the reason.
-
     >>> text = '{"complete_to": 50, "batch": ["q", 7], "id": "a1"}'
     >>> parse_claims({"noted-time.flights": text, "owner": "me"})
     {'flights': Claim(name='flights', complete_to=50, ...)}
@@ -245,7 +239,7 @@ def list_expected_names(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def read_retention_days(properties: Mapping[str, str]) -> float | None:
-    """Return how many days a table keeps its commits, if its properties state it.
+    """Return how many days a table keeps its commits, if known.
 
     >>> read_retention_days({"delta.logRetentionDuration": "interval 12 hours"})
     0.5

@@ -14,8 +14,7 @@ from noted_time.values.times import MAX_INT64
 class StreamCut:
     """A position in all segments of a stream: one exclusive int64 offset per segment.
 
-    A missing segment has the offset 0. Cuts are only partly ordered: two cuts that are each ahead
-    in some segment cross:
+    A missing segment has the offset 0. Cuts are only partly ordered:
 
     >>> a, b = StreamCut({0: 9, 1: 1}), StreamCut({0: 2, 1: 5})
     >>> a.reaches(b), b.reaches(a), a.crosses(b)
@@ -89,8 +88,7 @@ class Mark:
 class SegmentWaited:
     """A segment that a reader has read up to `offset`, while the next cut is at `needed`.
 
-    Both offsets are exclusive. `writer` is a writer that noted the segment up to `needed`, if
-    known.
+    Both offsets are exclusive. `writer` noted the segment up to `needed`.
     """
 
     segment: int
@@ -109,7 +107,7 @@ class TimeWindow(NamedTuple):
     - `sealed`: the stream is sealed, and all of it was read.
     """
 
-    # created faster than a frozen dataclass
+    # faster than a frozen dataclass
     lower: int | None
     upper: int | None
     lower_seq: int | None = None
@@ -132,17 +130,14 @@ def reaches(cut: Mapping[int, int], other: Mapping[int, int]) -> bool:
 
 
 def join_into(cut: dict[int, int], other: Mapping[int, int]) -> None:
-    """Raise `cut` in place to the least cut that reaches both.
-
-    It takes plain dicts, because it runs for every note.
-    """
+    """Raise `cut` in place to the least cut that reaches both."""
     for segment, offset in other.items():
         if offset > cut.get(segment, -1):
             cut[segment] = offset
 
 
 def find_gained(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
-    """Return the offsets of `position` that are beyond the known offsets.
+    """Return the offsets of `position` beyond the known ones.
 
     >>> find_gained({0: 9, 1: 5, 2: 0}, known={0: 9, 1: 4})
     {1: 5, 2: 0}
@@ -151,7 +146,7 @@ def find_gained(position: Mapping[int, int], known: Mapping[int, int]) -> dict[i
 
 
 def find_behind(position: Mapping[int, int], known: Mapping[int, int]) -> dict[int, int]:
-    """Return the known offsets that are beyond `position`.
+    """Return the known offsets beyond `position`.
 
     >>> find_behind({0: 8, 1: 5}, known={0: 9, 1: 4})
     {0: 9}

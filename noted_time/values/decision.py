@@ -59,8 +59,8 @@ class Forecast:
     """The next advance of the watermark if no writer notes.
 
     - `at`: when the watermark advances (service clock).
-    - `writers`: at most 20 of the writers that are excluded by then.
-    - `exclusions`: the number of writers that are excluded by then.
+    - `writers`: at most 20 of the writers excluded by then.
+    - `exclusions`: the number of these writers.
     """
 
     at: int
@@ -73,8 +73,8 @@ class Forecast:
 class Would:
     """The result of a dry run.
 
-    If `decision` is `advance`, the other fields describe the next mark. Otherwise they describe the
-    last mark, and are null and empty before the first mark.
+    If `decision` is `advance`, the other fields describe the next mark, otherwise the last mark.
+    They are null and empty before the first mark.
     """
 
     decision: DecisionName

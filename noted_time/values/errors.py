@@ -59,8 +59,7 @@ class ProblemKind:
 
     `facts` maps each additional field of the problem to its default in clients. A field is an
     attribute of the error with the same name, or with the name in `attributes`. If `has_own_class`,
-    clients raise the same class with the facts as arguments. Otherwise they choose a class by the
-    status.
+    clients raise this class with the facts as arguments, otherwise a class by the status.
     """
 
     code: str
@@ -110,9 +109,7 @@ class InvalidNote(Rejected):
     """A note was refused.
 
     `Refused` lists `status` and `last`; for ``unknown_domain``, `last` has the declared domains.
-
-    `beyond` is the time that is ``too_far_ahead``, if known. If `first`, this process has no
-    accepted note, so the note is behind an earlier process.
+    If `first`, this process has no accepted note, so the note is behind an earlier process.
     """
 
     def __init__(
@@ -198,8 +195,7 @@ class InvalidScale(Rejected):
 class InvalidCut(Rejected):
     """A final cut contradicts the known segments of the stream.
 
-    `behind` has noted or marked offsets above the cut, `beyond` final offsets of sealed segments
-    below it.
+    `behind` has noted offsets above the cut, `beyond` final offsets of sealed segments below it.
     """
 
     kind = ProblemKind("invalid_cut", 422, {"behind": {}, "beyond": {}})
@@ -237,8 +233,7 @@ class StreamSealed(Rejected):
 class Recreated(Rejected):
     """A log or topic has other records than before at the noted offsets, or fewer records.
 
-    `is_certain` if the id of the log changed. Lower ends are not certain, because a killed broker
-    can report them briefly after its restart.
+    It `is_certain` if the id of the log changed. A killed broker can report lower ends briefly.
     """
 
     def __init__(self, log: str, fact: str, *, is_certain: bool = False) -> None:
@@ -304,10 +299,7 @@ class NotAllowed(Rejected):
 
 
 class SharedName(Rejected):
-    """Another process notes under the name of the writer.
-
-    Each process supersedes the requests of the other.
-    """
+    """Another process notes under the name of the writer, and each supersedes the other."""
 
     def __init__(self, writer: str) -> None:
         super().__init__(
@@ -322,8 +314,8 @@ class Fenced(Rejected):
 
     - `label`, `session`: the younger process, each `None` if it is not known.
     - `since`: when the younger process took over (Unix ms).
-    - `rows`: the number of rows that this client received since its last accepted note. No note
-      covers them, unless the younger process found them.
+    - `rows`: the number of rows since the last accepted note of this client. No note covers them,
+      unless the younger process found them.
     """
 
     def __init__(self, writer: str, held: Session, rows: int) -> None:
@@ -383,12 +375,11 @@ class UnknownWriter(Rejected):
 
 
 def suggest_names(alike: Sequence[str]) -> str:
-    """Return a question with the similar names, or an empty text without any."""
     return f"did you mean {' or '.join(map(repr, alike))}?" if alike else ""
 
 
 class OpenStream(Rejected):
-    """All writers are required, but the stream expects no writers, so they are not known."""
+    """All writers are required, but the stream does not declare its writers."""
 
     kind = ProblemKind("open_stream", 422, {"stream": ""}, has_own_class=True)
 
@@ -404,8 +395,7 @@ class OpenStream(Rejected):
 class WritersMissing(Rejected):
     """A window is complete, but the watermark advanced without these writers. Rows may be missing.
 
-    `missing` contains at most 100 of the `missing.count` writers. If `missing.is_known` is false,
-    it is not known which writers are missing.
+    `missing` names at most 100 writers. If `missing.is_known` is false, there may be more.
     """
 
     def __init__(self, missing: Missing) -> None:
@@ -416,8 +406,7 @@ class WritersMissing(Rejected):
 class RowsLate(Rejected):
     """A window is complete, but these writers wrote some of its rows too late to be read.
 
-    `late` contains at most 100 of the `late.count` writers. If `late.is_known` is false, it is not
-    known which rows are late.
+    `late` names at most 100 writers. If `late.is_known` is false, there may be more.
     """
 
     def __init__(self, late: Late) -> None:
@@ -521,9 +510,9 @@ class Unreachable(NotedTimeError):
 
 
 class UnexpectedAnswer(Unreachable):
-    """The answer is not from a controller of this version, but from a proxy or another service.
+    """The answer is not from a controller of this version: the URL may be wrong.
 
-    The URL may be wrong. If it looks like a controller's, `why` is the difference.
+    If the answer looks like a controller's, `why` is the difference.
     """
 
     def __init__(self, message: str, why: str = "") -> None:
@@ -534,8 +523,7 @@ class UnexpectedAnswer(Unreachable):
 class ClientFailed(NotedTimeError):
     """The client failed and no longer sends or follows.
 
-    `__cause__` is the cause. Notes that `flush` did not confirm may be lost. Create a new client,
-    and report the cause.
+    Notes that `flush` did not confirm may be lost. Create a new client, and report `__cause__`.
     """
 
 
@@ -543,8 +531,8 @@ class DeliveryFailed(NotedTimeError):
     """Events were not written to the log, so the notes of the writer are held.
 
     `failed` is the number of events, and `reason` is the error of the first. Produce the events
-    again, or accept their loss, and call `forgive()`. If a transaction fails, all its events fail,
-    and `forgive()` is not needed. Kafka refuses a whole batch if one event is too large.
+    again, or accept their loss, and call `forgive()`, except after a transaction, whose events all
+    fail. Kafka refuses a whole batch if one event is too large.
     """
 
     def __init__(

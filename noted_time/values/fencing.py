@@ -1,7 +1,4 @@
-"""Decides which process may note under the name of a writer.
-
-The younger of two processes may, as in Kafka.
-"""
+"""Lets the younger of two processes note under the name of a writer, as in Kafka."""
 
 from __future__ import annotations
 
@@ -35,8 +32,8 @@ class HeldName:
 class Session:
     """The process that notes under the name of a writer, and the processes that lost the name.
 
-    `since` is in Unix ms, and `lost` ends with the latest loser. No note of a session that lost the
-    name is accepted again, even a delayed one:
+    `since` is in Unix ms, and `lost` ends with the latest loser. A session that lost the name does
+    not get it back, so delayed notes are refused:
 
     >>> held = NO_SESSION.hand_over("b1", "host-a", since=5).hand_over("f7", "host-b", since=9)
     >>> held
@@ -44,8 +41,8 @@ class Session:
     >>> held.admits("b1", takes_over=True), held.admits("c3", takes_over=True)
     (False, True)
 
-    A session that took the name from the present one before may take it over again, as after a
-    restore of the controller's database:
+    A session may take the name again from one that it took over before, as after a restore of the
+    controller's database:
 
     >>> held.admits("d9", took_over=["f7"]), held.admits("d9", took_over=["c3"])
     (True, False)
@@ -66,11 +63,9 @@ class Session:
     def hand_over(
         self, session: str, label: str, since: int, took_over: Collection[str] = ()
     ) -> Session:
-        """Return the session after another one took over the name at `since`.
-
-        Sessions that the new one `took_over` before lose the name, too.
-        """
-        lost = self._list_lost()
+        """Return the session after another one took over; those it `took_over` before lose, too."""
+        held = () if self.id is None else (FormerSession(self.id, self.label),)
+        lost = (*self.lost, *held)[-FORMER_KEPT:]
         known = {session, *(each.id for each in lost)}
         forgotten = [FormerSession(each, "") for each in took_over if each not in known]
         return Session(session, label, since, (*forgotten, *lost)[-FORMER_KEPT:])
@@ -82,11 +77,6 @@ class Session:
     @property
     def held(self) -> HeldName:
         return HeldName(self.id, self.label, self.since)
-
-    def _list_lost(self) -> tuple[FormerSession, ...]:
-        if self.id is None:
-            return self.lost
-        return (*self.lost, FormerSession(self.id, self.label))[-FORMER_KEPT:]
 
 
 NO_SESSION = Session()

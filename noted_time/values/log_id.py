@@ -8,9 +8,7 @@ BASE64URL_TABLE = str.maketrans("+/", "-_")
 
 
 def log_id(spelling: str) -> str:
-    """Return the id of a Kafka topic in base64url, as Kafka itself writes it.
-
-    The clients in C and Python use `+` and `/`.
+    """Return the id of a Kafka topic as Kafka writes it, unlike some clients: in base64url.
 
     >>> log_id("l+Nn1Hl/QmqdyIVaRTaVpA")
     'l-Nn1Hl_QmqdyIVaRTaVpA'
@@ -20,7 +18,7 @@ def log_id(spelling: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OtherLog:
-    """The log of a stream's positions (`known`), and a different log that was given."""
+    """The log of a stream's positions, and another log that was given."""
 
     known: str
     given: str

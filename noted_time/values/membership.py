@@ -7,34 +7,24 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar, Literal, NamedTuple
 
-from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time
+from noted_time.values.times import HOUR_MS, MAX_INT64, MIN_INT64, format_time, pluralize
 
 LatePlace = tuple[str, int, int, int]
 
 MemberState = Literal["live", "idle", "finished", "excluded"]
 
 ExclusionReason = Literal["timed_out", "removed", "returned_late"]
-"""Why a writer is excluded.
-
-- `timed_out`: it was silent for its timeout.
-- `removed`: an operator removed it.
-- `returned_late`: it returned below the last lower.
-"""
+"""Why a writer is excluded. With `returned_late`, it returned below the last lower."""
 
 MissingReason = Literal[ExclusionReason, "sealed", "not_joined", "not_expected"]
-"""Why a writer is missing: an `ExclusionReason`, or one of the following.
-
-- `sealed`: the writer was live when the stream was sealed.
-- `not_joined`, `not_expected`: the writer joined or became expected later.
-"""
+"""Why a writer is missing: an exclusion, the seal, or it joined or became expected later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of one writer; most have the defaults.
+    """The terms of one writer; `hold_until` is on the service clock.
 
-    Without `timeout_ms`, the stream's timeout applies. Without `domains`, the writer vouches for
-    all. `hold_until` is on the service clock.
+    Without `timeout_ms`, the stream's timeout applies. Without `domains`, it vouches for all.
     """
 
     timeout_ms: int | None = None
@@ -83,10 +73,9 @@ class LateReport:
 
     Of merged reports, the first was received at `first_seen` and the last at `last_seen` (Unix ms).
 
-    - `least`: the least time. `None` if the rows may have any time up to `most`.
-    - `behind`: how far the least time was below the lower when the rows were reported.
-    - `unknown`: whether there may be more rows. The writer noted below the lower without declaring
-      event times.
+    - `least`: `None` if the rows may have any time up to `most`.
+    - `behind`: how far `least` was below the lower when the rows were reported.
+    - `unknown`: whether there may be more rows, because the writer declared no event times.
     """
 
     writer: str
@@ -104,10 +93,7 @@ class LateReport:
 
     @property
     def place(self) -> LatePlace:
-        """The writer, the hours of the event times, and the hour of arrival.
-
-        Reports with the same place are merged.
-        """
+        """The writer and the hours of event times and arrival; equal places are merged."""
         least_time = MIN_INT64 if self.least is None else self.least
         hours = least_time // HOUR_MS, self.most // HOUR_MS, self.first_seen // HOUR_MS
         return self.writer, *hours
@@ -127,7 +113,7 @@ class LateReport:
 
 
 def group_late_rows(times: Iterable[int]) -> list[LateRows]:
-    """Return late rows with these times, grouped by hour.
+    """Group late rows with these times by hour.
 
     >>> group_late_rows([3_600_000, 7, 5])
     [LateRows(rows=2, least=5, most=7), LateRows(rows=1, least=3600000, most=3600000)]
@@ -144,8 +130,8 @@ def _sum(rows: int, more: int) -> int:
 class ExcludedSince:
     """Why the watermark advances without a writer, and since when (Unix ms).
 
-    The exclusion ends when the writer has returned and a later note has a time above the lower. It
-    also ends when the writer reports that it is idle or finished.
+    The exclusion ends when the writer has returned and a later note has a time above the lower, or
+    when it is idle or finished.
     """
 
     reason: ExclusionReason
@@ -157,9 +143,8 @@ class Absence:
     """A writer that a mark excludes, with its last time and position.
 
     - `since`: when the writer was excluded (Unix ms).
-    - `missing_from`: the least time of events that may be missing: the last time of the writer. If
-      it noted no time, the lower of the previous mark. `None` if events with any time may be
-      missing.
+    - `missing_from`: the least time of events that may be missing: the writer's last time, or
+      without one the lower of the previous mark. `None` if events with any time may be missing.
     """
 
     writer: str
@@ -175,7 +160,7 @@ WRITERS_NAMED = 100
 
 @dataclass(frozen=True, slots=True)
 class MissingWriter:
-    """A writer that the watermark advanced without. `since` is in Unix ms, `time` its last time."""
+    """A writer that the watermark advanced without; `since` is in Unix ms."""
 
     writer: str
     reason: MissingReason
@@ -194,8 +179,7 @@ class LateWriter:
     - `least`: the least time. `None` if the rows may have any time.
     - `last_seen`: when the writer last reported such rows (Unix ms).
     - `at_most`: whether some of the rows may be outside the window.
-    - `unknown`: whether there may be more rows. The writer noted below the lower without declaring
-      event times.
+    - `unknown`: whether there may be more rows, because the writer declared no event times.
     """
 
     writer: str
@@ -217,7 +201,7 @@ class LateWriter:
 class Late:
     """At most `WRITERS_NAMED` of the writers with late rows in a window, and the number of all.
 
-    If `is_known` is false, the records do not cover the window, so there may be more writers.
+    If `is_known` is false, there may be more writers.
     """
 
     IS_INLINE: ClassVar = True
@@ -292,7 +276,7 @@ WriterStanding = Literal[
 
 @dataclass(frozen=True, slots=True)
 class NotVouching:
-    """A writer that does not vouch for a time. It vouches for times below `until`, if for any."""
+    """A writer that does not vouch for a time, but perhaps for times below `until`."""
 
     writer: str
     reason: WriterStanding
@@ -317,9 +301,9 @@ STANDING_WORDS = {"live": "returned later", "joined_later": "joined later"}
 class VouchedBy:
     """The writers that vouch for a time at a mark.
 
-    - `count`: the number of writers that vouch. `names` contains at most 100 of them.
+    - `count`: the number of writers that vouch. `names` contains at most 100.
     - `expected`: the number of expected writers. If it is 0, the complete set is not known.
-    - `not_vouching`: at most 100 of the members that do not vouch, expected writers first.
+    - `not_vouching`: at most 100 members that do not vouch, expected writers first.
     - `names_known`: false if the stream has forgotten members that vouched.
     """
 
@@ -338,7 +322,7 @@ class VouchedBy:
         >>> VouchedBy(1, ("berlin",)).sentence
         'by berlin (1 writer, none expected)'
         """
-        writers = f"{self.count:,} writer{'' if self.count == 1 else 's'}"
+        writers = pluralize(self.count, "writer")
         if not self.expected:
             if not self.count:
                 return "but nobody vouches for it"

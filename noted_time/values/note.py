@@ -13,12 +13,7 @@ from noted_time.values.membership import ExcludedSince, LateRows
 from noted_time.values.times import MAX_INT64, MIN_INT64, Beyond
 
 State = Literal["live", "idle", "finished"]
-"""Whether the watermark waits for a writer.
-
-- `live`: wait for the writer.
-- `idle`: do not wait. The writer may return.
-- `finished`: do not wait. The position of the writer is final.
-"""
+"""The watermark waits only for live writers. The position of a finished writer is final."""
 
 RefusedStatus = Literal[
     "invalid_time",
@@ -43,7 +38,7 @@ MOST_DOMAINS = 100
 MOST_LATE = 24
 
 UNCHANGED_TIMEOUT = 0
-"""The `timeout_ms` of a note that does not change the timeout, which is never 0."""
+"""The `timeout_ms` of a note that does not change the timeout."""
 
 HELD_LENGTH = 200
 
@@ -52,10 +47,10 @@ LogFactKind = Literal["open_transaction", "moved_by"]
 MOST_LOG_FACTS = 4
 
 LEAST_TIME, LARGEST_TIME = MIN_INT64 + 1, MAX_INT64 - 1
-"""The times that may be noted; the ends of int64 are before and after all time."""
+"""The ends of int64 are before and after all time."""
 
 SEGMENTS_PER_POSITION = 4096
-"""Maximum number of segments in one position, and in all notes of a writer."""
+"""The limit for one position, and for all notes of a writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +59,8 @@ class LogFact:
 
     - `open_transaction`: records from `offset` on cannot be read yet, at the latest since `time`
       (Unix ms).
-    - `moved_by`: the record at `offset` has a `time` ahead of the observer's clock, which the
-      segment's time now follows. `by` is the key of the record, if the key is text.
+    - `moved_by`: the record at `offset` has a `time` ahead of the observer's clock. `by` is its
+      key, if the key is text.
     """
 
     kind: LogFactKind
@@ -80,25 +75,22 @@ class Note:
     """The claim of a writer: all my events with time < `time` are below `position` (PDP-33).
 
     Times are int64 of the application's own clock, by convention Unix ms. A note without a time
-    only says that the writer is alive and how far it wrote.
+    shows that the writer is alive and how far it wrote.
 
     - `position`: segment → exclusive offset. A segment that is left out keeps its offset.
     - `max_time`: the largest event time written so far, if the writer knows it.
-    - `sequence`: the number of the request among all requests of the writer, from 1 on. It rises
-      with each request, also with a repeated one, so that a delayed request is recognised. If it is
-      `None`, requests are ordered by arrival.
+    - `sequence`: the number of the writer's request, from 1 on. It rises also with a repeated
+      request, so that a delayed one is recognised. With `None`, requests are ordered by arrival.
     - `domains`: the domains that the writer vouches for from now on. `None` changes nothing.
     - `timeout_ms`: the writer's own timeout from now on. `None` is the timeout of the stream.
     - `late`: rows written below the lower since the last such report. At most 24 entries.
     - `session`: the process that notes. If it is `None`, the process is not checked.
-    - `max_times`: the largest times by domain, if the rows written have times in all of these
-      domains. In the domain of the note, the larger of `max_time` and this time counts.
-    - `took_over`: the sessions whose name the process took over before. If one of them has the
-      name, the process takes it over again.
+    - `max_times`: the largest times by domain. In the domain of the note, the larger of `max_time`
+      and this time counts.
+    - `took_over`: the sessions whose name the process took over before, and takes over again.
     - `held`: why the writer is alive and does not note, for people.
     - `observes`: whether the writer observes the log and notes on behalf of other writers.
-    - `since`: the least time of the rows of a first note. If it is `None`, the rows may have any
-      time.
+    - `since`: the least time of the rows of a first note. With `None`, they may have any time.
     """
 
     writer: str
@@ -134,7 +126,7 @@ class Accepted:
     """The note was accepted.
 
     - `lower`: the lower of the domain's last mark, or `None` before the first mark.
-    - `position`, `times`: if the writer joined, what it noted before. It continues from there.
+    - `position`, `times`: if the writer joined, its last notes, from where it continues.
     - `timeout_ms`: if the writer joined, the timeout in force.
     - `took_over`: if the process took over the name, the sessions that lost it.
     """
@@ -148,7 +140,7 @@ class Accepted:
 
     @property
     def says_only_lower(self) -> bool:
-        """Whether only the lower is set."""
+        """Whether no other field is set."""
         return self.exclusion is None and self.timeout_ms is None and self.took_over is None
 
 
@@ -182,7 +174,7 @@ class Refused:
 
     @property
     def detail(self) -> str | None:
-        """How far the time is ahead, or which logs differ, if the note is refused for that."""
+        """How far the time is ahead, or which logs differ, or `None`."""
         if isinstance(self.last, OtherLog):
             return self.last.sentence
         if self.beyond is None or not isinstance(self.last, int):
@@ -190,9 +182,9 @@ class Refused:
         return self.beyond.sentence(self.last)
 
     def error(self, writer: str, *, first: bool = False) -> InvalidNote | AnotherLog:
-        """Return the error to raise in the client of the writer.
+        """Return the error to raise in the writer's client.
 
-        `first` states that no earlier note of the process was accepted.
+        If `first`, no earlier note of the process was accepted.
         """
         if isinstance(self.last, OtherLog):
             return AnotherLog(f"the stream of writer {writer!r}", self.last)

@@ -25,8 +25,8 @@ DURATION_PATTERN = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)", re.ASCII)
 def unix_ms_of(time: Time, *, up: bool = False) -> int:
     """Return the time in Unix ms.
 
-    Fractions of a millisecond are rounded down, which is sound for a time below which all rows are
-    written. Rounding `up` is sound for an event's time and for a time to wait for.
+    Fractions of a millisecond are rounded down, which is sound for a note's time. Rounding `up` is
+    sound for an event's time and for a time to wait for.
 
     >>> from datetime import UTC
     >>> noon = datetime(2013, 1, 1, 12, 0, 0, 1, tzinfo=UTC)
@@ -59,7 +59,7 @@ def _integer(time: int) -> int:
 def parse_time(text: str, *, up: bool = True) -> int:
     """Parse an integer, or a time in ISO 8601 with a zone, or raise `Unreadable`.
 
-    A time between two ms is rounded `up`, for a time to wait for. Round a time to note down:
+    Fractions of a millisecond are rounded `up`, for a time to wait for.
 
     >>> of_day = "2013-01-01T11:00:00.0005+01:00"
     >>> parse_time("-5"), parse_time("2013-01-01T10:00Z"), parse_time(of_day)
@@ -102,6 +102,5 @@ def format_line(text: str, most: int) -> str:
 
 
 def check_least(name: str, value: int | None, least: int) -> None:
-    """Raise `Rejected` if `value` is not `None` and below `least`."""
     if value is not None and value < least:
         raise Rejected(f"{name} must be {least} or more, not {value}")

@@ -16,11 +16,10 @@ Default = TypeVar("Default")
 ReturningWriter = Literal["hold", "exclude"]
 
 NAME_PATTERN = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._-]{1,249}", re.ASCII)
-"""Excludes `.` and `..`, which clients and proxies remove from a path."""
+"""Clients and proxies remove `.` and `..` from a path."""
 
 
 def validate_name(what: str, name: str) -> str:
-    """Return `name`, or raise `InvalidName` with `what` if the name is not valid."""
     if not NAME_PATTERN.fullmatch(name):
         raise InvalidName(what, name)
     return name
@@ -36,10 +35,7 @@ def choose_domain(declared: Collection[str]) -> str:
 
 
 def setting(default: Default, about: str, *, least: int = 0, most: int = MAX_INT64) -> Default:
-    """Declare the default, meaning and bounds of a setting, for the API and the command line.
-
-    The bounds apply to a number, or to the length of a text or list.
-    """
+    """Declare a setting for the API and the command line; bounds may be of a number or a length."""
     declared: Default = field(
         default=default, metadata={"about": about, "least": least, "most": most}
     )

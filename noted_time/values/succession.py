@@ -1,4 +1,4 @@
-"""The order of segments when a stream scales, and the offsets that a position implies."""
+"""The order of segments when a stream scales."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ScaleEvent:
 class Succession:
     """All scale events of a stream so far.
 
-    A position with a successor implies that its predecessors are complete, even at offset 0. Cuts
-    are normalised that way, to be compared segment by segment across splits and merges (PDP-33):
+    A position with a successor, even at offset 0, implies that its predecessors are complete. So
+    normalised cuts are compared segment by segment across splits and merges (PDP-33):
 
     >>> succession = Succession()
     >>> succession.scale(ScaleEvent({0: 500}, {2: (0,), 3: (0,)}), known={0, 1})
@@ -68,10 +68,7 @@ class Succession:
         return {s: final[s] for s, offset in position.items() if s in final and offset > final[s]}
 
     def check(self, event: ScaleEvent, known: AbstractSet[int]) -> None:
-        """Raise `InvalidScale` if the event contradicts the known segments.
-
-        `known` has the segments of notes; segments of earlier events are always known.
-        """
+        """Raise `InvalidScale` if the event contradicts earlier events or segments of notes."""
         for segment, offset in event.sealed.items():
             self._check_sealed(segment, offset, known)
         for segment, predecessors in event.created.items():

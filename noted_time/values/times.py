@@ -1,4 +1,4 @@
-"""Bounds and formats of times and durations."""
+"""Formats times and durations."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The numbers from `start` to `stop`, exclusive, for comparisons.
-
-    A `range` is slower: it searches step by step for a number that is not an `int`:
+    """The numbers from `start` to `stop`, exclusive; `range` is slow for a float.
 
     >>> 5.5 in Bounds(1, 10**12), 10**12 in Bounds(1, 10**12)
     (True, False)
@@ -38,7 +36,7 @@ class Bounds:
 
 
 UNIX_MS = Bounds(31_536_000_000, 7_258_118_400_000)
-"""The years 1971 to 2199 in Unix ms; other times are shown as plain numbers."""
+"""The years 1971 to 2199."""
 
 
 def format_time(time: int | None) -> str:
@@ -84,7 +82,7 @@ def format_duration(ms: int) -> str:
 
 
 def format_seconds(ms: int) -> str:
-    """Return a duration in full seconds, for a duration that still grows.
+    """Return a duration in full seconds.
 
     >>> format_seconds(4061), format_seconds(250), format_seconds(5_400_000), format_seconds(-1)
     ('4s', '0s', '1h 30m', '0s')
@@ -99,8 +97,6 @@ def pluralize(number: int, what: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Beyond:
     """A time of a note that is too far ahead.
-
-    `field` is ``time``, ``max_time``, or ``max_times.`` and the domain.
 
     >>> bound = 1357034420000
     >>> Beyond("time", 1357034420000000).sentence(bound)
