@@ -191,23 +191,37 @@ async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> No
     assert [each["by"] for each in logs if each["event"] == "stream_changed"] == [who]
 
 
-async def test_the_audit_log_has_the_label_beside_the_id_of_the_token() -> None:
-    """Of calls that did something and of those that were refused."""
+async def test_the_audit_log_has_refused_and_administering_callers_but_no_secret() -> None:
+    """The outcome, the label beside the id of the token, the call, the stream and the address."""
     guarded = Guarded()
-    tokens = [
+    admin, carrier, reader = tokens = [
         guarded.token("admin", label="ops, Kim"),
         guarded.token("write", streams=["s"], writers=["UA"], label="carrier"),
         guarded.token("read"),
     ]
+    stranger = "nt_0123456789ab_" + 43 * "s"
     async with behind(guarded.gate) as door:
         with capture_logs() as logs:
-            await door.call("PUT", S, tokens[0], {"writer_timeout_ms": 7})
-            await door.note(tokens[1], "DL")
-            await door.call("DELETE", S, tokens[2])
+            await door.call("PUT", S, admin, {"writer_timeout_ms": 7})
+            await door.note(carrier, "DL")
+            await door.call("GET", S, reader)
+            await door.call("DELETE", S, reader)
+            await door.call("POST", f"{S}/notes?x={stranger}", stranger, {"notes": []})
+            await door.call("PUT", S, admin, origin="http://evil.example")
 
     ids = [token.split("_")[1] for token in tokens]
-    found = [(each["who"], each["label"]) for each in logs if each["event"] == "audit"]
-    assert found == [(ids[0], "ops, Kim"), (ids[1], "carrier"), (ids[2], "")]
+    names = ("outcome", "who", "label", "what", "stream", "remote")
+    found = [tuple(each[name] for name in names) for each in logs if each["event"] == "audit"]
+    here = ("s", "127.0.0.1")
+    assert found == [
+        (200, ids[0], "ops, Kim", f"PUT {S}", *here),
+        ("foreign_writer", ids[1], "carrier", f"POST {S}/notes", *here),
+        ("forbidden", ids[2], "", f"DELETE {S}", *here),
+        ("unauthenticated", "", "", f"POST {S}/notes", *here),
+        ("foreign_origin", "", "", f"PUT {S}", *here),
+    ]
+    secrets = [token.split("_", 2)[2] for token in (*tokens, stranger)]
+    assert [each for each in secrets if each in repr(logs)] == []
 
 
 @pytest.mark.parametrize(
@@ -241,7 +255,7 @@ async def test_metrics_take_the_right_to_read_all() -> None:
 
 
 async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
-    """The document shows it from then on."""
+    """The document shows it from then on, as an HTTP bearer scheme but for the open calls."""
     guarded = Guarded()
     async with behind(guarded.gate) as door:
         before = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
@@ -249,22 +263,12 @@ async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
         after = (await door.call("GET", S), (await door.answer("GET", "/openapi.json")).json())
 
     told = [(answer, document["security"]) for answer, document in (before, after)]
-    assert told == [((200, ""), [{"token": []}, {}]), ((401, "unauthenticated"), [{"token": []}])]
-
-
-async def test_the_document_declares_the_tokens() -> None:
-    """An HTTP bearer scheme, which the open calls do without."""
-    async with behind(Gate()) as door:
-        document = (await door.answer("GET", "/openapi.json")).json()
-
-    open_calls = {
-        path
-        for path, operations in document["paths"].items()
-        for operation in operations.values()
-        if operation.get("security") == []
-    }
+    document = after[1]
     scheme = document["components"]["securitySchemes"]["token"]
-    assert (scheme["type"], scheme["scheme"], open_calls) == (
+    calls = ((path, call) for path, of in document["paths"].items() for call in of.values())
+    is_open = {path for path, call in calls if call.get("security") == []}
+    assert told == [((200, ""), [{"token": []}, {}]), ((401, "unauthenticated"), [{"token": []}])]
+    assert (scheme["type"], scheme["scheme"], is_open) == (
         "http",
         "bearer",
         {"/healthz", "/readyz"},

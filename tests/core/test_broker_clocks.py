@@ -1,6 +1,6 @@
 """Broker stamps, against a model of a partition and its leader."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,9 +108,9 @@ class Topic:
     leaders: dict[int, Leader] = field(default_factory=lambda: {0: Leader()})
     is_over: bool = False
 
-    def look(self, order: Sequence[str] = ORDER) -> BrokerLook:
+    def look(self) -> BrokerLook:
         found = {}
-        for what in order:
+        for what in ORDER:
             self._happen()
             found[what] = getattr(self, f"_ask_{what}")()
         recent = {p: each.first_at(found["clock"] - SKEW) for p, each in self.leaders.items()}
@@ -120,7 +120,7 @@ class Topic:
             found["high"],
             found["ends"],
             found["newest"],
-            {p: each for p, each in recent.items() if each} if order == ORDER else {},
+            {p: each for p, each in recent.items() if each},
         )
 
     def _ask_clock(self) -> int:
@@ -169,7 +169,7 @@ class Topic:
             each.pass_to(self.now)
 
 
-def broken(topic: Topic, order: Sequence[str] = ORDER) -> list[tuple[int, int, int]]:
+def broken(topic: Topic) -> list[tuple[int, int, int]]:
     """Observe a topic until it is over; return (partition, offset, time) of what broke a claim.
 
     A claim is that no record at or above the end, then or later, has a stamp below the time. In a
@@ -178,7 +178,7 @@ def broken(topic: Topic, order: Sequence[str] = ORDER) -> list[tuple[int, int, i
     clocks = BrokerClocks(skew_ms=SKEW, lag_ms=LAG)
     claims: list[tuple[dict[int, int], dict[int, int]]] = []
     while not topic.is_over:
-        look = topic.look(order)
+        look = topic.look()
         clocks.take(look)
         claims.append((dict(look.ends), clocks.times()))
     found = []
@@ -199,33 +199,6 @@ def test_no_record_that_comes_into_sight_later_has_a_stamp_below_the_time(
 ) -> None:
     """However records are appended, replicated, committed and aborted amid a look."""
     assert broken(Topic(iter(course))) == []
-
-
-ASK = ("ask", 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("order", "course"),
-    [
-        (
-            ("replicas", "high", "clock", "ends", "newest"),
-            [ASK, ASK, ("open", 0, 0), ("pass", 0, LAG + 1)],
-        ),
-        (
-            ("clock", "high", "replicas", "ends", "newest"),
-            [
-                *[("open", 0, 0), ASK, ASK, ASK, ("alone", 0, 0), ("pass", 0, LAG + 1)],
-                *[ASK, ASK, ASK, ASK, ("together", 0, 0)],
-            ],
-        ),
-    ],
-)
-def test_a_look_in_another_order_breaks_its_claims(
-    order: Sequence[str], course: list[Happening]
-) -> None:
-    """The clock, or the replicas, after the high watermark; so the test above would notice it."""
-    assert broken(Topic(iter(course)), order)
-    assert not broken(Topic(iter(course)))
 
 
 def seen(

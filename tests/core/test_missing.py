@@ -16,7 +16,6 @@ from tests.support.streams import marks_after
 
 LAST_LOWER = 99
 REASONS = ("timed_out", "removed", "not_joined", "not_expected")
-LATER = REASONS[2:]
 
 
 class Step(NamedTuple):

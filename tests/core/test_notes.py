@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import Accepted, Hold, Mark, Note, Refused, ServiceClock, StreamCut, StreamSettings
+from noted_time import Accepted, Hold, Note, Refused, ServiceClock, StreamCut, StreamSettings
 from noted_time.rules import forecast
 from noted_time.values import ExcludedSince, LateReport, LateRows, Session
 from tests.core.twins import Reconfigures, Step, Twins, starts, steps
@@ -213,10 +213,6 @@ def test_a_restart_excludes_no_member_sooner(settings: StreamSettings, history: 
             running = twins.code.settings.writer_timeout_ms
             sooner = before.holders[writer].times_out_at(running)
             assert sooner <= track.times_out_at(running) <= latest, timeout_ms
-
-
-def cuts(marks: list[Mark]) -> list[StreamCut]:
-    return [mark.cut for mark in marks]
 
 
 def test_thinning_ends_where_segments_leave_nothing_to_join(

@@ -1,15 +1,14 @@
 """What an observer may note of a log: by its ends, clocks, stamps and resolved records."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import find, given
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.errors import NoSuchExample
 
 from noted_time import Note, Rejected
 from noted_time.observing import (
@@ -72,42 +71,17 @@ class Log:
         self.over = True
 
 
-def take_swapped(look: Look, log: Log) -> Note | None:
-    """Read the ends first, then the clock."""
-    ends = log.read_ends()
-    return look.due(log.clock(), ends)
-
-
-def take(look: Look, log: Log) -> Note | None:
-    return look.take(log.clock, log.read_ends)
-
-
-def keeps_its_claims(
-    taking: Callable[[Look, Log], Note | None], course: list[Happening], skew_ms: int = 0
-) -> bool:
-    log, look = Log(iter(course)), Look(10, 20, skew_ms)
-    while not log.over:
-        note = taking(look, log)
-        if note is not None and not log.is_covered(note):
-            return False
-    return True
-
-
 @given(happenings, st.sampled_from([0, 7]))
 def test_whatever_was_visible_before_the_time_lies_below_the_ends(
     course: list[Happening], skew_ms: int
 ) -> None:
     """However appends and the clock advance before and between the two readings."""
-    assert keeps_its_claims(take, course, skew_ms)
+    log, look, uncovered = Log(iter(course)), Look(10, 20, skew_ms), []
+    while not log.over:
+        note = look.take(log.clock, log.read_ends)
+        uncovered += [note] if note is not None and not log.is_covered(note) else []
 
-
-def test_a_noter_that_reads_the_ends_first_breaks_its_claims() -> None:
-    """So the test above would notice the swap."""
-    broken = find(happenings, lambda course: not keeps_its_claims(take_swapped, course))
-
-    assert [what for what, _ in broken] == ["look", "append", "pass"]
-    with pytest.raises(NoSuchExample):
-        find(happenings, lambda course: not keeps_its_claims(take, course))
+    assert uncovered == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import find, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time.observing import NewestTimes, OpenTransactions, Outcome, SegmentClocks, Stamp
@@ -154,23 +154,6 @@ def _write(partitions: list[Partition], records: Writes) -> None:
 def test_no_mark_passes_a_record_that_is_hidden_and_committed_later(way: Way, turns: Turns) -> None:
     """Not even if nothing becomes visible in its partition for longer than the idle timeout."""
     assert too_late(turns, way) == []
-
-
-class Careless(OpenTransactions):
-    """Takes a partition for idle, whatever is hidden in it."""
-
-    def find_active(self, *_: object) -> set[int]:
-        return set()
-
-
-@pytest.mark.parametrize("way", [ByField, ByTimestamp])
-def test_an_observer_that_takes_hidden_records_for_none_passes_them(
-    way: type[ByField | ByTimestamp],
-) -> None:
-    """So the law above can be broken."""
-    example = find(turns, lambda each: bool(too_late(each, lambda: way(transactions=Careless()))))
-
-    assert too_late(example, way) == []
 
 
 def test_the_idle_timeout_begins_when_all_that_was_hidden_is_read() -> None:

@@ -40,7 +40,6 @@ only_mutate = {code}
 also_copy = ["docs", "examples", "integrations", "locks", "java", "deploy", "README.md", "run"]
 pytest_add_cli_args = [
     "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutants.quick",
-    "--deselect=tests/core/test_claims.py::test_each_fault_is_found_again_without_its_rule",
 ]
 timeout_multiplier = 4
 timeout_constant = 3

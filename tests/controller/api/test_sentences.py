@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from controller.aggregation.views import silence
-from controller.aggregation.views.silence import NOTHING_LATE
 from controller.service.maintenance import exclude_silent_writers, forget_departed
 from noted_time.rules import decisions
 from noted_time.values import format_time
@@ -27,8 +26,6 @@ DAY = 1_356_998_400_000
 NINE_25 = DAY + 565 * 60_000
 HALF_PAST_TEN = DAY + 630 * 60_000
 AT_NINE_25, AT_HALF_PAST_TEN = "2013-01-01T09:25:00Z", "2013-01-01T10:30:00Z"
-THAT_WRITER = "It advances when that writer notes a later time."
-ONE_OF_THEM = "It advances when one of them notes a later time."
 CLOCK_TIME = re.compile(r"\b(\d+)h(\d+)\b")
 
 
@@ -70,6 +67,16 @@ class Acts:
         """Remove writers."""
         for writer in writers.split():
             await self.call.client.delete(f"{S}/writers/{writer}")
+
+    async def hold(self, writers: str) -> None:
+        """Keep writers from timing out for an hour."""
+        for writer in writers.split():
+            await self.call.post(f"{S}/writers/{writer}/hold", {"for_ms": 3_600_000})
+
+    async def play(self, words: str) -> None:
+        """Have two writers note the wall clock, every so many seconds, for so many."""
+        every, seconds = map(int, words.split())
+        await play(self.call, self.time, every_ms=1000 * every, seconds=seconds)
 
     async def expire(self, _: str) -> None:
         """Exclude writers that are silent for too long."""
@@ -187,17 +194,6 @@ async def test_a_hold_is_named_with_who_placed_it_and_why(call: Caller, time: Gi
     assert not any("held by an operator" in line for line in ended)
 
 
-async def test_at_most_five_holds_are_named(call: Caller) -> None:
-    writers = [f"w{number}" for number in range(6)]
-    await note(call, osaka=HALF_PAST_TEN, **dict.fromkeys(writers, NINE_25))
-    for each in writers:
-        await call.post(f"{S}/writers/{each}/hold", {"for_ms": 3_600_000})
-
-    lines = await said(call)
-    held = [line.split()[0] for line in lines if " is held by an operator until " in line]
-    assert held == writers[:5]
-
-
 async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
     call: Caller, time: GivenTime
 ) -> None:
@@ -217,85 +213,6 @@ async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
     assert [row["out_at"] for row in rows] == [out_at, out_at, out_at, None]
 
 
-@pytest.mark.parametrize(
-    ("noted", "says"),
-    [
-        (None, "lima has held it longest, for 0s: it has noted no time yet, and was last heard 0s"),
-        (NINE_25 - 1000, "it noted 2013-01-01T09:24:59Z, which is below the watermark, and was"),
-    ],
-)
-async def test_the_sentence_has_what_a_holder_noted(
-    call: Caller, noted: int | None, says: str
-) -> None:
-    """Also if it noted nothing, or came back below the watermark."""
-    await note(call, osaka=NINE_25)
-    await note(call, lima=noted)
-
-    assert says in (await said(call))[1]
-
-
-async def test_a_writer_that_is_expected_was_never_heard(call: Caller) -> None:
-    """It is one of the members from the start."""
-    await call.put(S, {"expected_writers": ["lima"]})
-
-    assert (await said(call))[:2] == [
-        "s holds before its first mark: it waits for 1 writer.",
-        "lima has held it for 0s: it has noted no time yet.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("noted", "says"),
-    [
-        (
-            {"lima": NINE_25},
-            "Without lima it would stay where it is: no other writer has noted a later time.",
-        ),
-        ({"lima": None}, "Without lima there would still be no mark."),
-        (
-            {"lima": None, "osaka": NINE_25},
-            (
-                f"Without lima it would be at {AT_NINE_25}; "
-                "what lima writes below that would then be late."
-            ),
-        ),
-        ({"lima": 40, "osaka": 42}, "Without lima it would be at 42, 2 later; what lima writes"),
-        (
-            {"lima": NINE_25 // 1000, "osaka": NINE_25},
-            f"Without lima it would be at {AT_NINE_25}; what lima writes",
-        ),
-    ],
-)
-async def test_leaving_the_holder_out_may_change_little(
-    call: Caller, noted: dict[str, int | None], says: str
-) -> None:
-    """Nothing, if no other noted more; and times need not be of a clock."""
-    await note(call, **noted)
-
-    assert [each for each in await said(call) if each.startswith(says)]
-
-
-async def test_those_excluded_are_named_with_the_reason(call: Caller, time: GivenTime) -> None:
-    """The first of them, and their number."""
-    await note(call, **{f"w{n}": NINE_25 for n in range(6)}, osaka=HALF_PAST_TEN)
-    for n in range(6):
-        await call.client.delete(f"{S}/writers/w{n}")
-    await call.note({"writer": "osaka", "state": "idle"})
-    serve_for(call.controller, time, 90_000)
-
-    since = f"since {format_time(time.wall - 90_000)} (removed by an operator)"
-    removed = ", ".join(f"w{n} {since}" for n in range(5))
-    assert await said(call) == [
-        (
-            f"s is quiet at {AT_HALF_PAST_TEN}: it waits for no writer, and everything noted is "
-            "marked."
-        ),
-        "Not waited for: 1 idle.",
-        f"It is complete to {AT_HALF_PAST_TEN}, by osaka (1 writer, none expected).",
-        f"Excluded: {removed} and 1 more.",
-    ]
-
-
 async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,94 +221,6 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
     await call.client.delete(f"{S}/writers/lima")
 
     assert (await said(call))[-1] == "Excluded: 1 writer."
-
-
-async def test_a_stream_without_any_writer_left_is_not_merely_quiet(call: Caller) -> None:
-    """It names what would advance it; beside an idle writer it is quiet."""
-    await note(call, lima=NINE_25, osaka=NINE_25)
-    await call.client.delete(f"{S}/writers/lima")
-    await call.note({"writer": "osaka", "state": "finished"})
-    abandoned = await said(call)
-    await call.note({"writer": "osaka", "state": "idle"})
-    resting = await said(call)
-
-    assert (THAT_WRITER in abandoned, THAT_WRITER in resting) == (True, False)
-    assert NOTHING_LATE not in abandoned  # one was removed
-
-
-async def test_a_stream_whose_writers_are_all_silent_is_not_called_quiet(
-    call: Caller, time: GivenTime
-) -> None:
-    """The first sentence says so, and since when."""
-    await note(call, lima=NINE_25, osaka=NINE_25)
-    heard = format_time(time.wall)
-    serve_for(call.controller, time, 90_000)
-    await call.controller._committer.submit(exclude_silent_writers)
-
-    first = f"s stands at {format_time(NINE_25)}: both writers are silent, the last since {heard}"
-    assert (await said(call))[:1] == [f"{first}; nothing advances it."]
-    assert (await said(call))[1:3] == [NOTHING_LATE, ONE_OF_THEM]
-
-
-async def test_a_stream_whose_writers_are_forgotten_is_not_called_quiet(
-    call: Caller, time: GivenTime
-) -> None:
-    """Neither is one that no writer has joined yet."""
-    before = await said(call)
-    await note(call, lima=NINE_25)
-    await call.note({"writer": "lima", "state": "finished"})
-    await call.put(S, {"writer_retention_ms": 1})
-    serve_for(call.controller, time, 900)
-    await call.controller._committer.submit(forget_departed)
-
-    assert [before[0], (await said(call))[0]] == [
-        "s stands before its first mark: no writer has joined yet; nothing advances it.",
-        f"s stands at {AT_NINE_25}: its writers left long ago; nothing advances it.",
-    ]
-
-
-async def test_a_silent_stream_whose_watermark_went_on_does_not_say_that_nothing_is_late(
-    call: Caller, time: GivenTime
-) -> None:
-    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
-    await call.put("/v1/streams/t", {"expected_writers": ["lima"]})
-    for _ in range(2):
-        serve_for(call.controller, time, 90_000)
-        await call.controller._committer.submit(exclude_silent_writers)
-    never = (await call.get("/v1/streams/t/explain")).json()["sentences"]
-    (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
-
-    assert (ONE_OF_THEM in await said(call), NOTHING_LATE in await said(call)) == (True, False)
-    first = "t stands before its first mark: its only writer has never noted; nothing advances it."
-    assert (never[0], THAT_WRITER in never, row["is_expected"]) == (first, True, True)
-
-
-async def test_an_idle_observer_one_that_ended_while_idle_and_one_excluded_are_told_apart(
-    call: Caller, time: GivenTime
-) -> None:
-    """By the notes that an observer sends while it is idle; an idle producer sends none."""
-
-    async def idle(*segments: int) -> None:
-        await call.note(*({"writer": f"observer-{n}", "state": "idle"} for n in segments))
-
-    await call.note(*({"writer": f"observer-{n}", "position": {n: 5}} for n in range(4)))
-    await idle(0, 1, 2)
-    serve_for(call.controller, time, 10_000)
-    await idle(1, 2)
-    serve_for(call.controller, time, 229_000)
-    await idle(2)
-    await call.client.delete(f"{S}/writers/observer-3")
-    removed_at = format_time(time.wall)
-    serve_for(call.controller, time, 1000)
-
-    assert (await said(call))[-3:] == [
-        "Idle, with a live process: observer-2 (segment 2, for 4m, heard 1s ago).",
-        (
-            "Idle, with a process that fell silent: observer-1 (segment 1, for 4m, heard 3m 50s "
-            "ago). Start it again: the watermark does not wait for rows written meanwhile."
-        ),
-        f"observer-3 is excluded since {removed_at} (removed by an operator).",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -412,19 +241,6 @@ async def test_segments_without_new_rows_are_named_while_their_observer_is_live(
         await call.note(clock | note)
 
     assert [each for each in await said(call) if "without new rows" in each] == says
-
-
-async def test_in_one_of_several_domains_others_may_not_vouch(call: Caller) -> None:
-    """A live writer that does not hold the domain need not have noted it."""
-    await call.put(S, {"domains": ["default", "shipped"]})
-    await call.note({"writer": "osaka", "domains": ["default"]})
-    await call.note({"writer": "lima", "time": NINE_25, "domain": "shipped"})
-
-    found = await said(call, domain="shipped")
-    assert [found[0], found[2]] == [
-        f"s (shipped) holds at {AT_NINE_25}: it waits for 1 writer.",
-        "1 other live writer has noted later times, or does not vouch for shipped.",
-    ]
 
 
 async def play(call: Caller, time: GivenTime, *, every_ms: int, seconds: int) -> None:
@@ -450,37 +266,6 @@ async def test_between_two_notes_a_healthy_stream_advances(call: Caller, time: G
             f"It is complete to {lower}, by berlin, osaka (2 writers, none expected).",
         ],
     )
-
-
-async def test_a_writer_that_cannot_note_is_named_before_the_stream_holds(
-    call: Caller, time: GivenTime
-) -> None:
-    """It reports the reason itself, so the usual gap need not pass."""
-    await play(call, time, every_ms=1000, seconds=9)
-    await call.note({"writer": "berlin", "held": "1 event was not delivered"})
-    found = await said(call)
-
-    assert (found[0], found[2]) == (
-        "s advances, 1s behind: both live writers note.",
-        "berlin is alive, but 1 event was not delivered.",
-    )
-
-
-async def test_a_stream_that_advances_names_its_excluded_writer(
-    call: Caller, time: GivenTime
-) -> None:
-    """With the reason and since when."""
-    await note(call, lima=NINE_25)
-    await play(call, time, every_ms=1000, seconds=9)
-    await call.client.delete(f"{S}/writers/lima")
-    at = format_time(time.wall)
-    await play(call, time, every_ms=1000, seconds=2)
-    found = await said(call)
-
-    assert found[:2] == [
-        "s advances, 1s behind: both live writers note.",
-        f"lima is excluded since {at} (removed by an operator).",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -510,63 +295,6 @@ async def test_a_stream_holds_once_it_stands_for_three_usual_gaps(
         overview["conditions"],
         explained["sentences"][0].split()[1].rstrip(","),
     ) == (condition, condition, {condition: 1}, verb)
-
-
-async def test_a_slow_stream_that_advances_says_whom_it_waits_for(
-    call: Caller, time: GivenTime
-) -> None:
-    """If it has waited for more than a few seconds."""
-    await call.put(S, {"writer_timeout_ms": 3_600_000})
-    await play(call, time, every_ms=60_000, seconds=540)
-    serve_for(call.controller, time, 60_000)
-    await note(call, berlin=time.wall)
-    found = await said(call)
-
-    assert found[0] == "s advances, 1m 1s behind: both live writers note."
-    assert found[2] == "Its next mark waits for 1 writer."
-    assert found[3].startswith("osaka has held it for 1m: ")
-
-
-async def test_times_of_the_past_are_not_called_a_lag(call: Caller, time: GivenTime) -> None:
-    """A replay of 2013 is not 4,700 days behind, it is at a time."""
-    for second in range(9):
-        serve_for(call.controller, time, 1000)
-        await note(call, berlin=NINE_25 + second * 1000)
-
-    assert (await said(call))[
-        0
-    ] == "s advances, now at 2013-01-01T09:25:08Z: its live writer notes."
-
-
-@pytest.mark.parametrize(
-    ("supposed", "says"),
-    [
-        (
-            {"exclude": ["lima"]},
-            (
-                f"Then it would advance to {AT_HALF_PAST_TEN}, 1h 5m later, without lima: "
-                "what lima writes below that would then be late."
-            ),
-        ),
-        ({"exclude": ["osaka"]}, f"Then it would hold at {AT_NINE_25}."),
-        ({"exclude": ["osaka", "lima"]}, f"Then it would be quiet at {AT_NINE_25}."),
-    ],
-)
-async def test_the_effect_of_a_dry_run_comes_last(
-    call: Caller, supposed: dict[str, Any], says: str
-) -> None:
-    """With the writers that the next mark would be without."""
-    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
-
-    assert (await said(call, **supposed))[-1] == says
-
-
-async def test_a_dry_run_names_several_writers_once(call: Caller) -> None:
-    await note(call, berlin=NINE_25, lima=NINE_25, osaka=HALF_PAST_TEN)
-
-    assert (await said(call, exclude=["lima", "berlin"]))[-1].endswith(
-        "without berlin and lima: what they write below that would then be late."
-    )
 
 
 async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:

@@ -236,11 +236,12 @@ async def test_writers_are_listed_by_domain_and_name(call: Caller, time: GivenTi
 
 
 async def test_writers_of_a_stream_without_a_default_domain_are_listed(call: Caller) -> None:
-    await made(call, "t", domains=["order_time", "ship_time"])
+    await made(call, "t", domains=["order_time", "ship_time"], expected_writers=["a"])
     await note(call, "t", {"writer": "a"})
     (row,) = (await call.get("/v1/streams/t/writers")).json()["writers"]
 
-    assert (row["holding_since"], row["times_out_in_ms"]) == (WALL, None)
+    shown = (row["holding_since"], row["times_out_in_ms"], row["is_expected"])
+    assert shown == (WALL, None, True)
 
 
 async def test_reader_groups_are_listed_with_how_far_behind_they_are(call: Caller) -> None:
