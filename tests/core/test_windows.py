@@ -354,7 +354,7 @@ late_rows = st.builds(
 @given(
     marks=chains,
     tiling=tilings,
-    rows=st.lists(late_rows, max_size=6),
+    rows=st.lists(late_rows, max_size=6, unique_by=lambda each: each.place),
     since=st.integers(0, 20),
     after=st.none() | st.integers(-25, 40),
     seals=st.booleans(),

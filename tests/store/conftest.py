@@ -85,6 +85,12 @@ def make_durable(request: pytest.FixtureRequest) -> MakeStore:
     return made
 
 
+@pytest.fixture
+def make_durables(request: pytest.FixtureRequest) -> list[MakeStore]:
+    """Make a new store at each call, one maker for each kind that outlives its process."""
+    return [request.getfixturevalue(f"make_{kind}") for kind in DURABLE]
+
+
 @pytest.fixture(params=[*DURABLE, "memory"])
 def make_store(request: pytest.FixtureRequest) -> MakeStore:
     """Makes a new store of each kind at each call."""

@@ -8,16 +8,18 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, MetaData, Text
+from sqlalchemy import Column, Connection, Text
 
 from controller.store.migrate import (
     MIGRATIONS_DIRECTORY,
     WrongSchema,
     check,
     create_if_new,
+    engine_to_migrate,
     migrate,
     read_revision,
 )
@@ -28,9 +30,7 @@ from controller.store.schema import SCHEMA_REVISION, metadata
 from controller.store.sqlite import check_references, create_migration_engine, parse_file
 from noted_time import Rejected
 from tests.store.conftest import DURABLE
-from tests.store.models import check_models
 from tests.support.postgres import Server
-from tests.support.processes import ROOT
 from tests.support.stored import of_one_stream, seqs
 
 
@@ -64,14 +64,6 @@ def once(url: str) -> Iterator[Connection]:
     with engine.connect() as connection:
         yield connection
     engine.dispose()
-
-
-def test_a_migrated_database_can_be_opened(url: str) -> None:
-    """To migrate makes the file and every table."""
-    migrate(url)
-
-    with closing(open_store(url)) as store:
-        assert (store.clocks()[0], store.streams()) == (0, [])
 
 
 def test_a_new_database_has_buckets_at_0(empty: str) -> None:
@@ -215,20 +207,12 @@ def test_the_migrations_lead_to_the_tables_of_the_schema(empty: str) -> None:
     """Alembic finds nothing to do between the last revision and the models."""
     migrate(empty)
 
-    check_models(empty)
-
-
-def test_a_table_without_a_migration_is_found(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check would find a model that was changed alone."""
-    migrate(url)
-    changed = MetaData()
-    for table in metadata.tables.values():
-        table.to_metadata(changed)
-    changed.tables["mark"].append_column(Column("colour", Text))
-    monkeypatch.setattr("tests.store.models.metadata", changed)
-
-    with pytest.raises(AssertionError, match="colour"):
-        check_models(url)
+    engine = engine_to_migrate(empty)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        differences = compare_metadata(context, metadata)
+    engine.dispose()
+    assert differences == []
 
 
 def test_the_schema_names_the_last_revision() -> None:
@@ -266,13 +250,3 @@ def test_a_url_of_no_store_is_rejected(url: str) -> None:
     """The error shows what a URL looks like."""
     with pytest.raises(Rejected, match=r"use sqlite:///path/to/file\.db"):
         open_store(url)
-
-
-def test_alembic_itself_finds_the_migrations(empty: str) -> None:
-    """Its command line works in the database that it is given, as developers use it."""
-    alembic = [sys.executable, "-m", "alembic", "-x", f"database={empty}"]
-
-    for command in (["upgrade", "head"], ["check"]):
-        subprocess.run([*alembic, *command], cwd=ROOT, check=True, capture_output=True)
-
-    assert read_revision(empty) == SCHEMA_REVISION

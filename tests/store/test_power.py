@@ -25,21 +25,3 @@ def test_what_a_controller_answered_outlasts_a_power_cut(disk: Disk, tmp_path: P
     assert [lost(cut, answered, tmp_path / "cut", torn=torn) for cut, torn in cuts] == [
         set() for _ in cuts
     ]
-
-
-def test_on_a_disk_that_ignores_the_calls_notes_are_lost(disk: Disk, tmp_path: Path) -> None:
-    """So the power cuts would find a call that is missing."""
-    answered = noted(disk, disk.ignoring)
-
-    (cut,) = disk.cuts()
-    assert len(lost(cut, answered, tmp_path / "cut", torn=False)) == NOTES
-
-
-def test_elsewhere_than_on_linux_power_cuts_are_skipped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model of a disk needs its calls; a compiler alone is not enough."""
-    monkeypatch.setattr("sys.platform", "darwin")
-
-    with pytest.raises(pytest.skip.Exception, match="not Linux: power cuts were not tried"):
-        Disk.new(tmp_path)

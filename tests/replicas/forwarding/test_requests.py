@@ -70,33 +70,34 @@ async def test_a_long_poll_is_waited_for_as_long_as_it_asks(this: Played) -> Non
     assert asked.extensions["timeout"]["read"] == 24
 
 
-async def test_a_long_poll_follows_its_stream(this: Played) -> None:
-    """If the owner is replaced, it is sent to the next one."""
-    silent = asyncio.Event()
+@pytest.fixture
+async def asked(this: Played) -> asyncio.Task[httpx.Response]:
+    """A long poll that the other replica does not answer, and a third one does."""
 
     async def answer(request: httpx.Request) -> httpx.Response:
         if request.url.host == "other":
-            await silent.wait()
+            await asyncio.Event().wait()
         return httpx.Response(200, json={"at": request.url.host})
 
     this.forwarding.http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    asked = asyncio.create_task(this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000"))
+    poll = this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000")
+    return asyncio.create_task(poll)
+
+
+async def test_a_long_poll_follows_its_stream(
+    this: Played, asked: asyncio.Task[httpx.Response]
+) -> None:
+    """If the owner is replaced, it is sent to the next one."""
     await asyncio.sleep(0.1)
     this.now_has(ELSEWHERE)
 
     assert (await asked).json() == {"at": "third"}
 
 
-async def test_a_long_poll_ends_when_the_replica_stops(this: Played) -> None:
+async def test_a_long_poll_ends_when_the_replica_stops(
+    this: Played, asked: asyncio.Task[httpx.Response]
+) -> None:
     """Its caller is asked to repeat it, and delays no stop."""
-    silent = asyncio.Event()
-
-    async def answer(_: httpx.Request) -> httpx.Response:
-        await silent.wait()
-        return httpx.Response(200)
-
-    this.forwarding.http_client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
-    asked = asyncio.create_task(this.client.get(f"/v1/streams/{THERE}/marks?wait_ms=20000"))
     await asyncio.sleep(0.1)
     this.controller.prepare_to_stop()
 
@@ -129,17 +130,11 @@ async def test_what_names_no_stream_goes_nowhere(this: Played, path: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "called"),
-    [
-        ("http://replica-1:7464", "http://replica-1:7464"),
-        ("https://replica-1/", "https://replica-1"),
-        ("http://[::1]:7464", "http://[::1]:7464"),
-        ("http://gateway/replica-1/", "http://gateway/replica-1"),
-    ],
+    "url", ["http://replica-1:7464", "https://r/", "http://[::1]:7464", "http://gateway/replica-1/"]
 )
-def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> None:
+def test_others_call_by_the_url_that_is_advertised(url: str) -> None:
     """A slash at its end is removed, as paths are appended."""
-    assert normalize_url(url) == called
+    assert normalize_url(url) == url.removesuffix("/")
 
 
 @pytest.mark.parametrize(
@@ -160,15 +155,8 @@ def test_others_call_by_the_url_that_is_advertised(url: str, called: str) -> Non
     ],
 )
 def test_an_unreachable_address_is_not_advertised(url: str) -> None:
-    """It is refused with a sentence, before anything is served."""
-    with pytest.raises(Rejected, match="--advertise"):
+    """It is refused with a sentence, before anything is served; no password is repeated."""
+    with pytest.raises(Rejected, match="--advertise") as refused:
         normalize_url(url)
 
-
-def test_a_password_in_what_is_advertised_is_not_repeated() -> None:
-    """What is refused is logged."""
-    with pytest.raises(Rejected) as refused:
-        normalize_url("http://ops:secret@a:7464")
-
-    message = "--advertise must not contain a user or password: leave out the part before the @"
-    assert str(refused.value) == message
+    assert "secret" not in str(refused.value)
