@@ -26,14 +26,11 @@ from tests.support.controllers import (
     serving,
     until,
 )
-from tests.support.http import Caller
 from tests.support.streams import deliver as tell_stream
 from tests.support.streams import marks_of as marks_of_stream
 from tests.support.streams import restarted
 
 HOUR_MS = 60 * 60 * 1000
-
-TRUNCATE = "/v1/streams/s/truncate"
 
 
 async def made(controller: Controller, upto: int = 5) -> None:
@@ -143,19 +140,6 @@ async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
         assert seqs(controller) == [3]
 
 
-async def test_truncation_answers_the_stream(call: Caller) -> None:
-    """With its last marks, as it is read by GET, and with the outcome for them."""
-    await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
-
-    answer = await call.post(TRUNCATE, {"cut": {"0": 2}})
-
-    stream = (await call.get("/v1/streams/s")).json()
-    did = {"beyond": False, "dropped": {"default": 1}}
-    assert (answer.status_code, answer.json()) == (200, stream | did)
-    marks = (await call.get("/v1/streams/s/marks")).json()["marks"]
-    assert [mark["seq"] for mark in marks] == [2, 3]
-
-
 @pytest.mark.parametrize(("hours", "dropped"), [(5, 0), (4, 1), (2, 3), (1, 4), (0, 4)])
 async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
     memory: WatchedMemory, time: GivenTime, hours: int, dropped: int
@@ -203,23 +187,6 @@ async def test_marks_that_an_online_reader_needs_are_not_counted_as_dropped(
         assert operations.preview_settings(found, {"mark_retention_ms": 0}, time.wall) == {
             "default": 1
         }
-
-
-async def test_a_dry_run_of_settings_answers_the_stream_as_it_is(
-    call: Caller, time: GivenTime
-) -> None:
-    """With how many marks of each domain would be dropped; the settings stay."""
-    await call.note(*({"writer": "a", "time": t, "position": {"0": t}} for t in (1, 2, 3)))
-    stream = (await call.get("/v1/streams/s")).json()
-    time.passes(1)
-
-    asked = {"mark_retention_ms": 0}
-    answer = await call.put("/v1/streams/s?dry_run=true", asked)
-    unknown = await call.put("/v1/streams/nope?dry_run=true", asked)
-
-    assert (answer.status_code, answer.json()) == (200, stream | {"dropped": {"default": 2}})
-    assert (await call.get("/v1/streams/s")).json() == stream
-    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_stream")
 
 
 # Writers that are gone are forgotten after the writer retention, and nothing else changes

@@ -15,7 +15,6 @@ from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.values import Session
 from tests.support.controllers import GivenTime, Watched, deliver, serving
-from tests.support.http import Caller
 from tests.support.scrapes import scraped
 
 WALL = 1_700_000_000_000
@@ -152,31 +151,3 @@ def test_a_bounded_number_of_fenced_notes_is_shown() -> None:
 
     found = fences.list_recent(3)
     assert (len(found), found[0].writer, found[-1].writer) == (FENCED_SHOWN, "w129", "w30")
-
-
-S = "/v1/streams/s"
-
-OLD = {"writer": "a", "session": "old", "takes_over": True, "label": "host-a:1"}
-
-NEW = {"writer": "a", "session": "new", "takes_over": True, "label": "<b>host-b:2</b>"}
-
-HELD = {"session": "new", "label": "<b>host-b:2</b>", "since": WALL}
-
-
-async def test_a_writer_is_shown_with_its_session_and_explain_names_both(
-    call: Caller, time: GivenTime
-) -> None:
-    """By their labels, for an hour."""
-    await call.note(OLD, NEW, OLD | {"takes_over": False, "label": ""})
-    row = (await call.get(f"{S}/writers/a")).json()
-    explained = (await call.get(f"{S}/explain")).json()
-    time.passes(SHOWN_MS)
-    later = (await call.get(f"{S}/explain")).json()
-
-    detail = (
-        "was noted by two processes: <b>host-b:2</b> took the name over at 2023-11-14T22:13:20Z, "
-        "and host-a:1 last tried to note at 2023-11-14T22:13:20Z."
-    )
-    assert row["session"] == HELD
-    hint = {"writer": "a", "hint": "fenced", "detail": detail}
-    assert (explained["hints"], later["hints"]) == ([hint], [])

@@ -7,9 +7,8 @@ from controller.aggregation.views.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.reading import LateReports, Tiling, find_changed_windows
-from noted_time.values import DAY_MS, HOUR_MS, Late, LateReport, LateRows, LateWriter
+from noted_time.values import HOUR_MS, Late, LateReport, LateRows, LateWriter
 from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, running, serving
-from tests.support.http import Caller
 
 WALL = 1_700_000_000_000
 
@@ -198,25 +197,6 @@ async def test_explain_names_a_writer_with_late_rows(
     assert (sentence in said, [each for each in then if "pos wrote" in each]) == (True, [])
 
 
-S = "/v1/streams/s"
-
-ALL_THERE = {
-    "missing": [],
-    "missing_count": 0,
-    "missing_joined_later": 0,
-    "missing_is_known": True,
-    "late": [],
-    "late_count": 0,
-    "late_is_known": True,
-    "before_first_mark": False,
-}
-
-
-async def note(call: Caller, time: int, end: int) -> None:
-    """Note a time at the end of segment 0, with an event just below it."""
-    await call.note({"writer": "a", "time": time, "position": {"0": end}, "max_time": time - 1})
-
-
 async def changed(
     controller: Controller, since: int, after: int | None = None
 ) -> list[tuple[int, list[tuple[str, int, bool]]]]:
@@ -245,16 +225,6 @@ async def test_windows_that_changed_are_those_reported_since(
     assert rest == later[1:]
 
 
-async def test_a_first_question_about_changes_has_them_all(call: Caller, time: GivenTime) -> None:
-    await note(call, 10, 5)
-    known = [
-        (await call.get(f"{S}/windows", size_ms=10, **asked)).json()["changes_are_known"]
-        for asked in ({}, {"changed_since": time.wall - 900 * DAY_MS})
-    ]
-
-    assert known == [True, True]
-
-
 def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
     late = LateReports(
         [LateReport("pos", 1, 5, 5, 100, 100), LateReport("till", 1, 9, 9, 300, 300)]
@@ -276,50 +246,3 @@ def test_reports_forgotten_because_there_were_too_many_are_missed() -> None:
 
     reached = [late.has_all_since(at) for at in (least - 1, least)]
     assert (reached, few.has_all_since(0)) == ([False, True], True)
-
-
-async def test_complete_windows_are_listed_with_their_cuts(call: Caller) -> None:
-    for time, end in ((10, 5), (20, 8), (35, 9)):
-        await note(call, time, end)
-    answer = (await call.get(f"{S}/windows", size_ms=10, after=10, limit=2)).json()
-    rest = (await call.get(f"{S}/windows", size_ms=10, after=answer["next"])).json()
-
-    by_a = {"count": 1, "names": ["a"], "expected": 0, "expected_vouching": 0}
-    by_a |= {"not_vouching": [], "not_vouching_count": 0, "names_known": True}
-    about = {"written_at": WALL, "excluded": [], "exact": True, **ALL_THERE, "vouched": by_a}
-    about |= {"last_writer": "a"}
-    second = {"start": 10, "end": 20, "from": {"0": 5}, "to": {"0": 8}, "seq": 2, **about}
-    third = {"start": 20, "end": 30, "from": {"0": 8}, "to": {"0": 9}, "seq": 3, **about}
-    page = {"stream_id": (await call.get(S)).json()["id"], "next": 30, "has_more": False}
-    page |= {"logs": [], "changes_are_known": True}
-    assert (answer, rest) == (page | {"windows": [second, third]}, page | {"windows": []})
-
-
-async def test_windows_and_cuts_name_the_writers_of_late_rows(call: Caller) -> None:
-    await note(call, 10, 5)
-    await note(call, 40, 8)
-    late = {"late": [{"rows": 112, "least": 12, "most": 18}]}
-    await call.note({"writer": "a", "time": 40} | late)
-    answer = (await call.get(f"{S}/windows", size_ms=10, after=10)).json()
-    cuts = [
-        (await call.get(f"{S}/cut", complete_to=to, **since)).json()
-        for to, since in ((40, {}), (40, {"since": 19}), (15, {"since": 10}))
-    ]
-    refused = await call.get(f"{S}/cut", complete_to=15, since=15)
-    ledger = (await call.get(f"{S}/ledger")).json()
-
-    named = {"writer": "a", "rows": 112, "least": 12, "most": 18, "last_seen": WALL}
-    named |= {"unknown": False}
-    whole, part = named | {"at_most": False}, named | {"at_most": True}
-    seen = named | {"first_seen": WALL, "behind": 28}
-    assert [w["late"] for w in answer["windows"]] == [[whole], [], []]
-    assert [(each["late"], each["late_count"]) for each in cuts] == [
-        ([whole], 1),
-        ([], 0),
-        ([part], 1),
-    ]
-    assert (refused.status_code, refused.json()["detail"]) == (
-        422,
-        "`since` 15 is not before `complete_to` 15",
-    )
-    assert (ledger["entries"], ledger["late"], ledger["late_count"]) == ([], [seen], 1)

@@ -238,7 +238,7 @@ async def test_a_poll_that_was_given_up_is_forgotten(memory: WatchedMemory) -> N
         assert (len(controller._notifier), dict(controller._notifier._waiting)) == (0, {})
 
 
-S, LATER = AwaitedMark("s", "default", "seq", 1), 9
+S = AwaitedMark("s", "default", "seq", 1)
 
 
 async def test_no_ring_is_lost() -> None:

@@ -108,20 +108,6 @@ async def test_a_truncation_does_what_its_dry_run_shows(
     assert (said, done, gone) == (does, does, does.dropped)
 
 
-async def test_a_dry_run_of_a_truncation_answers_as_the_truncation(call: Caller) -> None:
-    for time, offset in ((5, 3), (7, 9), (8, 9)):
-        await call.note({"writer": "a", "time": time, "position": {"0": offset}})
-
-    answers = [
-        await call.post(f"/v1/streams/s/truncate{query}", {"cut": {"0": 9}})
-        for query in ("?dry_run=true", "")
-    ]
-
-    assert [(each.status_code, each.json()["dropped"]) for each in answers] == [
-        (200, {"default": 2})
-    ] * 2
-
-
 async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
     async with serving(memory) as controller:
         stream = controller.stream("s")
@@ -131,48 +117,6 @@ async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
 
 
 S = "/v1/streams/s"
-
-WALL = 1_700_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/writers/sloww"),
-        ("DELETE", "/writers/sloww"),
-        ("POST", "/writers/sloww/hold"),
-        ("DELETE", "/writers/sloww/hold"),
-        ("GET", "/explain?exclude=sloww"),
-    ],
-)
-async def test_a_mistyped_writer_is_reported(call: Caller, method: str, path: str) -> None:
-    await call.note({"writer": "slow", "time": 5})
-    body = {"json": {"for_ms": 1}} if method == "POST" else {}
-    answer = await call.client.request(method, f"{S}{path}", **body)  # type: ignore[arg-type]
-
-    status, code, detail = problem(answer)
-    assert (status, code) == (404, "unknown_writer")
-    assert "no writer 'sloww'" in detail
-
-
-@pytest.mark.parametrize("state", ["idle", "finished", "excluded"])
-async def test_a_writer_that_nothing_waits_for_cannot_be_held(call: Caller, state: str) -> None:
-    await call.note({"writer": "a"}, {"writer": "b"})
-    if state == "excluded":
-        await call.client.delete(f"{S}/writers/a")
-    else:
-        await call.note({"writer": "a", "state": state})
-
-    refused = await call.post(f"{S}/writers/a/hold", {"for_ms": 1000})
-    released = await call.client.delete(f"{S}/writers/a/hold")
-    most = [
-        (await call.post(f"{S}/writers/b/hold", {"for_ms": days * 86_400_000 + more})).status_code
-        for days, more in ((90, 0), (90, 1))
-    ]
-
-    assert problem(refused)[:2] == (409, "not_live")
-    assert (refused.json()["writer"], refused.json()["state"]) == ("a", state)
-    assert (released.status_code, most) == (200, [200, 422])
 
 
 async def test_many_joins_have_no_large_answer(call: Caller) -> None:
@@ -186,102 +130,8 @@ async def test_many_joins_have_no_large_answer(call: Caller) -> None:
     assert [each["status"] for each in results] == ["accepted"] * 10
 
 
-async def test_a_writers_own_terms_are_shown(call: Caller) -> None:
-    await call.put(S, {"domains": ["default", "ship_time"]})
-    note: dict[str, Any] = {"writer": "a", "time": 5, "timeout_ms": 90, "domains": ["default"]}
-    await call.note(note | {"late": {"rows": 3, "least": 2}})
-    row = (await call.get(f"{S}/writers/a")).json()
-    refused = await call.note({"writer": "a", "time": 5, "domain": "ship_time"})
-
-    assert (row["timeout_ms"], row["domains"], row["late"]) == (
-        90,
-        ["default"],
-        {"default": {"rows": 3, "least": 2, "most": 2}},
-    )
-    assert refused == [{"status": "not_vouched", "last": ["default"]}]
-
-
-@pytest.mark.parametrize(
-    ("order", "pages", "after"), [("oldest", [[2, 3], [4]], 3), ("newest", [[4, 3], [2]], 3)]
-)
-async def test_the_ledger_comes_a_page_at_a_time(
-    call: Caller, order: str, pages: list[list[int]], after: int
-) -> None:
-    await call.note({"writer": "a", "time": 1})
-    for time in (2, 3, 4):
-        await call.note({"writer": f"gone{time}"})
-        await call.client.delete(f"{S}/writers/gone{time}")
-        await call.note({"writer": "a", "time": time})
-    first = (await call.get(f"{S}/ledger", limit=2, order=order)).json()
-    rest = (await call.get(f"{S}/ledger", limit=2, order=order, after=first["next"])).json()
-    unknown = await call.get(f"{S}/ledger", domain="nope")
-
-    seqs = [[entry["seq"] for entry in page["entries"]] for page in (first, rest)]
-    assert (seqs, first["next"], rest["next"]) == (pages, after, None)
-    assert problem(unknown)[:2] == (404, "unknown_domain")
-
-
 async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
     return (await call.get(f"{S}/changes", **query)).json()
-
-
-async def test_each_route_for_operators_takes_a_reason(call: Caller) -> None:
-    await call.note({"writer": "w", "time": 5, "position": {"0": 3}}, {"writer": "w", "time": 9})
-    why = {"params": {"comment": "the gate is <closed> & “late”"}}
-    calls: list[tuple[str, str, Any]] = [
-        ("PUT", "", {"writer_timeout_ms": 7}),
-        ("POST", "/writers/w/hold", {"for_ms": 1000}),
-        ("DELETE", "/writers/w/hold", None),
-        ("DELETE", "/writers/w", None),
-        ("POST", "/truncate", {"cut": {"0": 3}}),
-        ("POST", "/scale", {"sealed": {"0": 9}, "created": {"1": [0]}}),
-        ("POST", "/seal", {}),
-        ("POST", "/seal", {}),
-    ]
-    for method, path, body in calls:
-        answer = await call.client.request(method, S + path, json=body, **why)  # type: ignore[arg-type]
-        assert answer.status_code == 200, answer.text
-    page = await listed(call)
-
-    by = page["changes"][0]["by"]
-    common = {"at": WALL, "by": by, "comment": why["params"]["comment"]}
-    until, w = WALL + 1000, {"writer": "w"}
-    nothing: dict[str, Any] = {"writer": None, "was": None, "is": None}
-    created = {"sealed": {"0": 9}, "created": {"1": [0]}}
-    held = {"for_ms": 1000, "until": until}
-    ended = {"cut": {"0": 3}, "final_times": {"default": 10}}
-    timeouts = {"was": {"writer_timeout_ms": 60_000}, "is": {"writer_timeout_ms": 7}}
-    assert page == {
-        "changes": [
-            {"number": 8, "action": "sealed", **nothing, **common, "is": ended},
-            {"number": 7, "action": "scaled", **nothing, **common, "is": created},
-            {"number": 6, "action": "truncated", **nothing, **common, "is": {"cut": {"0": 3}}},
-            {"number": 5, "action": "removed", **nothing, **common, **w},
-            {"number": 4, "action": "released", **nothing, **common, **w, "was": {"until": until}},
-            {"number": 3, "action": "held", **nothing, **common, **w, "is": held},
-            {"number": 2, "action": "settings", **nothing, **common, **timeouts},
-            page["changes"][-1],
-        ],
-        "next": None,
-    }
-    first = page["changes"][-1]
-    assert (by != "", first["number"], first["action"], first["comment"]) == (
-        True,
-        1,
-        "created",
-        None,
-    )
-
-
-async def test_changes_come_a_page_at_a_time(call: Caller) -> None:
-    await call.note({"writer": "w"})
-    for ms in (1, 2, 3):
-        await call.post(f"{S}/writers/w/hold", {"for_ms": ms})
-    first = await listed(call, limit=2)
-    rest = await listed(call, limit=2, before=first["next"])
-
-    numbers = [[each["number"] for each in page["changes"]] for page in (first, rest)]
-    assert (numbers, first["next"], rest["next"]) == ([[4, 3], [2, 1]], 3, None)
 
 
 @pytest.mark.parametrize(
@@ -301,24 +151,4 @@ async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
         "invalid_request",
         True,
         1,
-    )
-
-
-async def test_a_writer_that_noted_meanwhile_is_named_with_the_moment(
-    call: Caller, time: GivenTime
-) -> None:
-    await call.note({"writer": "w", "time": 5})
-    serve_for(call.controller, time, 50)
-    await call.note({"writer": "w", "time": 6})
-    refused = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": WALL + 49})
-    state = (await call.get(f"{S}/writers/w")).json()["state"]
-    removed = await call.client.delete(f"{S}/writers/w", params={"unless_noted_since": WALL + 50})
-
-    body = refused.json()
-    assert (problem(refused)[:2], body["writer"], body["noted_at"], state, removed.status_code) == (
-        (409, "noted_meanwhile"),
-        "w",
-        WALL + 50,
-        "live",
-        200,
     )

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -27,10 +26,8 @@ from tests.support.controllers import (
     serving,
     until,
 )
-from tests.support.http import Caller, problem
 from tests.support.scrapes import scraped
 
-GROUPS = "/v1/streams/s/reader-groups"
 LIMITS = GroupLimits(groups=2, readers=2, segments=5)
 
 
@@ -148,17 +145,6 @@ async def test_large_reports_do_not_stop_the_loop(memory: WatchedMemory) -> None
         await asyncio.gather(*reports)
 
         assert memory.watch.attempts - before >= 3
-
-
-async def test_a_group_can_be_removed(call: Caller) -> None:
-    await call.put("/v1/streams/s")
-    await call.put(f"{GROUPS}/g/readers/r", {"position": {"0": 5}})
-    removed = await call.client.delete(f"{GROUPS}/g")
-    again = await call.client.delete(f"{GROUPS}/g")
-
-    assert removed.status_code == 204
-    assert problem(again)[:2] == (404, "unknown_reader")
-    assert (await call.get(GROUPS)).json()["groups"] == []
 
 
 def test_a_reader_removed_in_a_draft_is_not_written_by_it() -> None:
@@ -315,67 +301,3 @@ async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(
         await asyncio.gather(*(found(controller) for _ in range(5)))
 
         assert memory.watch.attempts == attempts
-
-
-GROUP = f"{GROUPS}/g"
-
-READER = f"{GROUP}/readers/r"
-
-
-def shown(body: dict[str, Any]) -> tuple[bool, list[tuple[Any, ...]], int | None]:
-    because = [tuple(cause.values()) for cause in body["because"]]
-    return body["backlog"], because, body["since"]
-
-
-async def test_a_policy_is_set_and_shown_with_what_it_finds(call: Caller, time: GivenTime) -> None:
-    await call.note({"writer": "a", "time": 5, "position": {"0": 3}})
-    answers = [await call.put(GROUP, {"backlog": {"behind_ms": 10}})]
-    time.passes(5)
-    answers.append(await call.get(GROUP))
-    answers.append(await call.put(GROUP, {"backlog": None}))
-
-    policy = {"watermark_lag_ms": None, "behind_ms": 10, "rule": "two_way"}
-    bodies = [answer.json() for answer in answers]
-    assert [(shown(body), body["backlog_policy"]) for body in bodies] == [
-        ((True, [("behind", "default", None)], WALL), policy),
-        ((True, [("behind", "default", None)], WALL), policy),
-        ((False, [], WALL + 5), None),
-    ]
-
-
-async def test_a_reader_reports_a_backlog_itself_until_it_withdraws_it(call: Caller) -> None:
-    bodies: list[dict[str, Any]] = [{"backlog": True}, {}, {"backlog": None}, {"backlog": True}]
-    answers = [(await call.put(READER, body)).json() for body in bodies]
-    answers.append((await call.post(f"{READER}/offline", {"position": {}})).json())
-
-    assert [(answer["backlog"], answer["because"]) for answer in answers] == [
-        (True, [{"reason": "reported", "domain": None, "reader": "r"}]),
-        (True, [{"reason": "reported", "domain": None, "reader": "r"}]),
-        (False, []),
-        (True, [{"reason": "reported", "domain": None, "reader": "r"}]),
-        (False, []),
-    ]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"backlog": True},
-        {"backlog": {"behind_ms": 0}},
-        {"backlog": {"watermark_lag_ms": -1}},
-        {"backlog": {"behind_ms": 2**63}},
-        {"backlog": {"behind_ms": "1"}},
-        {"backlog": {"behind_ms": 1.5}},
-        {"backlog": {"rule": "never"}},
-        {"backlog": {"behind": 1}},
-        {"backlog": None, "policy": None},
-    ],
-)
-async def test_a_wrong_policy_is_refused_and_nothing_is_made(
-    call: Caller, body: dict[str, Any]
-) -> None:
-    answer = await call.put(GROUP, body)
-
-    assert problem(answer)[:2] == (422, "invalid_request")
-    assert (await call.get(GROUP)).status_code == 404

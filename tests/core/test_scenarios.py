@@ -23,6 +23,7 @@ from noted_time import Accepted, Aggregator, Note, Refused, ScaleEvent, StreamSe
 from noted_time.rules import forecast, lower_without
 from noted_time.values import Beyond, ExcludedSince, NotedTimeError, Session
 from tests.core.test_vouching import tallied
+from tests.support.paragraphs import read_paragraphs
 from tests.support.streams import TIMEOUT_MS, deliver, marks_of, restarted, sealed, waiting
 
 ACT = re.compile(r"(?:@(?P<now>\d+) )?(?P<act>.*?)(?: +-> (?P<expected>.*))?")
@@ -216,16 +217,10 @@ class Scenario:
         stream.reconfigure(replace(stream.settings, **changed), now=self.now)
 
 
-def scenarios() -> list[Any]:
-    """Return the acts of each scenario, by its fact."""
-    return [
-        pytest.param(paragraph.split("\n    ")[1:], id=f"{file.stem}: {paragraph.splitlines()[0]}")
-        for file in sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
-        for paragraph in file.read_text().strip().split("\n\n")[1:]
-    ]
+FILES = sorted(Path(__file__).with_name("scenarios").glob("*.txt"))
 
 
-@pytest.mark.parametrize("acts", scenarios())
+@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
 def test_scenario(acts: list[str]) -> None:
     scenario = Scenario()
 

@@ -59,7 +59,7 @@ ROOMS = {
         (
             "controller/aggregation",
             *CONTROLLER,
-            *_tests("tests/controller/api", "bad_notes routes sentences views"),
+            *_tests("tests/controller/api", "bad_notes calls routes sentences views"),
             *_tests("tests/bounds", "kept_marks limits"),
         ),
     ),
@@ -71,7 +71,7 @@ ROOMS = {
         (
             "controller/service",
             *CONTROLLER,
-            *_tests("tests/controller/api", "bad_input routes"),
+            *_tests("tests/controller/api", "bad_input calls routes"),
             "tests/bounds/test_limits.py",
             "tests/replicas/forwarding",
             "tests/replicas/test_ownership.py",

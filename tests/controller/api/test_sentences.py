@@ -20,6 +20,7 @@ from noted_time.values import format_time
 from tests.core.test_scenarios import note_of
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller
+from tests.support.paragraphs import read_paragraphs
 
 S = "/v1/streams/s"
 DAY = 1_356_998_400_000
@@ -98,14 +99,7 @@ def pattern_of(expected: list[str]) -> re.Pattern[str]:
     return re.compile(re.escape("\n".join(expected)).replace(r"\.\.\.", r"(?s:.*)"))
 
 
-def paragraphs() -> list[Any]:
-    """Return the acts of each paragraph, with its fact for an id."""
-    found = Path(__file__).with_name("sentences.txt").read_text().strip().split("\n\n")[1:]
-    acts = (re.split(r"\n    (?!\|)", each)[1:] for each in found)
-    return [pytest.param(a, id=each.splitlines()[0]) for a, each in zip(acts, found, strict=True)]
-
-
-@pytest.mark.parametrize("acts", paragraphs())
+@pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("sentences.txt")))
 async def test_sentences(call: Caller, time: GivenTime, acts: list[str]) -> None:
     """Each paragraph of the file is answered as it has it."""
     for act in acts:

@@ -1,0 +1,104 @@
+"""Calls of the API and their answers; see `calls/*.txt`.
+
+A paragraph of these files has a fact, more about it, and calls, indented: method, path and body.
+Paths are below `/v1/streams/`, but for those that begin with a slash. There is a stream `s` that
+marks every advance, and the wall clock stands at 1700000000000. Behind an arrow stand the status of
+the answer, and what its body is:
+
+    PUT s {"domains": []} -> 422 invalid_request body.domains    a code and the places of its faults
+    PUT s {"domains": 5} -> 422 invalid_request body.domains | must be a list      part of its text
+    GET s/writers/a -> 200 {"writer": "a", "...": 0}             these fields, and others
+    note {"writer": "a"}, {"writer": "b", "time": 5} -> accepted accepted     two notes in one call
+    serve 5000                                      the controller serves for that many milliseconds
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.service.maintenance import exclude_silent_writers
+from tests.support.controllers import GivenTime, serve_for
+from tests.support.http import Caller, places, problem
+from tests.support.paragraphs import read_paragraphs
+
+CALL = re.compile(
+    r"(?P<method>\S+)(?: (?P<path>[^\s{]\S*))?(?: (?P<body>.*?))??(?:\s-> (?P<expected>.*))?",
+    re.DOTALL,
+)
+FILES = sorted(Path(__file__).with_name("calls").glob("*.txt"))
+ANY = "..."
+
+
+def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether a value is as expected, where `...` stands for any, and for other fields.
+
+    >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]}), matches({"a": 5, "...": 0}, {"a": 5})
+    (True, True)
+    """
+    if isinstance(expected, dict) and isinstance(found, dict):
+        named = expected.keys() - {ANY}
+        is_whole = ANY in expected or named == found.keys()
+        return is_whole and all(k in found and matches(expected[k], found[k]) for k in named)
+    if isinstance(expected, list) and isinstance(found, list):
+        are_many = len(expected) == len(found)
+        return are_many and all(map(matches, expected, found))
+    return bool(expected in (ANY, found) and (expected == ANY or type(expected) is type(found)))
+
+
+@dataclass
+class Calls:
+    """What may be done to the stream."""
+
+    call: Caller
+    time: GivenTime
+
+    async def perform(self, line: str) -> None:
+        """Perform one act, and compare the answer with the expected one."""
+        act = CALL.fullmatch(re.sub(r"\n +", " ", line))
+        assert act, line
+        method, expected = act["method"], act["expected"]
+        if method == "note" and (expected is None or expected[0].isalpha()):
+            results = await self.call.note(*json.loads(f"[{act['body']}]"))
+            statuses = [each["status"] for each in results]
+            assert expected is None or statuses == expected.split(), (line, results)
+        elif method == "note":
+            body = f'{{"notes": [{act["body"]}]}}'
+            await self._call("POST", "s/notes", body, expected, line)
+        elif method == "serve":
+            serve_for(self.call.controller, self.time, int(act["path"]))
+        elif method == "pass":
+            self.time.passes(int(act["path"]))
+        elif method == "expire":
+            await self.call.controller._committer.submit(exclude_silent_writers)
+        else:
+            await self._call(method, act["path"], act["body"] or "", expected, line)
+
+    async def _call(
+        self, method: str, path: str, body: str, expected: str | None, line: str
+    ) -> None:
+        path = path if path.startswith("/") else f"/v1/streams/{path}"
+        answer = await self.call.send(method, path, body.encode())
+        if expected is None:
+            assert answer.is_success, (line, answer.text)
+            return
+        status, _, rest = expected.partition(" ")
+        assert answer.status_code == int(status), (line, answer.text)
+        if rest.startswith(("{", "[")):
+            assert matches(json.loads(rest), answer.json()), (line, answer.text)
+        elif rest:
+            words, _, text = rest.partition(" | ")
+            (_, code, detail), faults = problem(answer), places(answer)
+            assert [code, *faults] == words.split(), (line, answer.text)
+            assert text in detail, (line, answer.text)
+            assert "Input should" not in detail, (line, answer.text)
+
+
+@pytest.mark.parametrize("acts", [each for file in FILES for each in read_paragraphs(file)])
+async def test_calls(call: Caller, time: GivenTime, acts: list[str]) -> None:
+    """Each paragraph of the files is answered as it has it."""
+    for act in acts:
+        await Calls(call, time).perform(act)
