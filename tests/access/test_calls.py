@@ -1,7 +1,6 @@
 """Which calls a token is good for, over the whole API."""
 
 from collections.abc import Iterator
-from importlib.metadata import version
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,6 @@ from tests.support.gates import Guarded, behind
 from tests.support.memory_store import MemoryStore
 
 S = "/v1/streams/s"
-READER = f"{S}/reader-groups/g/readers/r"
 
 
 def calls() -> Iterator[tuple[str, str]]:
@@ -77,89 +75,6 @@ async def test_a_token_gives_the_rights_of_its_scope_and_no_other(scope: str) ->
 
     lacking = {call for call in ASKING if find_need(*call).right not in GIVEN[scope]}
     assert refused == lacking
-
-
-async def test_a_refusal_names_the_right_that_is_missing() -> None:
-    """And the stream."""
-    guarded = Guarded()
-    async with behind(guarded.gate) as door:
-        body = {"notes": [{"writer": "w"}]}
-        answer = await door.answer("POST", f"{S}/notes", guarded.token("read"), body)
-
-    problem = answer.json()
-    assert (answer.status_code, problem["code"], problem["right"]) == (403, "forbidden", "write")
-    assert "write stream 's'" in problem["detail"]
-
-
-async def test_one_writer_cannot_note_for_another() -> None:
-    """The whole request is refused, the first foreign writer named and nothing taken."""
-    guarded = Guarded()
-    token, reader = guarded.token("write", writers=["UA", "UA-*"]), guarded.token("read")
-    async with behind(guarded.gate) as door:
-        notes = {"notes": [{"writer": writer} for writer in ("UA", "UA-1", "DL", "B6")]}
-        refused = await door.answer("POST", f"{S}/notes", token, notes)
-        members = await door.answer("GET", f"{S}/writers", reader)
-
-        taken = await door.note(token, "UA", "UA-1")
-    told = refused.json()
-    assert (told["code"], told["writer"], members.json()["writers"], taken) == (
-        "foreign_writer",
-        "DL",
-        [],
-        (200, ""),
-    )
-
-
-async def test_rights_end_at_other_streams() -> None:
-    """The answer does not reveal whether these exist."""
-    guarded = Guarded()
-    token = guarded.token("read", "write", streams=["s"])
-    async with behind(guarded.gate) as door:
-        answers = [await door.call("GET", f"/v1/streams/{name}", token) for name in ("t", "none")]
-        noted = await door.call("POST", "/v1/streams/t/notes", token, {"notes": [{"writer": "w"}]})
-
-    assert [*answers, noted] == [(403, "forbidden")] * 3
-
-
-async def test_the_list_shows_what_may_be_read() -> None:
-    """Pages count only those; a token that may only write sees none."""
-    guarded = Guarded()
-    some, every = guarded.token("read", streams=["t"]), guarded.token("admin")
-    writer = guarded.token("write")
-    async with behind(guarded.gate) as door:
-        pages = [await door.answer("GET", "/v1/streams?limit=1", t) for t in (some, every, writer)]
-
-    shown = [([s["name"] for s in p.json()["streams"]], p.json()["next"]) for p in pages]
-    assert shown == [(["t"], None), (["s"], "s"), ([], None)]
-
-
-async def test_a_token_may_ask_what_it_permits() -> None:
-    """Its own id and rights, whatever they are, and whose version it asks."""
-    guarded = Guarded()
-    tokens = [guarded.token(scope) for scope in ("admin", "read", "write")]
-    tokens.append(guarded.token("read", streams=["s"]))
-    async with behind(guarded.gate) as door:
-        answers = [(await door.answer("GET", "/v1/access", token)).json() for token in tokens]
-
-    own = {"version": version("noted-time"), "tokens": True, "writers": ["*"]}
-    assert answers == [
-        {
-            **own,
-            "token": token.split("_")[1],
-            "administer": admin,
-            "read_all": every,
-            "read": read,
-            "write": write,
-        }
-        for token, admin, every, read, write in zip(
-            tokens,
-            (True, False, False, False),
-            (True, True, False, False),
-            ([], ["*"], [], ["s"]),
-            ([], [], ["*"], []),
-            strict=True,
-        )
-    ]
 
 
 async def test_a_change_is_recorded_by_the_label_and_the_id_of_the_token() -> None:
@@ -241,17 +156,6 @@ async def test_a_change_is_recorded_by_the_label_as_one_short_line(
     known = token.split("_")[1]
     by = f"{shown} ({known})" if shown else known
     assert (change["by"], change["comment"]) == (by, "slow")
-
-
-async def test_metrics_take_the_right_to_read_all() -> None:
-    """They name every stream."""
-    guarded = Guarded()
-    some, every = guarded.token("read", streams=["s*"]), guarded.token("read")
-    async with behind(guarded.gate) as door:
-        assert [await door.call("GET", "/metrics", t) for t in (some, every)] == [
-            (403, "forbidden"),
-            (200, ""),
-        ]
 
 
 async def test_a_token_that_is_made_while_it_serves_is_asked_for() -> None:
@@ -344,45 +248,6 @@ async def test_two_headers_count_as_no_token() -> None:
         answer = await door.client.get(S, headers=headers)
 
     assert answer.status_code == 401
-
-
-PAGES = [
-    ("http://localhost", 200),
-    ("http://localhost:80", 200),
-    ("HTTP://LocalHost", 200),
-    ("http://evil.example", 403),
-    ("http://localhost.evil.example", 403),
-    ("http://localhost:8080", 403),
-    ("null", 403),
-    ("", 403),
-]
-
-
-@pytest.mark.parametrize(("origin", "status"), PAGES)
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", f"{S}/notes", {"notes": [{"writer": "w"}]}),
-        ("PUT", S, {}),
-        ("PUT", READER, {"position": {"0": 1}}),
-    ],
-)
-async def test_a_page_of_another_origin_changes_nothing(
-    method: str, path: str, body: object, origin: str, status: int
-) -> None:
-    """Also with a token, which a page may have been given for another controller."""
-    guarded = Guarded()
-    token = guarded.token("admin")
-    async with behind(guarded.gate) as door:
-        answer = await door.call(method, path, token, body, origin=origin)
-
-    assert answer == (status, "" if status == 200 else "foreign_origin")
-
-
-async def test_a_page_may_look() -> None:
-    """A GET changes nothing, and no browser shows its answer to another origin."""
-    async with behind(Gate()) as door:
-        assert await door.call("GET", S, origin="http://evil.example") == (200, "")
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from noted_time.analysis import (
 )
 from noted_time.values import MAX_INT64, VouchingPeriod
 
-MANY = 17 * settings().max_examples
-"""A thousand streams, and more with the deep profile."""
+MANY = 8 * settings().max_examples
+"""Some 500 streams, and more with the deep profile."""
 
 WRITERS = ("a", "b")
 OWNERS = {0: "a", 2: "b"}

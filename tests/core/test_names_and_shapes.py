@@ -2,13 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings, TimeWindow
+from noted_time import InvalidName, Mark, Note, Rejected, StreamCut, StreamSettings
 from noted_time.client import (
     mark_to_wire,
     note_to_wire,
@@ -103,16 +102,6 @@ def test_a_note_travels_without_empty_fields() -> None:
     )
 
 
-def test_a_window_travels_with_its_nulls() -> None:
-    assert as_json(TimeWindow(10, None, 1)._asdict()) == {
-        "lower": 10,
-        "upper": None,
-        "lower_seq": 1,
-        "upper_seq": None,
-        "sealed": False,
-    }
-
-
 @given(name=names)
 def test_a_legal_name_is_kept(name: str) -> None:
     assert validate_name("stream", name) == name
@@ -201,24 +190,6 @@ def test_a_foreign_file_has_no_start(name: str) -> None:
 )
 def test_a_foreign_directory_is_not_a_segment(name: str) -> None:
     assert segment_of(name) is None
-
-
-def test_values_are_what_they_say() -> None:
-    """The wire's types are JSON's."""
-    wire: dict[str, Any] = as_json(
-        Mark(1, 2, 3, StreamCut({0: 4}), 5, ("UA",), upper_is_bound=True)
-    )
-
-    assert wire == {
-        "seq": 1,
-        "lower": 2,
-        "upper": 3,
-        "cut": {"0": 4},
-        "written_at": 5,
-        "excluded": ["UA"],
-        "upper_is_bound": True,
-        "final": False,
-    }
 
 
 @given(mark=marks, missing=st.sampled_from(["stream", "stream_id", "domain", "topic_id", "lower"]))

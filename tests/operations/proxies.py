@@ -14,6 +14,7 @@ from tests.support.waiting import PATIENCE_S
 ROOT = Path(__file__).resolve().parents[2]
 CERTIFICATE = ROOT / "tests" / "access" / "certificate"
 CONFIGURED = {"nginx": "noted-time.conf", "caddy": "Caddyfile"}
+PACKAGES = {"nginx": "nginx-light", "caddy": "caddy"}
 
 NGINX = """
 daemon off;

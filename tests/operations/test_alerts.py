@@ -17,6 +17,7 @@ from tests.support.scrapes import samples
 
 pytestmark = [
     pytest.mark.acceptance,
+    pytest.mark.usefixtures("long_polls"),  # they wait while alerts do
     pytest.mark.skipif(
         shutil.which("prometheus") is None or shutil.which("promtool") is None,
         reason="no prometheus: apt install prometheus",

@@ -1,11 +1,8 @@
 """The configurations of `deploy/proxies`, in front of two controllers, one of which is down."""
 
 import shutil
-import ssl
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -13,14 +10,12 @@ import pytest
 
 from demo.trials.ports import free_port
 from noted_time.client import OWNER_HEADER
-from tests.operations.proxies import CERTIFICATE, Proxy
+from tests.operations.proxies import PACKAGES, Proxy
 from tests.support.processes import ServeProcess
-from tests.support.waiting import PATIENCE_S
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("long_polls")]
 
 MIB = 1024 * 1024
-PACKAGES = {"nginx": "nginx-light", "caddy": "caddy"}
 
 
 @pytest.fixture(scope="module", params=PACKAGES)
@@ -40,31 +35,6 @@ def stream(name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         httpx.put(f"{served.url}/v1/streams/s", json={"mark_interval_ms": 0}, trust_env=False)
         with Proxy(name, tmp_path_factory.mktemp(name), served.port, free_port()) as proxy:
             yield f"{proxy.ready().url}/v1/streams/s"
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
-    """A client that trusts the certificate."""
-    tls = ssl.create_default_context(cafile=CERTIFICATE / "certificate.pem")
-    with httpx.Client(verify=tls, timeout=PATIENCE_S, trust_env=False) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module", autouse=True)
-def long_polls(
-    client: httpx.Client, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Iterator[httpx.Response]]:
-    """The answers through each proxy of polls that begin before all tests of this module."""
-    with ExitStack() as stack:
-        served = stack.enter_context(ServeProcess(tmp_path_factory.mktemp("polled"))).ready()
-        httpx.put(f"{served.url}/v1/streams/s", trust_env=False)
-        urls = []
-        for each in filter(shutil.which, PACKAGES):
-            directory = tmp_path_factory.mktemp(each)
-            proxy = stack.enter_context(Proxy(each, directory, served.port, free_port()))
-            urls.append(f"{proxy.ready().url}/v1/streams/s/marks?wait_ms=30000")
-        with ThreadPoolExecutor() as threads:
-            yield threads.map(client.get, urls)
 
 
 def test_notes_are_taken_and_marks_are_read(client: httpx.Client, stream: str) -> None:

@@ -64,23 +64,16 @@ def post(replicas: Replicas) -> Iterator[Callable[[int], None]]:
     transport.close()
 
 
-def test_a_writer_goes_to_the_owner_of_its_stream(
+def test_clients_go_to_the_owner_of_their_stream(
     replicas: Replicas, post: Callable[[int], None]
 ) -> None:
-    """With the second request, and stays there."""
+    """A writer and a reader, with the second request, and they stay there."""
     post(3)
-
-    assert replicas.asked == [A, B, B]
-
-
-def test_a_reader_goes_to_the_owner_of_its_stream(replicas: Replicas) -> None:
-    """As a writer does."""
-    transport = Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))
-    with closing(transport):
+    with closing(Transport(f"{A},{B}", transport=httpx.MockTransport(replicas))) as transport:
         for _ in range(3):
             transport.ask(ask_stream("s"))
 
-    assert replicas.asked == [A, B, B]
+    assert replicas.asked == [A, B, B] * 2
 
 
 def test_a_writer_asks_only_controllers_it_was_told_about(

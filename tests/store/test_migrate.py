@@ -137,17 +137,6 @@ def test_a_database_that_is_not_there_is_to_be_migrated(url: str) -> None:
     )
 
 
-def test_an_older_schema_is_to_be_migrated(url: str) -> None:
-    """The error names the remedy."""
-    with pytest.raises(WrongSchema) as wrong:
-        check(at_revision(url, "0000"))
-
-    assert str(wrong.value) == (
-        f"the schema of {url} is at 0000, older than {SCHEMA_REVISION}: "
-        f"run `noted-time migrate --database {url}`"
-    )
-
-
 @pytest.mark.parametrize("act", [check, open_store, migrate])
 def test_a_newer_schema_is_left_alone(url: str, act: Callable[[str], object]) -> None:
     """An older version neither serves nor migrates it, and names the one that does."""

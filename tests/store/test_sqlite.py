@@ -256,15 +256,6 @@ def test_a_database_opened_for_reading_only_is_refused(store: SqliteStore) -> No
         store.ping()
 
 
-def test_a_database_with_another_schema_is_refused(store: SqliteStore, database: Path) -> None:
-    """It was migrated while it was served."""
-    with closing(sqlite3.connect(database, isolation_level=None)) as other:
-        other.execute("UPDATE alembic_version SET version_num = '9999'")
-
-    with pytest.raises(StoreUnavailable, match="schema of the database is at 9999, not at"):
-        store.ping()
-
-
 def test_a_ping_writes_nothing(store: SqliteStore, database: Path) -> None:
     """It may be asked for repeatedly."""
     store.commit(of_one_stream(upto=1))

@@ -51,7 +51,8 @@ def group_of(nodeid: str) -> str:
         return "spark and kafka" if "Broker" in text else "spark"
     if "kafka" in file:
         return "kafka and java" if file in IN_JAVA else "kafka"
-    return "browser" if file.startswith("tests/browser/") else file
+    waiting = ("tests/browser/", "tests/operations/")
+    return file.split("/")[1] if file.startswith(waiting) else file
 
 
 def rank_of(nodeid: str) -> int:

@@ -9,56 +9,19 @@ from tests.support.waiting import PATIENCE_S
 
 HERE = Path(__file__).parent
 
-ROUTES = {
-    "GET /healthz": "checkHealth",
-    "GET /metrics": "getMetrics",
-    "GET /readyz": "checkReadiness",
-    "GET /v1/access": "getAccess",
-    "GET /v1/controllers": "listControllers",
-    "GET /v1/overview": "getOverview",
-    "GET /v1/streams": "listStreams",
-    "DELETE /v1/streams/{stream}": "deleteStream",
-    "GET /v1/streams/{stream}": "getStream",
-    "PUT /v1/streams/{stream}": "createOrUpdateStream",
-    "GET /v1/streams/{stream}/changes": "listChanges",
-    "GET /v1/streams/{stream}/cut": "getCut",
-    "GET /v1/streams/{stream}/explain": "explain",
-    "GET /v1/streams/{stream}/history": "getHistory",
-    "GET /v1/streams/{stream}/marks": "listMarks",
-    "POST /v1/streams/{stream}/notes": "noteTime",
-    "GET /v1/streams/{stream}/overview": "getStreamOverview",
-    "GET /v1/streams/{stream}/reader-groups": "listReaderGroups",
-    "DELETE /v1/streams/{stream}/reader-groups/{group}": "removeReaderGroup",
-    "GET /v1/streams/{stream}/reader-groups/{group}": "getReaderGroup",
-    "PUT /v1/streams/{stream}/reader-groups/{group}": "changeReaderGroup",
-    "PUT /v1/streams/{stream}/reader-groups/{group}/readers/{reader}": "reportPosition",
-    "POST /v1/streams/{stream}/reader-groups/{group}/readers/{reader}/offline": "takeReaderOffline",
-    "POST /v1/streams/{stream}/scale": "scaleStream",
-    "POST /v1/streams/{stream}/segment-times": "getSegmentTimes",
-    "POST /v1/streams/{stream}/seal": "sealStream",
-    "GET /v1/streams/{stream}/segments": "listSegments",
-    "POST /v1/streams/{stream}/time-window": "getTimeWindow",
-    "POST /v1/streams/{stream}/truncate": "truncateStream",
-    "GET /v1/streams/{stream}/windows": "listCompleteWindows",
-    "GET /v1/streams/{stream}/writers": "listWriters",
-    "GET /v1/streams/{stream}/writers/{writer}": "getWriter",
-    "DELETE /v1/streams/{stream}/writers/{writer}": "removeWriter",
-    "POST /v1/streams/{stream}/writers/{writer}/hold": "holdWriter",
-    "DELETE /v1/streams/{stream}/writers/{writer}/hold": "releaseWriter",
-    "GET /v1/streams/{stream}/ledger": "listLedger",
-}
+OPERATIONS = HERE.joinpath("operations.txt").read_text().splitlines()
 """Every call, and the name that a generated client has for it."""
 
 
 async def test_the_document_describes_every_route(call: Caller) -> None:
     document = (await call.get("/openapi.json")).json()
     named = {
-        f"{method.upper()} {path}": operation["operationId"]
+        f"{method.upper()} {path} {operation['operationId']}"
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     }
 
-    assert named == ROUTES
+    assert named == set(OPERATIONS)
 
 
 async def test_the_document_knows_the_body_of_the_hot_route(call: Caller) -> None:
@@ -111,7 +74,5 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
             check=False,
         )
 
-    assert (found.returncode, f"{len(ROUTES)} selected / {len(ROUTES)} total" in found.stdout) == (
-        0,
-        True,
-    ), found.stdout
+    all_of_them = f"{len(OPERATIONS)} selected / {len(OPERATIONS)} total"
+    assert (found.returncode, all_of_them in found.stdout) == (0, True), found.stdout

@@ -1,0 +1,59 @@
+"""What a token permits, and which pages may call; see `calls.txt`.
+
+Its paragraphs are read as those of `tests/controller/api/test_calls.py`, with three acts more:
+
+    token NAME read write {"streams": ["s"]}    a token of these scopes, within these bounds
+    as NAME                                     calls from here on show that token; $NAME is its id
+    from http://evil.example                    calls from here on come from a page of that origin
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from controller.service.controller import Controller
+from tests.controller.api.test_calls import Calls
+from tests.support.controllers import GivenTime
+from tests.support.gates import Guarded
+from tests.support.http import answering
+from tests.support.memory_store import MemoryStore
+from tests.support.paragraphs import read_paragraphs
+
+
+@dataclass
+class GuardedCalls(Calls):
+    """Calls that may show a token."""
+
+    guarded: Guarded
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    async def perform(self, line: str) -> None:
+        """Perform one act."""
+        verb, _, rest = line.partition(" ")
+        if verb == "token":
+            words, _, bounds = rest.partition(" {")
+            name, *scopes = words.split()
+            given = json.loads("{" + bounds) if bounds else {}
+            self.tokens[name] = self.guarded.token(*scopes, **given)
+        elif verb == "as":
+            self.call.client.headers["authorization"] = f"Bearer {self.tokens[rest]}"
+        elif verb == "from":
+            self.call.client.headers["origin"] = rest
+        else:
+            for name, token in self.tokens.items():
+                line = line.replace(f"${name}", token.split("_")[1])
+            await super().perform(line)
+
+
+@pytest.mark.parametrize("acts", read_paragraphs(Path(__file__).with_name("calls.txt")))
+async def test_guarded_calls(acts: list[str]) -> None:
+    """Each paragraph of the file is answered as it has it."""
+    guarded, time = Guarded(), GivenTime()
+    async with answering(Controller(MemoryStore(), time.clocks()), guarded.gate) as caller:
+        for stream in "st":
+            await caller.controller.put_stream(stream, {"mark_interval_ms": 0})
+        calls = GuardedCalls(caller, time, guarded)
+        for act in acts:
+            await calls.perform(act)
