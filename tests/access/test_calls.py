@@ -130,7 +130,7 @@ async def test_the_audit_log_has_refused_and_administering_callers_but_no_secret
     here = ("s", "127.0.0.1")
     assert found == [
         (200, ids[0], "ops, Kim", f"PUT {S}", *here),
-        ("foreign_writer", ids[1], "carrier", f"POST {S}/notes", *here),
+        ("forbidden", ids[1], "carrier", "note for DL", *here),
         ("forbidden", ids[2], "", f"DELETE {S}", *here),
         ("unauthenticated", "", "", f"POST {S}/notes", *here),
         ("foreign_origin", "", "", f"PUT {S}", *here),
