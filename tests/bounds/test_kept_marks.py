@@ -50,28 +50,22 @@ async def retained(controller: Controller, time: GivenTime, first: int) -> None:
     await until(lambda: seqs(controller)[0] == first)
 
 
-async def test_the_slowest_group_decides(memory: WatchedMemory, time: GivenTime) -> None:
-    """Each group has its own position."""
-    async with serving(memory, time, mark_retention_ms=0) as controller:
-        for group, offset in (("fast", 50), ("slow", 30)):
-            await controller.report("s", group, "r", {0: offset})
-        await made(controller)
-        await retained(controller, time, first=3)
-
-        assert seqs(controller) == [3, 4, 5]
-
-
-async def test_a_group_without_a_reader_online_keeps_nothing(
-    memory: WatchedMemory, time: GivenTime
+@pytest.mark.parametrize(
+    ("offset", "goes_offline", "first"), [(30, False, 3), (25, False, 2), (30, True, 5)]
+)
+async def test_the_slowest_group_with_a_reader_online_decides(
+    memory: WatchedMemory, time: GivenTime, offset: int, first: int, *, goes_offline: bool
 ) -> None:
     """A reader that stopped in order reports it; or its group would keep the marks for ever."""
     async with serving(memory, time, mark_retention_ms=0) as controller:
-        await controller.report("s", "g", "r", {0: 25})
-        await controller.offline("s", "g", "r", {0: 25})
+        for group, at in (("fast", 50), ("slow", offset)):
+            await controller.report("s", group, "r", {0: at})
+        if goes_offline:
+            await controller.offline("s", "slow", "r", {0: offset})
         await made(controller)
-        await retained(controller, time, first=5)
+        await retained(controller, time, first=first)
 
-        assert seqs(controller) == [5]
+        assert seqs(controller) == [*range(first, 6)]
 
 
 async def test_a_reader_before_the_first_mark_keeps_them_all(

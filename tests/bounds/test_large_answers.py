@@ -68,17 +68,6 @@ async def test_an_item_that_is_larger_than_an_answer_comes_alone(
     assert ([mark["seq"] for mark in answer["marks"]], answer["has_more"]) == ([1], True)
 
 
-async def test_an_answer_that_ends_at_its_limit_has_more_too(call: Caller) -> None:
-    """So callers need not know why it ended."""
-    await call.note(*WIDE[:3])
-    limited = [(await call.get(f"{S}/marks", limit=limit)).json() for limit in (2, 3)]
-    windows = [
-        (await call.get(f"{S}/windows", limit=limit, size_ms=1, after=1)).json() for limit in (1, 2)
-    ]
-
-    assert [each["has_more"] for each in (*limited, *windows)] == [True, False, True, False]
-
-
 @pytest.mark.parametrize(
     ("path", "query"), [("marks", {}), ("windows", {"size_ms": 1, "after": 1, "limit": 1000})]
 )

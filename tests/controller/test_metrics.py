@@ -7,7 +7,6 @@ from controller.service.telemetry import metrics
 from controller.service.telemetry.metrics import Metrics
 from controller.store.port import Leases, StoreUnavailable
 from noted_time import Note
-from noted_time.values import LateRows
 from tests.support.controllers import (
     GivenTime,
     Watched,
@@ -21,24 +20,6 @@ from tests.support.controllers import (
 from tests.support.scrapes import scraped
 
 KEY = ("default", "s")
-
-
-async def test_lag_keeps_counting_while_idle(memory: Watched, time: GivenTime) -> None:
-    """It is computed at each scrape."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("a", time.wall - 4500))
-        await deliver(controller, Note("a", state="idle"))
-        time.passes(60_000)
-
-        assert scraped(controller, "noted_time_watermark_lag_seconds") == {KEY: 64.5}
-
-
-async def test_a_domain_without_a_mark_has_neither_lower_nor_age(memory: Watched) -> None:
-    async with serving(memory) as controller:
-        names = ("lower", "watermark_lag_seconds", "mark_age_seconds", "marks_total")
-        shown = [scraped(controller, f"noted_time_{name}") for name in names]
-
-        assert shown == [{}, {}, {}, {KEY: 0.0}]
 
 
 async def test_marks_are_counted_over_a_restart(store: Watched) -> None:
@@ -60,17 +41,6 @@ async def test_a_batch_that_was_not_written_is_not_counted(memory: WatchedMemory
         names = ("failed_commits_total", "members")
         shown = [scraped(controller, f"noted_time_{name}") for name in names]
         assert (shown[0], shown[1]["live", "s"]) == ({(): 1.0}, 0.0)
-
-
-async def test_a_writer_excluded_is_counted_and_shown(memory: Watched, time: GivenTime) -> None:
-    async with serving(memory, time, writer_timeout_ms=1000) as controller:
-        await deliver(controller, Note("a", 1), Note("b"))
-        serve_for(controller, time, 1000)
-        await until(lambda: bool(scraped(controller, "noted_time_excluded_total")["s",]))
-
-        members = scraped(controller, "noted_time_members")
-        events = scraped(controller, "noted_time_excluded_total")
-        assert (members["excluded", "s"], events) == (2.0, {("s",): 2.0})
 
 
 async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -> None:
@@ -95,70 +65,6 @@ async def test_writers_that_are_out_are_named(store: Watched, time: GivenTime) -
         True,
     )
     assert left == later == {("s", "w0"): 5.0}
-
-
-async def test_rows_below_the_lower_are_counted(memory: Watched) -> None:
-    """From the start: a first sample is no increase."""
-    async with serving(memory, domains=("order", "ship")) as controller:
-        before = scraped(controller, "noted_time_broken_promises_total")
-        await deliver(controller, Note("a", 5, domain="ship", late=LateRows(3, 1)))
-        await deliver(controller, Note("b", domain="ship", late=LateRows(2, 4)))
-
-        assert (before, scraped(controller, "noted_time_broken_promises_total")) == (
-            {("order", "s"): 0.0, ("ship", "s"): 0.0},
-            {("order", "s"): 0.0, ("ship", "s"): 5.0},
-        )
-
-
-async def test_who_holds_is_named_with_how_long(memory: Watched, time: GivenTime) -> None:
-    async with serving(memory, time, domains=("order", "ship")) as controller:
-        await deliver(controller, Note("slow", domain="order"))
-        serve_for(controller, time, 7000)
-        await deliver(controller, Note("slow", 5, domain="order"))
-
-        shown = [
-            scraped(controller, f"noted_time_{n}_seconds") for n in ("holder", "longest_holding")
-        ]
-        assert shown == [{("ship", "s", "slow"): 7.0}, {("order", "s"): 0.0, ("ship", "s"): 7.0}]
-
-
-async def test_a_holder_has_the_time_it_has_left(memory: Watched, time: GivenTime) -> None:
-    """A note restores its whole timeout."""
-    async with serving(memory, time, writer_timeout_ms=20_000) as controller:
-        await deliver(controller, Note("silent"), Note("heard"))
-        serve_for(controller, time, 6000)
-        await deliver(controller, Note("heard"))
-        serve_for(controller, time, 1000)
-
-        shown = [scraped(controller, f"noted_time_holder_{n}seconds") for n in ("", "times_out_")]
-        silent, heard = ("default", "s", "silent"), ("default", "s", "heard")
-        assert shown == [{silent: 7.0, heard: 7.0}, {silent: 13.0, heard: 19.0}]
-
-
-async def test_who_holds_for_a_moment_is_not_named(memory: Watched, time: GivenTime) -> None:
-    """Names at every mark would make endless series."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("a"))
-        serve_for(controller, time, metrics.NAMED_AFTER_MS - 1)
-
-        names = ("holder_seconds", "holders", "holders_not_named")
-        shown = [scraped(controller, f"noted_time_{name}") for name in names]
-        assert shown == [{}, {KEY: 1.0}, {(): 1.0}]
-
-
-async def test_at_most_five_holders_of_a_domain_are_named(memory: Watched, time: GivenTime) -> None:
-    async with serving(memory, time) as controller:
-        for number in range(8):
-            await deliver(controller, Note(f"w{number}"))
-            serve_for(controller, time, 100)
-        serve_for(controller, time, metrics.NAMED_AFTER_MS)
-
-        named = [writer for *_, writer in scraped(controller, "noted_time_holder_seconds")]
-        rest = scraped(controller, "noted_time_holders_not_named")
-        assert (named, rest) == (
-            [f"w{number}" for number in range(inspection.HOLDERS_SCRAPED)],
-            {(): 3.0},
-        )
 
 
 async def test_holders_named_in_all_streams_are_bounded(
@@ -188,15 +94,6 @@ async def test_streams_shown_are_bounded(memory: Watched, monkeypatch: pytest.Mo
         assert (shown, rest) == (["s1", "s2"], {(): 1.0})
 
 
-async def test_a_removed_stream_is_shown_no_more(memory: Watched) -> None:
-    async with serving(memory) as controller:
-        await deliver(controller, Note("a", 1))
-        await controller.drop_stream("s")
-
-        names = ("lower", "members", "marks_total", "holders", "excluded_total")
-        assert [scraped(controller, f"noted_time_{name}") for name in names] == [{}] * len(names)
-
-
 async def test_buckets_that_no_controller_has_are_shown_as_such() -> None:
     """Also those locked by an unknown session."""
     metrics = Metrics()
@@ -224,20 +121,6 @@ async def test_a_scrape_looks_at_few_holders(
             {"w0", "w1", "w2"},
             {KEY: 6.0},
         )
-
-
-async def test_a_group_is_behind_by_what_its_lower_is_below_the_last(memory: Watched) -> None:
-    """A group before all marks is not shown."""
-    async with serving(memory) as controller:
-        for time in (10, 15, 40):
-            await deliver(controller, Note("a", time, {0: time}))
-        for group, offset in (("at the end", 40), ("stopped", 39), ("before", 9)):
-            await controller.report("s", group.replace(" ", "-"), "r", {0: offset})
-
-        assert scraped(controller, "noted_time_group_behind") == {
-            ("default", "at-the-end", "s"): 0.0,
-            ("default", "stopped", "s"): 25.0,
-        }
 
 
 @pytest.mark.parametrize(("bound", "most"), [("GROUPS_SHOWN", 2), ("SEGMENTS_READ", 2)])

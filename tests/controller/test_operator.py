@@ -6,23 +6,13 @@ from typing import Any
 import pytest
 
 from controller.aggregation import operations
-from controller.aggregation.operations import ANONYMOUS_ORDER, Order, Truncation, preview_truncation
+from controller.aggregation.operations import ANONYMOUS_ORDER, Order
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import Change
-from noted_time import Note, NotedMeanwhile, ScaleEvent
+from noted_time import Note, NotedMeanwhile
 from noted_time.values import DAY_MS
-from tests.support.controllers import (
-    GivenTime,
-    Watched,
-    WatchedMemory,
-    deliver,
-    marks_of,
-    member,
-    serve_for,
-    serving,
-    until,
-)
+from tests.support.controllers import GivenTime, Watched, deliver, member, serve_for, serving, until
 from tests.support.http import Caller, problem
 
 OPS = Order("ops", "it is slow")
@@ -30,20 +20,6 @@ OPS = Order("ops", "it is slow")
 
 async def changes(controller: Controller) -> list[tuple[int, Change]]:
     return await controller.views.changes("s", before=None, limit=1000)
-
-
-async def test_what_changes_nothing_is_not_recorded(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
-        await deliver(controller, Note("a", 1, {0: 5}), Note("b", 2, {0: 6}))
-        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "a")
-        before = len(await changes(controller))
-        await controller.put_stream("s", {"mark_interval_ms": 0})
-        await controller.change("s", operations.remove, ANONYMOUS_ORDER, "a")
-        await controller.change("s", operations.hold, ANONYMOUS_ORDER, "b", None)
-        await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {})
-        await controller.change("s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({}, {}))
-
-        assert len(await changes(controller)) == before
 
 
 async def test_changes_are_kept_for_90_days(store: Watched, time: GivenTime) -> None:
@@ -79,41 +55,6 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
 
         with pytest.raises(NotedMeanwhile):
             await removal
-
-
-@pytest.mark.parametrize(
-    ("cut", "does"),
-    [
-        ({}, Truncation(beyond=False, dropped={"x": 0, "y": 0})),
-        ({0: 20}, Truncation(beyond=False, dropped={"x": 1, "y": 0})),
-        ({0: 31}, Truncation(beyond=True, dropped={"x": 2, "y": 0})),
-        ({0: 40}, Truncation(beyond=True, dropped={"x": 2, "y": 1})),
-        ({0: 10, 1: 1}, Truncation(beyond=True, dropped={"x": 0, "y": 0})),
-    ],
-)
-async def test_a_truncation_does_what_its_dry_run_shows(
-    memory: WatchedMemory, cut: dict[int, int], does: Truncation
-) -> None:
-    async with serving(memory, domains=("x", "y")) as controller:
-        notes = [(1, 10, "x"), (1, 10, "y"), (2, 20, "x"), (3, 30, "x"), (2, 40, "y")]
-        await deliver(
-            controller, *(Note("a", t, {0: to}, domain=domain) for t, to, domain in notes)
-        )
-        marks = {domain: len(marks_of(controller, domain)) for domain in ("x", "y")}
-        said = preview_truncation(controller.stream("s"), cut)
-        _, done = await controller.change("s", operations.truncate, ANONYMOUS_ORDER, cut)
-
-        left = {domain: len(marks_of(controller, domain)) for domain in marks}
-    gone = {domain: marks[domain] - left[domain] for domain in marks}
-    assert (said, done, gone) == (does, does, does.dropped)
-
-
-async def test_without_a_mark_any_cut_is_beyond(memory: WatchedMemory) -> None:
-    async with serving(memory) as controller:
-        stream = controller.stream("s")
-        found = [preview_truncation(stream, cut).beyond for cut in ({}, {0: 0}, {0: 1})]
-
-    assert found == [False, False, True]
 
 
 S = "/v1/streams/s"

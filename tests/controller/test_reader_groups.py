@@ -9,7 +9,7 @@ from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
 from controller.aggregation.group_backlog import GroupBacklog
 from controller.aggregation.groups import GroupLimits, OwnBacklog, ReaderGroups
-from controller.aggregation.operations import ANONYMOUS_ORDER, Order
+from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
 from controller.store.port import ReaderRecord, Transaction
@@ -26,7 +26,6 @@ from tests.support.controllers import (
     serving,
     until,
 )
-from tests.support.scrapes import scraped
 
 LIMITS = GroupLimits(groups=2, readers=2, segments=5)
 
@@ -253,40 +252,6 @@ async def test_a_group_with_a_policy_is_forgotten_by_an_operator_only(
         assert store.backlogs(controller.stream("s").id) == []
         with pytest.raises(UnknownReader):
             await controller.backlog("s", "kept")
-
-
-async def test_a_policy_is_recorded_with_its_author_and_reason(store: Watched) -> None:
-    order = Order("ops", "replay")
-    async with serving(store) as controller:
-        for policy in (BEHIND, BEHIND, None):
-            await controller.change("s", operations.set_backlog_policy, order, "g", policy)
-        changes = await controller.views.changes("s", before=None, limit=2)
-
-    plain = {"watermark_lag_ms": None, "behind_ms": 1000, "rule": "two_way"}
-    without, given = ({"group": "g", "backlog": each} for each in (None, plain))
-    assert [(each.action, each.was, each.became, each.by, each.comment) for _, each in changes] == [
-        ("backlog_policy", given, without, "ops", "replay"),
-        ("backlog_policy", without, given, "ops", "replay"),
-    ]
-
-
-async def test_the_flag_is_shown_to_scrapes(memory: WatchedMemory, time: GivenTime) -> None:
-    async with serving(memory, time) as controller:
-        await noted(controller, 1000, 9000)
-        for group in "ghi":
-            await controller.report("s", group, "r", {0: 10})
-        await controller.report("s", "h", "r", {0: 20})
-        for group in "gh":
-            await controller.change(
-                "s", operations.set_backlog_policy, ANONYMOUS_ORDER, group, BEHIND
-            )
-        before = scraped(controller, "noted_time_group_backlog")
-        await controller.report("s", "g", "r", {0: 20})
-
-        assert (before, scraped(controller, "noted_time_group_backlog")) == (
-            {("g", "s"): 1.0, ("h", "s"): 0.0},
-            {("g", "s"): 0.0, ("h", "s"): 0.0},
-        )
 
 
 async def test_the_flag_does_not_wait_for_a_commit_unless_it_is_another(

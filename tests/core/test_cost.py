@@ -230,21 +230,6 @@ def test_a_member_that_notes_between_two_slices_does_not_hold() -> None:
         assert set(stream.domains[KEY].holders) == {another}
 
 
-async def test_a_controller_finishes_an_advance_by_itself() -> None:
-    with sliced():
-        async with serving(WatchedMemory()) as controller:
-            await controller.put_stream("s", {"mark_interval_ms": 0})
-            await deliver(controller, *(Note(writer) for writer in WRITERS))
-            await deliver(controller, *(Note(writer, 5) for writer in WRITERS))
-            await until(lambda: controller.stream("s").histories[KEY].last_lower == 5)
-            await deliver(controller, *(Note(writer, 7) for writer in WRITERS))
-            await until(lambda: controller.stream("s").histories[KEY].last_lower == 7)
-            held = controller.stream("s").aggregator.domains[KEY].holders
-            await until(lambda: len(held) == len(WRITERS))
-
-            assert set(held) == set(WRITERS)
-
-
 @pytest.mark.parametrize("ahead", range(2, len(WRITERS)))
 async def test_a_controller_looks_past_all_outdated_entries_by_itself(ahead: int) -> None:
     holder, others = WRITERS[0], list(WRITERS[1 : ahead + 1])

@@ -1,13 +1,9 @@
 """Rule 8: segments that follow one another, and cuts that stay comparable."""
 
-from copy import deepcopy
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noted_time import InvalidScale, Note, ScaleEvent, StreamCut, Succession
-from tests.support.streams import deliver, stream_of
+from noted_time import ScaleEvent, StreamCut, Succession
 
 SPLIT = ScaleEvent({0: 500}, {2: (0,), 3: (0,)})
 MERGE = ScaleEvent({2: 30, 3: 40}, {4: (2, 3)})
@@ -18,50 +14,6 @@ def scaled(*events: ScaleEvent) -> Succession:
     for event in events:
         succession.scale(event, known={0, 1})
     return succession
-
-
-@pytest.mark.parametrize(
-    ("event", "segment"),
-    [
-        (ScaleEvent({9: 1}, {}), 9),
-        (ScaleEvent({0: 500}, {}), 0),
-        (ScaleEvent({2: 3}, {3: (2,)}), 3),
-        (ScaleEvent({2: 3}, {0: (2,)}), 0),
-        (ScaleEvent({2: 3}, {2: (2,)}), 2),
-        (ScaleEvent({2: 3}, {7: (3,)}), 3),
-        (ScaleEvent({2: 3}, {7: (0,)}), 0),
-        (ScaleEvent({2: -1}, {}), 2),
-        (ScaleEvent({2: 2**63}, {}), 2),
-        (ScaleEvent({2: 3}, {-1: (2,)}), -1),
-        (ScaleEvent({1: 399}, {8: (1,)}), 1),
-    ],
-    ids=[
-        "seals an unknown segment",
-        "seals a sealed segment",
-        "creates a segment again",
-        "creates a sealed segment",
-        "creates what it seals",
-        "follows an open segment",
-        "follows a segment that another event sealed",
-        "ends below 0",
-        "ends above int64",
-        "creates a negative segment",
-        "ends below what was noted",
-    ],
-)
-def test_a_wrong_scale_event_names_the_segment_and_changes_nothing(
-    event: ScaleEvent, segment: int
-) -> None:
-    stream = stream_of("UA")
-    deliver(stream, Note("UA", 1, {0: 400, 1: 400}))
-    stream.scale(SPLIT)
-    before = deepcopy(stream.succession)
-    whole = ScaleEvent({1: 400} | dict(event.sealed), {6: (1,)} | dict(event.created))
-
-    with pytest.raises(InvalidScale, match=f"segment {segment}:"):
-        stream.scale(whole)
-
-    assert stream.succession == before
 
 
 FINAL = {0: 500, 2: 30, 3: 40}
@@ -104,12 +56,3 @@ def test_normal_cuts_keep_their_order(one: dict[int, int], other: dict[int, int]
     assert StreamCut(succession.normalise(above.offsets)).reaches(
         StreamCut(succession.normalise(one))
     )
-
-
-def test_a_segment_is_not_sealed_below_what_a_writer_noted() -> None:
-    """The refusal says who noted more."""
-    stream = stream_of()
-    deliver(stream, Note("a", 5, {0: 501}))
-
-    with pytest.raises(InvalidScale, match="sealed at 500, but writer 'a' noted 501"):
-        stream.scale(SPLIT)

@@ -10,6 +10,7 @@ the answer, and what its body is:
     GET s/writers/a -> 200 {"writer": "a", "...": 0}             these fields, and others
     note {"writer": "a"}, {"writer": "b", "time": 5} -> accepted accepted     two notes in one call
     serve 5000                                      the controller serves for that many milliseconds
+    scrape holders -> {"default,s": 1.0}            the samples of a metric by their labels
 """
 
 import json
@@ -24,6 +25,7 @@ from controller.service.maintenance import exclude_silent_writers
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, places, problem
 from tests.support.paragraphs import read_paragraphs
+from tests.support.scrapes import scraped
 
 CALL = re.compile(
     r"(?P<method>\S+)(?: (?P<path>[^\s{]\S*))?(?: (?P<body>.*?))??(?:\s-> (?P<expected>.*))?",
@@ -68,6 +70,9 @@ class Calls:
         elif method == "note":
             body = f'{{"notes": [{act["body"]}]}}'
             await self._call("POST", "s/notes", body, expected, line)
+        elif method == "scrape":
+            samples = scraped(self.call.controller, f"noted_time_{act['path']}")
+            assert {",".join(k): v for k, v in samples.items()} == json.loads(expected), line
         elif method == "serve":
             serve_for(self.call.controller, self.time, int(act["path"]))
         elif method == "pass":

@@ -21,21 +21,6 @@ async def test_marks_are_json_whatever_is_accepted(call: Caller) -> None:
     assert answer.json() == (await call.get(f"{S}/marks")).json()
 
 
-async def test_metrics_count_notes_marks_and_holders(call: Caller) -> None:
-    await call.note(NOTE, {"writer": "UA", "time": 1}, {"writer": "slow"})
-    answer = await call.get("/metrics")
-
-    wanted = {
-        'noted_time_notes_total{status="accepted"} 2.0',
-        'noted_time_notes_total{status="invalid_time"} 1.0',
-        'noted_time_marks_total{domain="default",stream="s"} 1.0',
-        'noted_time_holders{domain="default",stream="s"} 2.0',
-        'noted_time_members{state="live",stream="s"} 2.0',
-        'noted_time_lower{domain="default",stream="s"} 5.0',
-    }
-    assert wanted - set(answer.text.splitlines()) == set()
-
-
 @pytest.mark.parametrize(
     ("path", "way"),
     [
