@@ -12,7 +12,7 @@ from controller.aggregation import operations, retention
 from controller.aggregation.operations import ANONYMOUS_ORDER
 from controller.service import maintenance
 from controller.service.controller import Controller
-from noted_time import Aggregator, Mark, Note, ScaleEvent, StreamSettings, TimeWindow
+from noted_time import Aggregator, Mark, Note, StreamSettings, TimeWindow
 from noted_time.values import DAY_MS
 from noted_time.values.settings import ReturningWriter
 from tests.support.controllers import (
@@ -120,20 +120,6 @@ async def test_marks_before_the_one_a_reader_at_the_cut_needs_go(
         assert (seqs(controller), stored) == (kept, kept)
 
 
-async def test_a_cut_that_names_a_successor_has_passed_its_predecessors(
-    memory: WatchedMemory,
-) -> None:
-    """It is completed as every position is."""
-    async with serving(memory) as controller:
-        await made(controller, upto=3)
-        await controller.change(
-            "s", operations.scale, ANONYMOUS_ORDER, ScaleEvent({0: 30}, {1: (0,)})
-        )
-        await controller.change("s", operations.truncate, ANONYMOUS_ORDER, {1: 0})
-
-        assert seqs(controller) == [3]
-
-
 @pytest.mark.parametrize(("hours", "dropped"), [(5, 0), (4, 1), (2, 3), (1, 4), (0, 4)])
 async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
     memory: WatchedMemory, time: GivenTime, hours: int, dropped: int
@@ -152,35 +138,6 @@ async def test_the_dry_run_of_a_shorter_retention_counts_the_marks_that_then_go(
         await retained(controller, time, first=1 + dropped)
 
         assert (before, does) == ([1, 2, 3, 4, 5], {"default": dropped})
-
-
-async def test_a_retention_that_is_not_shortened_drops_nothing(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """Marks that are about to go anyway are none that the change would drop."""
-    async with serving(memory, time, mark_retention_ms=2000) as controller:
-        await made(controller)
-        time.wall += DAY_MS
-        found = controller.stream("s")
-        kept = {"mark_retention_ms": 2000, "mark_interval_ms": 5}
-        does = [operations.preview_settings(found, each, time.wall) for each in ({}, kept)]
-
-        assert does == [{"default": 0}, {"default": 0}]
-
-
-async def test_marks_that_an_online_reader_needs_are_not_counted_as_dropped(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """They stay, whatever the retention."""
-    async with serving(memory, time, mark_retention_ms=DAY_MS) as controller:
-        await controller.report("s", "g", "r", {0: 25})
-        await made(controller)
-        time.wall += 1000
-        found = controller.stream("s")
-
-        assert operations.preview_settings(found, {"mark_retention_ms": 0}, time.wall) == {
-            "default": 1
-        }
 
 
 # Writers that are gone are forgotten after the writer retention, and nothing else changes

@@ -15,9 +15,6 @@ from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.values import Session
 from tests.support.controllers import GivenTime, Watched, deliver, serving
-from tests.support.scrapes import scraped
-
-WALL = 1_700_000_000_000
 
 
 def note(session: str, time: int, *, takes_over: bool = True, writer: str = "a") -> Note:
@@ -102,25 +99,6 @@ async def test_a_bounded_number_of_takeovers_is_remembered(
         assert said.startswith(f"a was taken over {TAKEOVERS_WATCHED} times in a minute")
 
 
-async def test_a_takeover_from_a_live_session_is_a_change(memory: Watched, time: GivenTime) -> None:
-    """An idle one gave its name up."""
-    async with serving(memory, time) as controller:
-        await deliver(controller, note("first", 1), Note("a", state="idle", session="first"))
-        await deliver(controller, note("second", 2))
-        await deliver(controller, note("third", 3))
-        (_, change), (_, made) = await controller.views.changes("s", before=None, limit=9)
-
-    was = {"session": "second", "label": "on-second", "since": WALL}
-    became = {"session": "third", "label": "on-third", "since": WALL}
-    assert (change.action, change.writer, change.was, change.became, made.action) == (
-        "taken_over",
-        "a",
-        was,
-        became,
-        "created",
-    )
-
-
 async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
     memory: Watched, time: GivenTime
 ) -> None:
@@ -134,13 +112,6 @@ async def test_a_bounded_number_of_takeovers_is_recorded_within_an_hour(
 
     changed = [change.writer for _, change in found if change.action == "taken_over"]
     assert changed == ["a"] * (MOST_RECORDED + 1)
-
-
-async def test_fenced_notes_are_counted(memory: Watched) -> None:
-    async with serving(memory) as controller:
-        await deliver(controller, note("old", 1), note("new", 2), *[note("old", 3)] * 3)
-
-        assert scraped(controller, "noted_time_fenced_total") == {("s",): 3.0}
 
 
 def test_a_bounded_number_of_fenced_notes_is_shown() -> None:

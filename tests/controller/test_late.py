@@ -113,24 +113,6 @@ async def test_a_number_that_two_processes_chose_is_no_repetition(
     assert record.late == {"default": late}
 
 
-async def test_late_rows_are_of_the_domain_of_their_note(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """Rows may be late in one domain only; a refused note reports nothing."""
-    async with serving(memory, time) as controller:
-        await controller.put_stream("s", {"domains": ["default", "ship"]})
-        await deliver(controller, Note("a", 30), Note("a", 30, domain="ship"))
-        for noted in (20, 30):
-            late = LateRows(3, 12, 12)
-            await deliver(controller, Note("a", noted, domain="ship", late=late))
-        found = [await windows(controller, domain=each) for each in ("default", "ship")]
-
-    assert [[rows(each) for each in windows] for windows in found] == [
-        [[], [], []],
-        [[], [("a", 3, False)], []],
-    ]
-
-
 async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
     """Windows then say that not all are known."""
     async with serving(store, time) as controller:

@@ -33,16 +33,6 @@ from tests.support.controllers import (
 INTERVAL_MS = 60
 
 
-async def test_a_batch_of_writers_is_marked_as_if_noted_one_by_one(memory: Watched) -> None:
-    async with serving(memory) as controller:
-        await deliver(controller, Note("a"), Note("b"), Note("c"))
-        await deliver(
-            controller, Note("a", 3), Note("b", 1), Note("c", 2), Note("b", 9), Note("c", 5)
-        )
-
-        assert [mark.lower for mark in marks_of(controller)] == [1, 2, 3]
-
-
 async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
     store: Watched, time: GivenTime
 ) -> None:
@@ -106,15 +96,6 @@ async def test_a_wall_clock_that_went_back_delays_marks_by_one_interval_only(
         await deliver(controller, Note("a", 2))
         time.passes(INTERVAL_MS)
         await until(lambda: len(marks_of(controller)) == 2)
-
-        assert [mark.lower for mark in marks_of(controller)] == [1, 2]
-
-
-async def test_a_shorter_interval_takes_effect_at_once(memory: Watched, time: GivenTime) -> None:
-    async with serving(memory, time, mark_interval_ms=60_000) as controller:
-        await deliver(controller, Note("a", 1))
-        await deliver(controller, Note("a", 2))
-        await controller.put_stream("s", {"mark_interval_ms": 0})
 
         assert [mark.lower for mark in marks_of(controller)] == [1, 2]
 

@@ -135,18 +135,3 @@ async def test_the_last_mark_is_kept(memory: WatchedMemory, time: GivenTime) -> 
         (mark,) = marks_of(controller)
 
         assert (mark.final, mark.seq, controller.stream("s").final_cut) == (True, 2, {0: 9})
-
-
-async def test_settings_of_a_sealed_stream_change_but_for_domains_and_writers(
-    memory: WatchedMemory,
-) -> None:
-    async with serving(memory) as controller:
-        await sealed(controller)
-        await controller.put_stream("s", {"mark_retention_ms": 5})
-        for changes in ({"domains": ("default", "b")}, {"expected_writers": ("c",)}):
-            with pytest.raises(StreamSealed):
-                await controller.put_stream("s", changes)
-
-        record = controller.stream("s").record
-        assert (record.settings.mark_retention_ms, record.settings.domains) == (5, ("default",))
-        assert record.seal is not None

@@ -11,7 +11,6 @@ from controller.aggregation.stream import StreamState
 from controller.aggregation.views.inspection import WriterQuery, writers
 from controller.store.port import StoreUnavailable, StreamRecord
 from noted_time import Accepted, Note, ScaleEvent, StreamSettings
-from noted_time.values import UnknownStream
 from tests.support.controllers import Watched, deliver, marks_of, running, serving
 from tests.support.counting import counted
 
@@ -64,16 +63,6 @@ async def test_a_stream_is_removed_and_made_again_in_one_breath(store: Watched) 
 
         assert (before, after, lowers) == ([Accepted(9)], [Accepted(3)], [3])
         assert controller.stream("s").id != old
-
-
-async def test_a_removed_stream_is_gone(store: Watched) -> None:
-    async with serving(store) as controller:
-        await controller.drop_stream("s")
-    async with running(store.reopened()) as controller:
-        with pytest.raises(UnknownStream):
-            await deliver(controller, Note("a"))
-
-        assert store.reopened().streams() == []
 
 
 async def test_reader_groups_and_scale_events_outlive_a_restart(store: Watched) -> None:

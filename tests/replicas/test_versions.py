@@ -28,20 +28,13 @@ def status(url: str, directory: Path) -> list[dict[str, Any]]:
 def test_status_shows_each_controller_and_its_version(
     a: ServeProcess, b: ServeProcess, tmp_path: Path
 ) -> None:
-    """Whichever is asked."""
+    """One that was killed is not listed, once the server has ended its session."""
     said = status(a.url, tmp_path)
     times = [each.pop("since") for each in said]
+    b.kill()
 
     assert said == [{"url": url} | THIS | SHARE for url in sorted([a.url, b.url])]
     assert all(isinstance(each, int) for each in times)
-
-
-def test_a_controller_that_was_killed_is_not_listed(
-    a: ServeProcess, b: ServeProcess, tmp_path: Path
-) -> None:
-    """Once the server has ended its session."""
-    b.kill()
-
     wait_until(lambda: [each["url"] for each in status(a.url, tmp_path)] == [a.url])
 
 
