@@ -1,7 +1,6 @@
 """Changes by operators, and their records."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from controller.store.port import Change
 from noted_time import Note, NotedMeanwhile
 from noted_time.values import DAY_MS
 from tests.support.controllers import GivenTime, Watched, deliver, member, serve_for, serving, until
-from tests.support.http import Caller, problem
+from tests.support.http import Caller
 
 OPS = Order("ops", "it is slow")
 
@@ -69,27 +68,3 @@ async def test_many_joins_have_no_large_answer(call: Caller) -> None:
     sizes = [len(each.get("position", ())) for each in results]
     assert (sizes[0], sizes[2], sum(sizes)) == (1500, 1500, 3000)
     assert [each["status"] for each in results] == ["accepted"] * 10
-
-
-async def listed(call: Caller, **query: Any) -> Any:  # noqa: ANN401 - any JSON
-    return (await call.get(f"{S}/changes", **query)).json()
-
-
-@pytest.mark.parametrize(
-    "comment",
-    [
-        *("", "x" * 501, "two\nlines", "two\u2028lines", "\x1b[2J", "nul\x00", "\x7f", "\x9b"),
-        *map("{}exe.txt".format, "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"),
-    ],
-)
-async def test_a_reason_is_one_line_of_text(call: Caller, comment: str) -> None:
-    answer = await call.client.put(S, params={"comment": comment}, json={"writer_timeout_ms": 7})
-    page = await listed(call)
-
-    status, code, detail = problem(answer)
-    assert (status, code, "query.comment" in detail, len(page["changes"])) == (
-        422,
-        "invalid_request",
-        True,
-        1,
-    )

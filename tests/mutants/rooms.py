@@ -36,6 +36,7 @@ ROOMS = {
             *_core(
                 "agreement bounds cut golden laws notes scaling scenarios seal soundness vouching"
             ),
+            "tests/controller/api/test_calls.py",
             "tests/controller/test_operator.py",
         ),
     ),

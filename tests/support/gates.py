@@ -13,7 +13,6 @@ from controller.service.limits import Limits
 from controller.service.permissions import Grant
 from controller.service.tokens import TokenCache, mint
 from controller.store.token_table import Tokens
-from tests.support.controllers import GivenTime
 from tests.support.http import answering
 from tests.support.memory_store import MemoryStore, MemoryTokens
 
@@ -80,13 +79,10 @@ class Door:
 
 @asynccontextmanager
 async def behind(
-    gate: Gate,
-    base_url: str = "http://localhost",
-    limits: Limits | None = None,
-    time: GivenTime | None = None,
+    gate: Gate, base_url: str = "http://localhost", limits: Limits | None = None
 ) -> AsyncIterator[Door]:
     """Serve an app behind the gate, in which there are streams `s` and `t`."""
-    controller = Controller(MemoryStore(), time.clocks() if time else None, limits)
+    controller = Controller(MemoryStore(), limits=limits)
     async with answering(controller, gate, base_url=base_url) as caller:
         for stream in "st":
             await controller.put_stream(stream, {"mark_interval_ms": 0})
