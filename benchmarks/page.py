@@ -19,9 +19,12 @@ VERDICTS = {"": "", "ok": "", "short": "**missed**", "noisy": "noisy"}
 
 
 def table(figures: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of a table of the figures that have an aim."""
     yield "| what | measured | floor | ratio | aim |"
     yield "|---|--:|--:|--:|--:|"
     for each in figures:
+        if not each["target"]:
+            continue
         samples, unit = each["samples"], each["unit"]
         measured = f"{digits(each['median'])} {unit}"
         if len(samples) > 1:
