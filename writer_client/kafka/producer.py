@@ -59,18 +59,27 @@ class ClientOptions(TypedDict, total=False):
 class Delivered(int):
     """The result of `flush`: the int 0, as Confluent returns, with the attributes of `Flushed`."""
 
-    lower: int | None
-    excluded: Exclusion | None
-    late_rows: int
+    _answer: Flushed
 
     def __new__(cls, flushed: Flushed) -> Self:
         self = super().__new__(cls, 0)
-        self.lower, self.excluded = flushed.lower, flushed.excluded
-        self.late_rows = flushed.late_rows
+        self._answer = flushed
         return self
 
+    @property
+    def lower(self) -> int | None:
+        return self._answer.lower
+
+    @property
+    def excluded(self) -> Exclusion | None:
+        return self._answer.excluded
+
+    @property
+    def late_rows(self) -> int:
+        return self._answer.late_rows
+
     def __repr__(self) -> str:
-        return repr(Flushed(self.lower, self.excluded, self.late_rows))
+        return repr(self._answer)
 
 
 class KafkaNotedProducer(Closing):
