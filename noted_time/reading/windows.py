@@ -131,11 +131,9 @@ def find_complete_windows(
     reached = last.lower - start + (tiling.size_ms - 1 if history.is_whole else 0)
     count = min(limit, max(0, reached // tiling.size_ms))
     starts = [start + n * tiling.size_ms for n in range(count)]
-    lacking = (
-        repeat(UNKNOWN_COVERAGE)
-        if coverage is None
-        else coverage.assess_windows(starts, tiling.size_ms)
-    )
+    lacking: Iterable[Uncovered] = repeat(UNKNOWN_COVERAGE)
+    if coverage is not None:
+        lacking = coverage.assess_windows(starts, tiling.size_ms)
     return _build_windows(history, zip(starts, lacking, strict=False), tiling.size_ms)
 
 

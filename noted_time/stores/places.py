@@ -93,11 +93,8 @@ def check_bucket(what: str, scheme: str, bucket: str, path: str, where: str) -> 
 
     Raises `Rejected` for another form, without repeating it, as it may have credentials.
     """
-    form = (
-        "CONTAINER@ACCOUNT.dfs.core.windows.net"
-        if STORE_CREDENTIALS[scheme] is AZURE_CREDENTIALS
-        else "BUCKET"
-    )
+    is_azure = STORE_CREDENTIALS[scheme] is AZURE_CREDENTIALS
+    form = "CONTAINER@ACCOUNT.dfs.core.windows.net" if is_azure else "BUCKET"
     if not re.fullmatch(r"[^@:]+@[^@:]+" if "@" in form else r"[^@:]+", bucket):
         raise Rejected(
             f"{what} must be {scheme}://{form}/PATH, with its credentials in {where}: "

@@ -57,7 +57,7 @@ def inherit(  # noqa: PLR0913 - the options of the command
     - `static`: the URLs of sources whose changes do not affect completeness.
     - `at`: the version that the job wrote, by default the current one.
 
-    Raises as `standing`, and `Rejected` if a source has no claim at its pin, or may have changed
+    Raises as `standing`. Raises `Rejected` if a source has no claim at its pin or may have changed
     since, if the table was changed after `at`, and for a wrong name or column.
     """
     validate_name("table claim", name)

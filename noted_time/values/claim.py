@@ -248,6 +248,6 @@ def read_retention_days(properties: Mapping[str, str]) -> float | None:
     if age_ms.isdecimal():
         return int(age_ms) / DAY_MS
     interval = re.search(r"(\d+) (week|day|hour)", properties.get("delta.logRetentionDuration", ""))
-    return (
-        int(interval[1]) * {"week": 7, "day": 1, "hour": 1 / 24}[interval[2]] if interval else None
-    )
+    if interval is None:
+        return None
+    return int(interval[1]) * {"week": 7, "day": 1, "hour": 1 / 24}[interval[2]]

@@ -237,12 +237,11 @@ class Recreated(Rejected):
     """
 
     def __init__(self, log: str, fact: str, *, is_certain: bool = False) -> None:
-        first = (
-            "The"
-            if is_certain
-            else "Restart first, because after a failure ends may be too low for a moment. If this "
+        doubt = (
+            "Restart first, because after a failure ends may be too low for a moment. If this "
             "error repeats, the"
         )
+        first = "The" if is_certain else doubt
         super().__init__(
             f"{log} was deleted and created again, or lost records: {fact}. {first} stream still "
             "has the old offsets: delete it or use another one. Then start queries with a new "
