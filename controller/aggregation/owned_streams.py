@@ -35,8 +35,8 @@ def bucket_of(name: str, buckets: int) -> int:
 class OwnedStreams:
     """The streams, and the service clocks of their buckets."""
 
-    def __init__(self, buckets: int = 1) -> None:
-        self.buckets = buckets
+    def __init__(self) -> None:
+        self.buckets = 1
         self.clocks: dict[int, int] = {}  # ms by which an owned bucket's service clock is ahead
         self._by_name: dict[str, StreamState] = {}
         self._by_id: dict[str, StreamState] = {}

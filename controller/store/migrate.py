@@ -46,7 +46,7 @@ LOCK_MS = 1000  # controllers wait behind a migration that waits for a table
 class WrongSchema(StoreUnavailable):
     """The database has no tables, or another version's."""
 
-    def __init__(self, url: str, revision: str | None, oldest: str | None = None) -> None:
+    def __init__(self, url: str, revision: str | None, oldest: str | None) -> None:
         url = hide_password(url) if is_postgres(url) else url
         remedy = f"run `{name_program()} migrate --database {quote(url)}`"
         if revision is None:

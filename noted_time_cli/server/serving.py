@@ -197,7 +197,7 @@ def _list_names(place: ListenAddress, advertise: str | None, host_name: str) -> 
 
 
 def _check_address(
-    gate: Gate, place: ListenAddress, database: str, names: Sequence[str] | None = None
+    gate: Gate, place: ListenAddress, database: str, names: Sequence[str] | None
 ) -> None:
     """Raise `Rejected` if the network can reach the controller and it requires no token."""
     import structlog

@@ -65,9 +65,9 @@ def sentences(  # noqa: PLR0913 - the parts of an explanation
     hints: Sequence[Hint],
     resting: Iterable[str],
     would: Would | None,
-    vouched: VouchedBy | None = None,
-    reader: ReaderPlace | None = None,
-    foreseen: Forecast | None = None,
+    vouched: VouchedBy | None,
+    reader: ReaderPlace | None,
+    foreseen: Forecast | None,
 ) -> Iterator[str]:
     lower = last.lower if last else None
     states, is_calm = _count_states(stream, decision), condition == "advancing"
