@@ -28,9 +28,7 @@ class _Reported(NamedTuple):
 class _Acknowledged(NamedTuple):
     answered: Mapping[int, int] | None
 
-    acknowledged: Mapping[int, int] | None
-    """`None` if the controller does not know the reader; invalid after releases."""
-
+    acknowledged: Mapping[int, int] | None  # `None` if the controller does not know the reader
     releases: int = 0
 
 

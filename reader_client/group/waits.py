@@ -21,9 +21,7 @@ Found = TypeVar("Found")
 class Wait(Generic[Found]):
     """A condition to wait for."""
 
-    look: Callable[[], Found | None]
-    """Return the result, `None` to continue waiting, or raise if the wait cannot succeed."""
-
+    look: Callable[[], Found | None]  # `None` to continue waiting; it raises if this is useless
     give_up: Callable[[float], Found]
 
 

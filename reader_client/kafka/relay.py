@@ -33,8 +33,7 @@ PRODUCER_SETTINGS = {
     "queue.buffering.max.messages": 1_000_000,
 }
 FLUSH_TIMEOUT_S = 12.0
-MAX_EXCLUDED = 1000
-"""Kafka limits a record's size."""
+MAX_EXCLUDED = 1000  # Kafka limits a record's size
 
 
 class KafkaRelay(PollingLoop):

@@ -22,8 +22,7 @@ from noted_time.values import MIN_INT64, UNIX_MS, YEAR_MS, Rejected, VouchedBy, 
 from reader_client.protocol.completeness import find_last_reached, make_performer
 from reader_client.protocol.questions import ask_cut, ask_explanation
 
-Offsets = Callable[[Mapping[int, int]], ReadOffsets]
-"""The read offsets, exact below the given cut."""
+Offsets = Callable[[Mapping[int, int]], ReadOffsets]  # exact below the given cut
 
 CHECKPOINT_MODULE = "spark_integration.checkpoint.committed"
 GROUP_FORM = "group:NAME@BROKERS/TOPIC, for example group:billing@127.0.0.1:9092/orders"

@@ -20,8 +20,7 @@ class Pause:
     seconds: float
 
 
-Steps = Generator[Question | Pause, Json, bool]
-"""A step that a reader repeats while it returns true."""
+Steps = Generator[Question | Pause, Json, bool]  # repeated while it returns true
 
 
 def ask_stream(stream: str) -> Question:

@@ -36,8 +36,7 @@ class PlannedBatch:
     batch_id: int
     watermark_ms: int | None
     watermark_policy: str
-    offsets: tuple[Any, ...]
-    """The end of each source as JSON, or `None`; see `order_offsets`."""
+    offsets: tuple[Any, ...]  # the end of each source as JSON, or `None`; see `order_offsets`
 
 
 @dataclass

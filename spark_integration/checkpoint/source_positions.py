@@ -8,8 +8,7 @@ from typing import Any
 
 from noted_time import Rejected
 
-PositionOf = Callable[[Any], Mapping[int, int]]
-"""Maps a source's offset, parsed from JSON, to segment → exclusive offset."""
+PositionOf = Callable[[Any], Mapping[int, int]]  # parsed JSON → segment → exclusive offset
 
 
 @dataclass(frozen=True, slots=True)

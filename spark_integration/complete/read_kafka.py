@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 EARLIEST_OFFSET = -2
 
-READABLE_TIMEOUT_S = 5.0
-"""A broker's ends lag behind the noted records."""
+READABLE_TIMEOUT_S = 5.0  # a broker's ends lag behind the noted records
 
 ENDS_EVERY_S = 0.05
 

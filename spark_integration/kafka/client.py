@@ -9,8 +9,7 @@ from typing import Any
 from noted_time import Rejected
 from noted_time.kafka.config_function import FUNCTION_SETTING
 
-Client = Mapping[str, str] | str
-"""Settings of librdkafka, or the name of a function that returns them, `module:function`."""
+Client = Mapping[str, str] | str  # settings of librdkafka, or `module:function`
 
 CLIENT_PREFIX = "kafka."
 

@@ -21,8 +21,7 @@ OWN_OPTIONS = ("kafka.bootstrap.servers", "subscribe")
 
 PATTERN_OPTIONS = ("subscribePattern", "assign")
 
-KAFKA_TIME = "timestamp"
-"""The column of Kafka's own timestamps, -1 ms if missing."""
+KAFKA_TIME = "timestamp"  # Kafka's own, -1 ms if missing
 
 
 @dataclass(frozen=True, slots=True)

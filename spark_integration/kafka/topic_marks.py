@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 MARK_SCHEMA = "stream STRING, domain STRING, topic_id STRING, lower BIGINT, final BOOLEAN"
 
-MAX_TOPICS = 2
-"""Spark keeps the order of only four sources."""
+MAX_TOPICS = 2  # Spark keeps the order of only four sources
 
 UNNAMED_DOMAIN = "is of domain %s, and the call names no domain="
 MIRRORED_TOPIC = "is of a topic with the id %s, and this one has %s"

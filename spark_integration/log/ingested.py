@@ -24,9 +24,7 @@ from spark_integration.marks.watermark import is_watermark
 from spark_integration.scan.admission import Slice, find_slices
 from spark_integration.scan.files import FilesBySegment, LogFile
 
-FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"
-"""Names of stamping marks in the offset log, which are not domains."""
-
+FIRST_STAMP, LAST_STAMP = "ingestion/first", "ingestion/last"  # not domains
 UNSTAMPED_MARK = "ingestion/unstamped"
 
 

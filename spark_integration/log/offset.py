@@ -23,8 +23,7 @@ class LogOffset:
     """
 
     stream: str
-    run: int = 0
-    """How many batches restated a lower, see `Restated`."""
+    run: int = 0  # how many batches restated a lower, see `Restated`
     segments: Mapping[int, int] = field(default_factory=dict)
     marks: Mapping[str, Released] = field(default_factory=dict)
     backlog: bool | None = None

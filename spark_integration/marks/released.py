@@ -19,10 +19,8 @@ class Released:
 
     stream_id: str = ""
     seq: int = 0
-    lower: int | None = None
-    """In ms, or `None` before the first mark, or if Spark cannot express it."""
-    sealed: bool = False
-    """Whether a sealed stream was read to its end."""
+    lower: int | None = None  # ms; `None` before the first mark, or if Spark cannot express it
+    sealed: bool = False  # whether a sealed stream was read to its end
 
     def to_json(self) -> Json:
         json = {"stream_id": self.stream_id, "seq": self.seq, "lower": self.lower}

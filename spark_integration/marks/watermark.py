@@ -13,11 +13,9 @@ from pyspark.sql.types import DataType, TimestampType
 
 from noted_time import Rejected
 
-DELAY_METADATA = "spark.watermarkDelayMs"
-"""The value only sets how long `dropDuplicatesWithinWatermark` remembers an event."""
+DELAY_METADATA = "spark.watermarkDelayMs"  # only `dropDuplicatesWithinWatermark` uses the value
 
-MARK_TIME = "_noted_mark_time"
-"""The column with a mark's time in a scan; null for events."""
+MARK_TIME = "_noted_mark_time"  # in a scan; null for events
 
 IS_MARK = "_noted_is_mark"
 
@@ -32,8 +30,7 @@ WATERMARK_NODE = re.compile(r"^[-+:| ]*~?EventTimeWatermark ", re.MULTILINE)
 
 INSTANT_TYPE = pa.timestamp("us", tz="UTC")
 FIRST_MS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
-LAST_MS = 253_402_300_799_999
-"""9999-12-31T23:59:59.999Z, the end of Spark's time."""
+LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 def select_scan_events(rows: DataFrame, event_time: str, dedup_retention_ms: int) -> DataFrame:

@@ -25,13 +25,9 @@ class Admitted:
 
     mark: Released = field(default_factory=Released)
     topic_id: str | None = None
-    ahead: tuple[MarkAhead, ...] = ()
-    """Up to two marks that were applied before their cuts were read, in order."""
+    ahead: tuple[MarkAhead, ...] = ()  # up to two, in order
+    # `None` if the query began after its topic's start; a change of it alone starts no micro-batch
     whole: WholeFrom | None = field(default=None, compare=False)
-    """The time from which the query has every row, `None` if it began after its topic's start.
-
-    It is not compared, so a change of it alone starts no micro-batch.
-    """
 
     def to_json(self) -> Json:
         json: Json = {"mark": self.mark.to_json()}

@@ -12,8 +12,7 @@ from noted_time.stores import Version
 from noted_time.values import MAX_INT64
 from spark_integration.scan.files import FilesBySegment, LogFile
 
-ROWS_WORTH_A_TASK = 50_000
-"""Starting a Python task costs about 10 ms."""
+ROWS_WORTH_A_TASK = 50_000  # starting a Python task costs about 10 ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,10 @@ from spark_integration.session.versions import require
 
 Reader = TypeVar("Reader", "DataFrameReader", "DataStreamReader")
 
-QUERY_OPTION = "query"
-"""The option with the query, pickled and in base64."""
-
+QUERY_OPTION = "query"  # pickled and in base64
+# Spark redacts options with these names
 TOKEN_OPTION = "token"  # noqa: S105 - its name
-"""The option with the token, which Spark redacts."""
-
-CLIENT_OPTION = "client_secret"
-"""The option with a Kafka client's configuration as JSON, redacted, too."""
+CLIENT_OPTION = "client_secret"  # a Kafka client's configuration as JSON
 
 
 class QuerySource(Picklable, DataSource):

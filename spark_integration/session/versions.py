@@ -16,8 +16,7 @@ Release = tuple[int, int]
 
 OLDEST: Release = (3, 5)
 NEWEST: Release = (4, 3)
-PYTHON_SOURCES: Release = (4, 2)
-"""The first release with a limit for the micro-batches of a Python source."""
+PYTHON_SOURCES: Release = (4, 2)  # the first that limits micro-batches of a Python source
 
 NEEDED_RELEASES = dict.fromkeys(
     (

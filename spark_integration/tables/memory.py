@@ -14,8 +14,7 @@ from noted_time.values import Claim
 from spark_integration.checkpoint.files import open_checkpoint
 
 MEMORY_DIRECTORY = "noted-time"
-BATCHES_KEPT = 2
-"""The current batch, and the previous one, which the table must contain."""
+BATCHES_KEPT = 2  # the current batch, and the previous one, which the table must contain
 
 
 class Memory:

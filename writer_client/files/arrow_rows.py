@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from noted_time.stores import LogPath, store_of
 from noted_time.values import MAX_INT64, MIN_INT64, LateRows, Rejected, group_late_rows
 
-Rows = Any
-"""A pandas DataFrame, an Arrow table, any object with Arrow's C stream, or a list of dicts."""
+Rows = Any  # a pandas DataFrame, an Arrow table, an Arrow C stream, or a list of dicts
 
 _TICKS_PER_MS = {"us": 1_000, "ns": 1_000_000}
 _UNIT_NAMES = {"ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}

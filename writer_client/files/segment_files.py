@@ -29,9 +29,7 @@ from writer_client.files.arrow_rows import (
 from writer_client.files.batches import Batch
 
 ROWS_PER_GROUP = 128 * 1024
-APPEND_KEY = b"noted_time.append"
-"""The metadata of a file that no other append has, which `LogStore.create` needs."""
-
+APPEND_KEY = b"noted_time.append"  # differs for each append, as `LogStore.create` needs
 MAX_PASSED_APPENDS = 8  # of others, before listing the directory again
 
 

@@ -104,8 +104,7 @@ class BackgroundThread:
         idle_after_ms: int | None,
     ) -> None:
         self.notes = 0
-        self.refused: NotedTimeError | None = None
-        """The refusal of a note that waited for startup; the next call raises it."""
+        self.refused: NotedTimeError | None = None  # of a note that waited for startup
         self._channel, self._tracker, self._waiting = channel, channel.tracker, waiting
         self._clock = clock
         self._next_beat = 0.0

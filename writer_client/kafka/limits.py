@@ -11,8 +11,7 @@ from writer_client.sending.clock import unix_ms
 
 TIME_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
-SETTINGS_S = 2.0
-"""The timeout of a read of the topic's settings, and the pause between reads."""
+SETTINGS_S = 2.0  # the timeout of a read of the settings, and the pause between reads
 
 log = logging.getLogger("noted_time.writer.kafka")
 

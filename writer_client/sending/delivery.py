@@ -33,10 +33,6 @@ NO_EVENT_TIME = MIN_INT64
 
 
 OnFailure = Literal["raise", "hold"]
-"""Whether `forgive` drops held notes (`raise`) or sends them (`hold`).
-
-With `hold`, produce failed events again before it; with `raise`, after it, and note again.
-"""
 
 
 class Resting(Rejected):
@@ -157,8 +153,7 @@ class DeliveryTracker:
             (domain,) if domain is None or isinstance(domain, str) else tuple(domain)
         )
         self.domain = self._domains[0]
-        self.knows_all = True
-        """Whether the event times below the position are known in all domains."""
+        self.knows_all = True  # whether event times below the position are known in all domains
         self._look_again = look_again
         self.raises = on_failure == "raise"
         self._open = Epoch(self)
@@ -424,7 +419,7 @@ class DeliveryTracker:
             raise failure
 
     def forgive(self) -> None:
-        """Continue after failures; see `OnFailure`."""
+        """Continue after failures: send the held notes, or with `on_failure="raise"` drop them."""
         with self.lock:
             held_epochs = list(dropwhile(lambda epoch: not epoch.failures, self._epochs))
             notes: dict[str | None, int] = {}

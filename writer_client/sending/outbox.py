@@ -89,8 +89,7 @@ class Outbox:
         self.excluded: Exclusion | None = None
         self.vouched = VouchedTimes(writer, domains)
         self.written = 0
-        self.beginning: tuple[LookUp, ...] = ()
-        """Functions to call when the batch in flight is accepted."""
+        self.beginning: tuple[LookUp, ...] = ()  # to call when the batch in flight is accepted
         self._additions = NoteAdditions(domains, timeout_ms, process)
         self._lowers: dict[str | None, int | None] = {}
         self._waiting = PendingNotes()

@@ -40,8 +40,7 @@ class HeldBack(NamedTuple):
     domain: str | None
     time: int
     bound: int
-    written: Mapping[int, int]
-    """The exclusive offsets of the event, by segment, as far as known."""
+    written: Mapping[int, int]  # the event's exclusive offsets, as far as known
 
 
 class VouchedTimes:

@@ -29,8 +29,7 @@ from noted_time_airflow.watching import CHECK_FAILURES, judge_error, poll_once
 
 AIRFLOW_VERSION = tuple(map(int, __version__.split(".")[:2]))
 
-AFTER_TIMEOUT_S = 60
-"""Extra time for the trigger to report a timeout before Airflow does."""
+AFTER_TIMEOUT_S = 60  # for the trigger to report a timeout before Airflow does
 
 
 class ConsumerGroup(NamedTuple):

@@ -19,8 +19,7 @@ from reader_client.protocol.completeness import make_performer
 
 Address = tuple[str, str | None]
 
-UNUSED_URL: Address = ("http://127.0.0.1:7464", None)
-"""For a transport that is never called, without a connection."""
+UNUSED_URL: Address = ("http://127.0.0.1:7464", None)  # for a transport that is never called
 
 CHECK_FAILURES = (NotedTimeError, ImportError)
 
