@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from noted_time.client import Backoff, draw_chance
+from noted_time.client import Backoff
 from noted_time.progress import BacklogState, Lag, SegmentTimes
 from noted_time.reading import Tiling
 from noted_time.values import (
@@ -74,7 +74,7 @@ class Reader(ABC, Generic[Network]):
             self._reporting = Reporting(reader_name, refresh_s=refresh_ms / 1000, news=self._news)
         suffix = f" ({self._reporting.reader})" if self._reporting is not None else ""
         who = f"the reader of stream {stream!r}{suffix}"
-        self._health = Health(who, backoff or Backoff(), draw_chance, self._news.notify)
+        self._health = Health(who, backoff or Backoff(), self._news.notify)
         self._following = Following(
             stream,
             domains,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from noted_time.client import Backoff, Json, Outage, Question, delay_s, run
+from noted_time.client import Backoff, Json, Outage, Question, delay_s, draw_chance, run
 from noted_time.values import ClientFailed, NotedTimeError, Rejected
 from reader_client.background.wakeup import Wakeup
 from reader_client.protocol.questions import Pause, Steps
@@ -36,15 +36,8 @@ class Stopped(Exception):
 class Health:
     """The state of a client's threads or tasks, which logs an outage once."""
 
-    def __init__(
-        self,
-        who: str,
-        backoff: Backoff,
-        chance: Callable[[], float],
-        on_failure: Callable[[], None],
-    ) -> None:
+    def __init__(self, who: str, backoff: Backoff, on_failure: Callable[[], None]) -> None:
         self.backoff = backoff
-        self.chance = chance
         self.on_failure = on_failure
         self.fault: BaseException | None = None
         self._who = who
@@ -114,7 +107,7 @@ class Attempts:
         self.refusals += isinstance(error, Rejected)
         self._in_a_row += 1
         self._health.record_failure(self.name, error)
-        return delay_s(self._health.backoff, self._in_a_row, error, self._health.chance())
+        return delay_s(self._health.backoff, self._in_a_row, error, draw_chance())
 
 
 class Repeated(Generic[Waker]):

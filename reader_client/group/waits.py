@@ -42,64 +42,55 @@ def until_found(
     return result
 
 
+@dataclass(frozen=True, slots=True)
 class Waits:
     """The waits of one reader.
 
     A wait fails at once if the controller refuses, and asks again if it refused earlier.
     """
 
-    def __init__(
-        self,
-        following: Following,
-        reporting: Reporting | None,
-        *,
-        where: str,
-        check: Callable[[], None],
-    ) -> None:
-        self._following = following
-        self._reporting = reporting
-        self._where = where
-        self._check = check
+    following: Following
+    reporting: Reporting | None
+    where: str
+    check: Callable[[], None]
 
     def wait_for_time(self, time: int, domain: str | None) -> Wait[Mark]:
-        patience = self._create_patience(lambda: self._following.get_steps(domain))
+        patience = self._create_patience(lambda: self.following.get_steps(domain))
 
         def look() -> Mark | None:
-            follower = self._following.get_follower(domain)
+            follower = self.following.get_follower(domain)
             last = None if follower is None else follower.last
-            if follower is None or (last is None and not follower.is_sealed):
-                return patience.look(None)
-            if last is not None and last.lower < time and not follower.is_sealed:
+            if follower is None or not (follower.is_sealed or (last and last.lower >= time)):
                 return patience.look(None)
             return follower.complete_to(time)
 
         def give_up(timeout_s: float) -> Mark:
             patience.end(f"time {format_time(time)} is not known to be complete", timeout_s)
-            follower = self._following.get_follower(domain)
+            follower = self.following.get_follower(domain)
             last = None if follower is None else follower.last
             raise NotCompleteYet(time, None if last is None else last.lower)
 
         return Wait(look, give_up)
 
     def wait_for_marks(self) -> Wait[bool]:
-        patience = self._create_patience(self._following.get_all_steps)
+        patience = self._create_patience(self.following.get_all_steps)
         return Wait(
-            lambda: patience.look(self._following.is_caught_up or None),
+            lambda: patience.look(self.following.is_caught_up or None),
             lambda timeout_s: patience.end("the marks are not known", timeout_s, must_answer=True),
         )
 
     def wait_for_items(self, cursor: Cursor[Any], domain: str | None) -> Wait[bool]:
-        patience = self._create_patience(lambda: self._following.get_steps(domain))
+        patience = self._create_patience(lambda: self.following.get_steps(domain))
         return Wait(
             lambda: patience.look(cursor.has_more() or (False if cursor.is_over() else None)),
             lambda timeout_s: patience.end(f"no new {cursor.what} is known", timeout_s),
         )
 
     def wait_for_leave(self, position: Mapping[int, int]) -> Wait[bool]:
-        reporting = self._reporting
+        reporting = self.reporting
         if reporting is None:
             raise Rejected("this reader does not belong to a group, so it cannot go offline")
-        self._check()
+        self.check()
         patience = self._create_patience(reporting.get_steps)
         leaving = reporting.leave(position)
         what = f"{reporting.reader} may still be online"
@@ -109,7 +100,7 @@ class Waits:
         )
 
     def wait_for_reports(self) -> Wait[bool]:
-        reporting = self._reporting
+        reporting = self.reporting
         patience = self._create_patience(lambda: [] if reporting is None else reporting.get_steps())
         return Wait(
             lambda: patience.look(reporting is None or reporting.is_reported or None),
@@ -117,7 +108,7 @@ class Waits:
         )
 
     def _create_patience(self, steps: Callable[[], Sequence[Repeated[Any]]]) -> _Patience:
-        return _Patience(steps, self._where, self._check)
+        return _Patience(steps, self.where, self.check)
 
 
 class _Patience:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from noted_time import Mark, Rejected, Succession, UnexpectedAnswer, UnknownDomain, Unreachable
 from noted_time.answers import Explanation
-from noted_time.client import Backoff, draw_chance
+from noted_time.client import Backoff
 from noted_time.client.transport import Transport
 from noted_time.installation import name_program
 from noted_time.reading import check_time
@@ -81,9 +81,7 @@ class ControllerFeed:
         self._domain = domain
         self._wait_ms = wait_ms
         self._news = News()
-        self._health = Health(
-            f"the marks of {stream!r}", FEED_BACKOFF, draw_chance, self._news.notify
-        )
+        self._health = Health(f"the marks of {stream!r}", FEED_BACKOFF, self._news.notify)
         self._thread = Repeating("noted marks", self._step, self._transport.ask, self._health)
         self._begun = ALL_MARKS
         self._poll: Callable[[], Steps] | None = None

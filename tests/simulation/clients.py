@@ -18,7 +18,8 @@ from controller.service import long_reads, polls
 from noted_time import Unreachable
 from noted_time.client import Json, mark_to_wire, position_from_wire
 from noted_time.values import Note
-from reader_client import AsyncReaderClient, reader
+from reader_client import AsyncReaderClient
+from reader_client.background import repeating
 from tests.simulation.doors import Door
 from tests.support.following import Answer
 from writer_client import AsyncWriterClient
@@ -94,7 +95,7 @@ def seeded(now: Callable[[], float], wall_ms: Callable[[], int], chance: Random)
         patch.object(time, "monotonic", now),
         patch.object(polls, "monotonic", now),
         patch.object(long_reads, "SLICE_S", inf),
-        patch.object(reader, "draw_chance", chance.random),
+        patch.object(repeating, "draw_chance", chance.random),
         patch.dict(Posting.__init__.__kwdefaults__, chance=chance.random),
         patch.object(RequestNumbers.__init__, "__defaults__", (lambda: wall_ms() * 1000,)),
         patch.object(Process, "own", lambda: Process(str(next(sessions)), "simulated")),
