@@ -32,10 +32,11 @@ def open_streams(checkpoint: str) -> dict[str, Callable[[Mapping[int, int]], Rea
     if not topics:
         raise Rejected(f"no source of the query of {checkpoint} is a topic or a file log")
     stream = min(marks) if len(topics) == len(marks) == 1 else ""
-    return {
-        stream or topic: lambda _, topic=topic: read_committed_offsets(checkpoint, topic)
-        for topic in sorted(topics)
-    }
+
+    def make_reader(topic: str) -> Callable[[Mapping[int, int]], ReadOffsets]:
+        return lambda _: read_committed_offsets(checkpoint, topic)
+
+    return {stream or topic: make_reader(topic) for topic in sorted(topics)}
 
 
 def _is_topic(ends: object) -> bool:
