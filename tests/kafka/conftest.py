@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from demo.trials.kafka import Broker
+from demo.trials.secured_kafka import SecuredBroker
 from tests.support.served import Served
 from writer_client import KafkaNotedProducer
 
@@ -23,6 +24,15 @@ def topic(broker: Broker, served: Served, request: pytest.FixtureRequest) -> str
     broker.create(name, 2, getattr(request.module, "TOPIC", {}))
     served.make(name, **getattr(request.module, "STREAM", {}))
     return name
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """Return a secured broker with a topic of two partitions, and a record in the first."""
+    with SecuredBroker(tmp_path_factory.mktemp("secured")) as broker:
+        broker.create("flights")
+        broker.send("flights", [(0, '{"at": 5}', 5)])
+        yield broker
 
 
 @pytest.fixture

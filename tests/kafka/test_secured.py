@@ -15,14 +15,6 @@ pytestmark = pytest.mark.acceptance
 Config = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    """A secured broker with a topic."""
-    with SecuredBroker(tmp_path_factory.mktemp("secured")) as broker:
-        broker.create("flights")
-        yield broker
-
-
 def without(config: Config, *begun: str) -> Config:
     """Return a configuration without the settings whose names begin so."""
     return {name: value for name, value in config.items() if not name.startswith(begun)}

@@ -57,6 +57,23 @@ def test_the_feed_continues_after_the_mark_that_was_admitted() -> None:
     assert feed.begun_at == [Released("a", 7, 70)]
 
 
+def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
+    """Its marks begin at seq 1; the lower waits until they are above the admitted one."""
+    feed = GivenFeed(
+        FeedMarks("a", (mark(9, 90, s0=1),)), FeedMarks("b", (mark(1, 50, s0=1), mark(2, 95, s0=2)))
+    )
+    releaser = Releaser(feed)
+    before = Released("a", 8, 80)
+    releaser.follow(before)
+    at_90 = releaser.release(before, {0: 1})
+    releaser.follow(at_90)
+
+    assert [releaser.release(at_90, {0: 1}), releaser.release(at_90, {0: 2})] == [
+        at_90,
+        Released("b", 2, 95),
+    ]
+
+
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
     """A query that was away for longer than marks are kept continues with the kept ones."""
     feed = GivenFeed(FeedMarks("a", (mark(3, 30, s0=1),)), FeedMarks("a", (mark(7, 70, s0=4),)))
