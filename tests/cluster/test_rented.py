@@ -54,10 +54,10 @@ class Rented:
         self.broker.send(self.topic, [(p, "x", 1000 * each) for each in seconds for p in self.ends])
         self.ends = {partition: end + len(seconds) for partition, end in self.ends.items()}
 
-    def mark(self, second: int, *, final: bool = False, stream: str = "", of: str = "") -> None:
+    def mark(self, second: int, *, stream: str = "", of: str = "") -> None:
         """Write a mark of all that is written, as a relay would; perhaps `of` another topic."""
         lower = 1000 * second
-        mark = Mark(1, lower, lower, StreamCut(self.ends), 0, final=final)
+        mark = Mark(1, lower, lower, StreamCut(self.ends), 0)
         record = NotedRecord(stream or self.topic, "9f", "default", of or None, mark)
         self.broker.send(name_noted_topic(self.topic), [(0, record.value, 0)], "default")
 
@@ -94,22 +94,6 @@ def test_windows_are_counted_by_their_marks_and_after_a_restart(rented: Rented) 
 
     assert (first, rented.count()) == ([[1, 2]], [[1, 2], [2, 4]])
     assert rented.client.has_said("cannot check whether marks belong to another topic")
-
-
-def test_a_seal_closes_the_last_window(rented: Rented) -> None:
-    """Nothing follows it."""
-    rented.write(1)
-    rented.mark(1, final=True)
-
-    assert rented.count() == [[1, 2]]
-
-
-def test_a_mark_of_another_stream_fails_the_query(rented: Rented) -> None:
-    """Before a row is judged by it."""
-    rented.write(1)
-    rented.mark(2, stream="trains")
-
-    assert "is of stream trains" in rented.count()
 
 
 def test_a_mark_of_another_topic_fails_a_query_whose_client_asks_the_broker(rented: Rented) -> None:

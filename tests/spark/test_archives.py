@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from noted_time import Rejected
-from noted_time.filelog import UnreadableFile
 from spark_integration.scan.files import LogFiles
 from writer_client import LogEnds, SegmentLogWriter
 
@@ -67,14 +66,6 @@ def test_keys_and_headers_are_passed_over(
     root = left(tmp_path, (f"{topic}/partition=0/{topic}+0+{name}" for name in (rows, *others)))
 
     assert (offsets(root, topic), LogEnds(root, topic)().ends) == ({0: [(0, 10)]}, {0: 10})
-
-
-def test_one_offset_under_two_names_is_refused(tmp_path: Path) -> None:
-    """It would be read twice."""
-    root = left(tmp_path, [f"{S3}0000000000.parquet", f"{S3}0000000000.snappy.parquet"])
-
-    with pytest.raises(UnreadableFile, match="overlaps"):
-        offsets(root)
 
 
 @pytest.mark.parametrize(
