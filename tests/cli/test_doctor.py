@@ -18,8 +18,8 @@ from spark_integration.marks.released import Released
 from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
 from tests.access.test_served import CERTIFICATE, TLS
 from tests.cli.conftest import Commands, Said
-from tests.spark.test_query_progress import plan
 from tests.support.gates import Guarded
+from tests.support.offset_log import plan
 from tests.support.processes import ServeProcess, command, environment
 from tests.support.served import Served
 from tests.support.waiting import wait_until

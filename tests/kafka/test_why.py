@@ -44,7 +44,8 @@ def test_a_topic_without_a_stream_is_a_hop_that_says_so(
 ) -> None:
     """The query's other topic is followed."""
     offsets = [{noted: {"0": 1, "1": 0}}, {"untracked": {"0": 5}}, {"sourceVersion": 1}]
-    plan(tmp_path, 0, *offsets, batchWatermarkMs=0, batchTimestampMs=0, conf={})
+    about = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+    plan(tmp_path, 0, *offsets, metadata=about)
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").write_text("v1\n{}")
     done = Commands(served.url)("why", str(tmp_path), "--json")

@@ -70,7 +70,8 @@ class Sinks:
 
     def plan(self, batch_id: int, watermark: int) -> None:
         """Write what Spark writes of a batch before it runs it."""
-        plan(self.directory / "checkpoint", batch_id, {}, batchWatermarkMs=watermark)
+        about = {"batchWatermarkMs": watermark}
+        plan(self.directory / "checkpoint", batch_id, {}, metadata=about)
 
     def windows(self, *seconds: int) -> DataFrame:
         """Return a count of 1 for each of these seconds."""

@@ -91,8 +91,8 @@ def metadata(watermark_ms: int, **conf: str) -> dict[str, object]:
 def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> None:
     """Another batch is planned after it; its second source has no offset yet."""
     policy = {"spark.sql.streaming.multipleWatermarkPolicy": "max"}
-    plan(tmp_path, 3, {"flights": {"0": 1}}, None, **metadata(30, **policy))
-    plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, **metadata(40, **policy))
+    plan(tmp_path, 3, {"flights": {"0": 1}}, None, metadata=metadata(30, **policy))
+    plan(tmp_path, 4, {"flights": {"0": 2}}, {"trains": {}}, metadata=metadata(40, **policy))
 
     planned = QueryProgress(str(tmp_path)).read_batch(3)
 
@@ -101,7 +101,7 @@ def test_a_planned_batch_is_what_the_offset_log_has_of_it(tmp_path: Path) -> Non
 
 def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
     """Spark writes 0, and older releases of it wrote no policy."""
-    plan(tmp_path, 0, {"flights": {"0": 1}}, batchWatermarkMs=0)
+    plan(tmp_path, 0, {"flights": {"0": 1}}, metadata={"batchWatermarkMs": 0})
 
     planned = QueryProgress(str(tmp_path)).read_batch(0)
 
@@ -110,7 +110,7 @@ def test_a_batch_before_the_first_mark_has_no_watermark(tmp_path: Path) -> None:
 
 def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
     """It is not planned yet, or its file is deleted."""
-    plan(tmp_path, 4, {"flights": {"0": 1}}, **metadata(0))
+    plan(tmp_path, 4, {"flights": {"0": 1}}, metadata=metadata(0))
 
     with pytest.raises(Rejected, match="it does not have batch 3"):
         QueryProgress(str(tmp_path)).read_batch(3)
@@ -118,8 +118,8 @@ def test_a_batch_that_the_offset_log_lacks_is_refused(tmp_path: Path) -> None:
 
 def test_the_watermark_is_that_of_the_batch_planned_last(tmp_path: Path) -> None:
     """A sink asks for it while the batch runs; of an earlier batch it is refused."""
-    plan(tmp_path, 3, {"flights": {"0": 1}}, **metadata(30))
-    plan(tmp_path, 4, {"flights": {"0": 2}}, **metadata(40))
+    plan(tmp_path, 3, {"flights": {"0": 1}}, metadata=metadata(30))
+    plan(tmp_path, 4, {"flights": {"0": 2}}, metadata=metadata(40))
     progress = QueryProgress(str(tmp_path))
 
     assert progress.read_watermark(4) == 40

@@ -93,7 +93,7 @@ def test_a_claim_names_the_missing_writers_whatever_its_query_reads(
     served.post("flights", {"writer": "lima", "time": 40}, {"writer": "oslo", "time": 60})
     served.ask("DELETE", "/streams/flights/writers/lima")
     for batch in (0, 1):
-        plan(tmp_path, batch, *offsets, batchWatermarkMs=50, conf={})
+        plan(tmp_path, batch, *offsets, metadata={"batchWatermarkMs": 50, "conf": {}})
     claims = TableClaims(str(tmp_path), "flights", "time", controller_url=served.url, strict=True)
     claim = claims.of(1).claim
     vouched = {"count": 1, "expected": 0, "expected_vouching": 0}
@@ -127,8 +127,8 @@ def test_a_batch_that_failed_and_was_passed_over_ends_the_claim(
 ) -> None:
     """It is not taken for one without rows; batches that have none leave the claim as it is."""
     for batch in range(5):
-        ends = NOTED, {"flights": {"0": batch}}
-        plan(tmp_path, batch, *ends, batchWatermarkMs=10 * batch, conf={})
+        about = {"batchWatermarkMs": 10 * batch, "conf": {}}
+        plan(tmp_path, batch, NOTED, {"flights": {"0": batch}}, metadata=about)
     url = f"delta:{tmp_path / 'table'}"
     claims = TableClaims(str(tmp_path), "flights", "time", strict=True)
     table = NotedTable(url, claims, claim_every="1h")

@@ -42,7 +42,7 @@ def give(
 ) -> None:
     """Answer a request; the headers may state another length."""
     asked.send_response(status)
-    for name, value in ({"content-length": str(len(body))} | headers).items():
+    for name, value in {"content-length": str(len(body)), **headers}.items():
         asked.send_header(name, value)
     asked.end_headers()
     asked.wfile.write(body)

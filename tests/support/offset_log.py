@@ -1,7 +1,9 @@
 """Spark's logs in a checkpoint, read and written as Spark does."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 
@@ -19,13 +21,17 @@ def planned(checkpoint: Path, batch: int | None = None) -> list[Any]:
 
 
 def plan(
-    checkpoint: Path, batch: int, *offsets: object, version: str = "v1", **metadata: object
+    checkpoint: Path,
+    batch: int,
+    *offsets: object,
+    version: str = "v1",
+    metadata: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Plan a batch of the query `q`; a source without an offset has `None`."""
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "metadata").write_text('{"id": "q"}')
     ends = ["-" if offset is None else json.dumps(offset) for offset in offsets]
-    lines = [version, json.dumps(metadata), *ends]
+    lines = [version, json.dumps(dict(metadata)), *ends]
     (checkpoint / "offsets" / str(batch)).write_text("\n".join(lines))
 
 
