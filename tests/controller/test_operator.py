@@ -56,9 +56,6 @@ async def test_a_note_that_came_first_is_seen_by_the_removal(
             await removal
 
 
-S = "/v1/streams/s"
-
-
 async def test_many_joins_have_no_large_answer(call: Caller) -> None:
     """Positions are limited to the size of one request."""
     wide = {str(segment): 1 for segment in range(1500)}
