@@ -305,3 +305,12 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
 
     assert (posts, outbox.durable_through) == (3, 2)
     assert isinstance(outbox.pop_refused(), InvalidNote)
+
+
+def test_writing_brings_an_idle_writer_back() -> None:
+    """Time has to wait for a writer that writes."""
+    outbox = Outbox("UA")
+    outbox.idle({})
+    outbox.record_write(5, None, {0: 1})
+
+    assert outbox.state == "live"
