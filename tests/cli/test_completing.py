@@ -160,13 +160,6 @@ def test_each_day_has_a_line_with_since_when_and_the_last_writer(run: Commands, 
     )
 
 
-def test_json_of_windows_has_the_last_writer_too(run: Commands, shops: str) -> None:
-    """As the controller answers, for windows of any size."""
-    found = run("windows", shops, "--window", "12h", "--json").json["windows"]
-
-    assert [each["last_writer"] for each in found] == ["delhi", "delhi", None, None]
-
-
 def test_more_windows_than_are_shown_are_asked_for_by_their_time(run: Commands, shops: str) -> None:
     """Standard error says how; hours have whole times."""
     found = run("windows", shops, "--window", "1h", "--limit", "1")

@@ -43,15 +43,6 @@ def test_off_a_terminal_it_prints_once_what_explain_says(run: Commands, stream: 
     assert (columns.split("\t")[0], row.split("\t")[0]) == ("writer", "a")
 
 
-def test_the_limit_is_of_the_holders_that_are_named(run: Commands, served: Served) -> None:
-    """The longest of them are."""
-    name = served.new()
-    note(served, name, a=5, b=5)
-    shown = run("watch", name, "--limit", "1")
-
-    assert [line.split("\t")[0] for line in shown.out.splitlines()[-2:]] == ["writer", "a"]
-
-
 @on_posix
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_on_a_terminal_it_is_live_until_it_is_ended(

@@ -42,14 +42,6 @@ def test_a_position_accumulates(served: Served, stream: str) -> None:
         assert (client.position, client.get_time_window().lower) == ({0: 100, 1: 5}, 10)
 
 
-def test_any_position_can_be_asked_about(served: Served, stream: str) -> None:
-    """Asking does not move the reader."""
-    with reader(served, stream) as client:
-        windows = client.window_at({0: 100}), client.get_time_window()
-
-    assert windows == (TimeWindow(10, None, 1, None), TimeWindow(None, 10, None, 1))
-
-
 def test_a_cut_bounds_how_far_to_read(served: Served, stream: str) -> None:
     """The first mark that is complete to a time, and an error until there is one."""
     with reader(served, stream) as client:
@@ -100,16 +92,6 @@ def test_each_domain_is_followed(served: Served) -> None:
             client.get_time_window()
 
     assert lowers == [10, None]
-
-
-def test_only_the_chosen_domains_are_followed(served: Served) -> None:
-    """A reader that names one domain need not name it again."""
-    served.create("parcels", domains=["order_time", "ship_time"])
-    served.note("parcels", 7, {"0": 120}, domain="ship_time")
-    with reader(served, "parcels", domains=["ship_time"]) as client:
-        client.advance({0: 120})
-
-        assert client.get_time_window().lower == 7
 
 
 def test_a_group_has_the_window_of_all_itsreaders_of(served: Served, stream: str) -> None:

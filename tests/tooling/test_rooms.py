@@ -1,31 +1,11 @@
-"""No record of the product is there twice, and its sentences are short."""
+"""The sentences of docstrings and errors are short."""
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.tooling.wheels import PACKAGES
-
-FEW = 3
-"""Records with fewer fields may be alike by chance."""
-
-
-def test_no_two_classes_have_the_same_fields(root: Path) -> None:
-    """A fact that is there twice is in two truths one day."""
-    declared = defaultdict(list)
-    for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py")):
-        for each in ast.walk(ast.parse(path.read_text())):
-            if isinstance(each, ast.ClassDef):
-                targets = (part.target for part in each.body if isinstance(part, ast.AnnAssign))
-                fields = frozenset(name.id for name in targets if isinstance(name, ast.Name))
-                declared[fields].append(f"{path.relative_to(root)}::{each.name}")
-
-    assert [
-        classes for fields, classes in declared.items() if len(fields) >= FEW and len(classes) > 1
-    ] == []
-
 
 MOST_WORDS = 30
 

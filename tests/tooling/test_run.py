@@ -108,27 +108,6 @@ def test_the_suites_of_contributing_are_those_of_the_table(root: Path) -> None:
     assert [each.name for each in suites.NAMED if not (root / "tests" / each.name).is_dir()] == []
 
 
-@posix
-def test_hints_name_the_command_of_the_clone(
-    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As it can be typed in the user's directory, which need not be the clone."""
-    started: list[tuple[str, str]] = []
-
-    def become(env: dict[str, str], words: list[str]) -> int:
-        started.append((Path(words[0]).name, env["NOTED_TIME_PROGRAM"]))
-        return 0
-
-    monkeypatch.setattr(run, "prepare", lambda **_: {"PYSPARK_PYTHON": "python"})
-    monkeypatch.setattr(run, "become", become)
-    for place, arguments in ((run.ROOT, ["noted-time", "watch", "x"]), (tmp_path, ["python"])):
-        monkeypatch.chdir(place)
-        run.main(arguments)
-
-    elsewhere = f"{os.path.relpath(run.ROOT, tmp_path)}/run noted-time"
-    assert started == [("noted-time", "./run noted-time"), ("python", elsewhere)]
-
-
 # How ./run finds a Java that can run Spark, or makes one that can
 
 
