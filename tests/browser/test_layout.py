@@ -56,16 +56,6 @@ def test_buttons_on_top_jump_to_the_sections(visiting: Visiting, size: tuple[int
     expect(visit.region("Ledger")).to_be_focused()
 
 
-def test_the_watermark_comes_before_the_writers_on_a_phone(visiting: Visiting) -> None:
-    """Its sentences are in sight, and the buttons on top are in the same order."""
-    visit = visiting(viewport=viewport(PHONE))
-    why = visit.open_stream("orders")
-    jumps = visit.page.get_by_role("navigation", name="Sections").get_by_role("button")
-
-    expect(jumps).to_contain_text(["Why", "Writers"])
-    assert visit.in_sight(why.locator(".big"), why.locator(".said > p").first)
-
-
 def test_below_the_watermark_it_says_by_whom_a_stream_is_complete(
     visit: Visit, seed: Calls
 ) -> None:

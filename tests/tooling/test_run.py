@@ -272,14 +272,3 @@ def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
             feature for feature, need in needs.items() if parse_release(release) >= (need or OLDEST)
         }
         assert {*each["passed"]} - {"Spark Connect"} == expected
-
-
-@pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])
-def test_an_unknown_spark_is_refused_with_the_known(
-    run: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before anything is installed."""
-    with pytest.raises(SystemExit):
-        run.chosen_spark(words)
-
-    assert "takes one of 3.5, 4.0, 4.1, 4.2, 4.3." in capsys.readouterr().err
