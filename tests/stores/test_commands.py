@@ -2,7 +2,7 @@
 
 import json
 
-from tests.cli.conftest import Commands, observed
+from tests.cli.conftest import Commands
 from tests.support.served import Served
 from writer_client import SegmentLogWriter
 
@@ -16,7 +16,7 @@ def test_a_log_in_a_bucket_is_observed_and_analysed(bucket: str) -> None:
     with Served() as served:
         served.call("PUT", "/flights", {"mark_interval_ms": 0})
         words = ("log", "event-time", bucket, "flights", "--field", "at", "--delay", "0s")
-        said = observed(served, *words, "--for", "0s")
+        said = Commands(served.url)("observe", *words, "--for", "0s")
         (mark,) = served.all_marks("flights")
         analysed = Commands(served.url)(
             "analyse", "log", bucket, "flights", "--time", "at", "--json"

@@ -68,7 +68,7 @@ def disk(tmp_path: Path) -> Disk:
 
 def run(disk: Disk, program: str, variables: dict[str, str]) -> list[Acknowledged]:
     """Run a program to its end; returns what it acknowledged."""
-    done = python("-c", OPEN + program, disk.root, **variables)
+    done = python("-c", OPEN + program, disk.root, cwd=disk.root, **variables)
     assert done.returncode == 0, done.stderr
     lines = (line.split() for line in done.stdout.splitlines())
     return [Acknowledged(int(at), what) for at, what in lines]
