@@ -53,6 +53,8 @@ def find_share(leases: Leases, chance: Random) -> Share:
     Share(acquire=frozenset(), release=frozenset({2}))
     >>> find_share(Leases(4, frozenset((0, 1)), {2: "http://b"}, replicas=2), Random(1))
     Share(acquire=frozenset(), release=frozenset())
+    >>> find_share(Leases(4, frozenset(), {2: "http://b"}, replicas=2), Random(1))
+    Share(acquire=frozenset({0, 3}), release=frozenset())
     """
     fair = -(-leases.buckets // leases.replicas)
     room = fair - len(leases.mine)

@@ -80,8 +80,11 @@ async def test_a_position_of_too_many_segments_is_refused(call: Caller) -> None:
     assert str(SEGMENTS_PER_POSITION) in problem(refused)[2]
 
 
-@pytest.mark.parametrize("limits", [Limits(waiting_requests=3), Limits(waiting_notes=4)])
-async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits) -> None:
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [(Limits(waiting_requests=3), "3 requests"), (Limits(waiting_notes=4), "4 notes")],
+)
+async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits, what: str) -> None:
     """While a commit takes long, excess requests are refused at once; accepted ones are kept."""
     store = WatchedMemory()
     async with limited(limits, store) as call:
@@ -96,8 +99,8 @@ async def test_over_the_intake_writers_are_asked_to_retry(limits: Limits) -> Non
 
     refused = [answer for answer in answers if answer.status_code == 503]
     assert len(refused) == (2 if limits.waiting_requests == 3 else 3)
-    assert {(problem(each)[1], each.headers["retry-after"]) for each in refused} == {
-        ("overloaded", "1")
+    assert {(*problem(each)[1:], each.headers["retry-after"]) for each in refused} == {
+        ("overloaded", f"{what} wait already; try again", "1")
     }
     assert [a.status_code for a in answers if a not in refused] == [200] * (6 - len(refused))
 

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from structlog.testing import CapturingLogger
+from structlog.testing import CapturedCall, CapturingLogger
 
 from controller.aggregation import operations
 from controller.aggregation.draft import Draft, Moment
@@ -37,7 +37,11 @@ from tests.support.scrapes import scraped
 from tests.support.stored import stream
 
 
-async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> None:
+async def test_what_arrives_during_a_commit_shares_the_next(
+    store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to a number of notes."""
+    monkeypatch.setattr(committer, "BATCH_NOTES", 30)
     async with serving(store) as controller:
         store.watch.open.clear()
         first = asyncio.create_task(deliver(controller, Note("first")))
@@ -47,7 +51,7 @@ async def test_what_arrives_during_a_commit_shares_the_next(store: Watched) -> N
         store.watch.open.set()
         await asyncio.gather(first, *rest)
 
-        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, 50]
+        assert [len(batch.members) for batch in store.watch.batches[1:]] == [1, 30, 20]
 
 
 async def test_a_mark_is_in_the_transaction_of_the_notes_it_follows_from(store: Watched) -> None:
@@ -71,11 +75,15 @@ async def test_a_caller_that_went_away_holds_up_no_other(memory: WatchedMemory) 
         assert sorted(controller.stream("s").aggregator.writers()) == ["gone", "stays"]
 
 
-async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(store: Watched) -> None:
-    """Its batch fails, and the next starts clean."""
+async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(
+    store: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its batch fails, and the next starts clean; the log has the traceback."""
+    logger, fault = CapturingLogger(), ZeroDivisionError("x")
+    monkeypatch.setattr(committer, "log", logger)
 
     def breaks(_streams: OwnedStreams, _draft: Draft) -> None:
-        raise ZeroDivisionError
+        raise fault
 
     async with serving(store) as controller:
         noted = asyncio.create_task(deliver(controller, Note("a", 5)))
@@ -85,6 +93,10 @@ async def test_a_fault_of_one_request_is_reported_to_the_batch_and_undone(store:
 
         after = await deliver(controller, Note("a", 3))
         assert ([type(each) for each in outcomes], after) == ([StoreUnavailable] * 2, [Accepted(3)])
+    assert str(outcomes[1]) == "the batch was given up: ZeroDivisionError"
+    assert logger.calls == [
+        CapturedCall("error", ("commit_failed",), {"error": "x", "exc_info": fault})
+    ]
 
 
 async def test_what_waits_when_the_controller_closes_is_committed(store: Watched) -> None:

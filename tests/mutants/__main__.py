@@ -42,7 +42,7 @@ pytest_add_cli_args = [
     "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutants.quick",
 ]
 timeout_multiplier = 4
-timeout_constant = 3
+timeout_constant = 15
 pytest_add_cli_args_test_selection = {tests}
 """
 

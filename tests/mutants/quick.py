@@ -10,9 +10,14 @@ import os
 import pytest
 from hypothesis import Phase, settings
 
+from demo.trials import waiting
+
 FEW = 20
 HISTORIES = "150"
 UNTIL_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
+
+waiting.PATIENCE_S = 20.0
+"""So a wait for what a mutant never does fails before mutmut's limit; set before tests copy it."""
 
 
 @pytest.hookimpl(trylast=True)

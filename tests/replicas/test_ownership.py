@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import event
-from structlog.testing import CapturingLogger
+from structlog.testing import CapturedCall, CapturingLogger
 
 from controller.aggregation import operations
 from controller.aggregation.draft import Moment
@@ -58,8 +58,11 @@ async def shared(*controllers: Controller) -> None:
     await until(are_even)
 
 
-async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
-    """Until another comes, which takes everything."""
+async def test_the_last_of_a_database_knows_that_it_is(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until another comes, which takes everything. The log has what each acquires and releases."""
+    monkeypatch.setattr(ownership, "log", logger := CapturingLogger())
     async with replica(url) as a:
         a.prepare_to_stop()
         await until(lambda: a.ownership.is_last)
@@ -67,6 +70,9 @@ async def test_the_last_of_a_database_knows_that_it_is(url: str) -> None:
             await until(lambda: not a.ownership.is_last)
             await until(lambda: len(b._committer.streams.clocks) == BUCKETS)
             await until(lambda: a.ownership.owner_url("s") == "http://b")
+    acquired = CapturedCall("info", ("buckets_acquired",), {"count": BUCKETS, "streams": 0})
+    released = CapturedCall("info", ("buckets_released",), {"count": BUCKETS, "left": 0})
+    assert logger.calls == [acquired, released] * 2
 
 
 # The list of streams if others own some of them: complete, and read by a few queries

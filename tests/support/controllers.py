@@ -121,7 +121,8 @@ async def running(
     finally:
         if isinstance(store, Watched):
             store.watch.open.set()  # or a failed test would never end
-        await controller.close()
+        async with asyncio.timeout(PATIENCE_S):
+            await controller.close()
 
 
 @asynccontextmanager
@@ -132,7 +133,8 @@ async def serving(
 ) -> AsyncIterator[Controller]:
     """Serve `store` with a stream `s` that marks every advance by default."""
     async with running(store, time) as controller:
-        await controller.put_stream("s", {"mark_interval_ms": 0, **settings})
+        async with asyncio.timeout(PATIENCE_S):
+            await controller.put_stream("s", {"mark_interval_ms": 0, **settings})
         yield controller
 
 
@@ -142,7 +144,8 @@ def member(controller: Controller, writer: str) -> WriterRow:
 
 
 async def deliver(controller: Controller, *notes: Note) -> list[Accepted | Refused]:
-    return await controller.note("s", notes)
+    async with asyncio.timeout(PATIENCE_S):
+        return await controller.note("s", notes)
 
 
 def names(controller: Controller) -> list[str]:
@@ -154,7 +157,7 @@ def marks_of(controller: Controller, domain: str = "default") -> list[Mark]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds; raise `TimeoutError` after a minute."""
+    """Wait until it holds; raise `TimeoutError` after `PATIENCE_S`."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)

@@ -1,5 +1,6 @@
 """The app of a controller in the test's process, called without a socket."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from controller.api.middleware import Middleware
 from controller.api.replicas.forwarding import Forwarding
 from controller.api.wire.encoding import encode
 from controller.service.controller import Controller
+from tests.support.waiting import PATIENCE_S
 
 JSON = {"content-type": "application/json"}
 
@@ -56,16 +58,28 @@ async def answering(
     base_url: str = "http://localhost",
     peers: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator[Caller]:
-    """Start the controller and its app, which calls replicas through `peers`."""
+    """Start the controller and its app, which calls replicas through `peers`.
+
+    A request, and the controller's end, take at most `PATIENCE_S`.
+    """
     gate, forwarding = gate or Gate(), Forwarding(controller, peers)
     api = create_api(controller, gate, forwarding)
     app = Middleware(api, controller, gate, forwarding)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+
+    async def answer(*call: Any) -> None:  # noqa: ANN401 - an ASGI call
+        async with asyncio.timeout(PATIENCE_S):
+            await app(*call)
+
+    transport = httpx.ASGITransport(answer, raise_app_exceptions=False)
     async with (
+        asyncio.timeout(None) as limit,
         api.router.lifespan_context(api),
         httpx.AsyncClient(transport=transport, base_url=base_url) as client,
     ):
-        yield Caller(client, controller, forwarding)
+        try:
+            yield Caller(client, controller, forwarding)
+        finally:
+            limit.reschedule(asyncio.get_running_loop().time() + PATIENCE_S)
 
 
 def problem(answer: httpx.Response) -> tuple[int, str, str]:
