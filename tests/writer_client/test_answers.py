@@ -9,12 +9,15 @@ import httpx
 import pytest
 
 from noted_time import InvalidNote, Rejected, UnknownStream, Unreachable
+from noted_time import Accepted, InvalidName, InvalidNote, Rejected, UnknownStream, Unreachable
+from noted_time.client import Backoff
 from noted_time.values import ClientFailed, SharedName
 from tests.support.faults import Faults
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
 from tests.writer_client.scripted import SOON, URL, Scripted, accepted, hasty, results
 from writer_client import Pace, WriterClient
+from writer_client.sending.answers import NotesReply
 from writer_client.sending.exchange import unix_us
 from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
@@ -76,6 +79,12 @@ def test_foreign_answers_lose_no_note(
     )
 
 
+def test_a_stream_has_a_legal_name() -> None:
+    """A bad name is refused before anything is sent."""
+    with pytest.raises(InvalidName, match="stream 'a/b'"):
+        WriterClient(URL, "a/b", "UA")
+
+
 @pytest.mark.parametrize(("status", "word"), [(422, "invalid_request"), (413, "too_large")])
 def test_what_the_controller_refuses_is_not_tried_again(status: int, word: str) -> None:
     """The controller's own problem document refuses it; later notes arrive."""
@@ -102,6 +111,20 @@ def test_a_flush_posts_at_once_and_forgets_the_last_refusal() -> None:
         posting.get_outcome(ticket, 0)
 
     assert (raised.value.__cause__, posting.wait_s(0)) == (None, 0)
+
+
+def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
+    """In s; a wait that is almost over is rounded up, so that no loop spins."""
+    outbox, beats = Outbox("UA"), list[float]()
+    notices = Notices("s", "UA", URL, None)
+    posting = Posting(
+        outbox, Pace(), notices, now=0, idle_after_ms=1500, beat=lambda: beats.append(1)
+    )
+    outbox.join({})
+    posting.settle(outbox.take(), NotesReply((Accepted(None),)), now=0)
+    waits = [posting.wait_s(now) for now in (0, 0.75, 1, 1.4995, 1.5)]
+
+    assert (waits, beats, outbox.state) == ([1, 0.25, 0.5, 0.001, 0], [1], "idle")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import httpx
 import pytest
 
 from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
+from noted_time import InvalidNote, Rejected, Unreachable
+from noted_time.client import Backoff
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Faults
 from tests.support.processes import python
@@ -250,12 +252,6 @@ def test_what_was_noted_is_flushed_at_exit(served: Served, stream: str) -> None:
     assert served.writers(stream) == {
         "UA": {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
     }
-
-
-def test_a_stream_has_a_legal_name(served: Served) -> None:
-    """A bad name is refused before anything is sent."""
-    with pytest.raises(InvalidName, match="stream 'a/b'"):
-        WriterClient(served.url, "a/b", "UA")
 
 
 def _exit_with_refusal(client: WriterClient) -> None:

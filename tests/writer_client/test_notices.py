@@ -17,6 +17,7 @@ from tests.support.waiting import eventually
 from tests.writer_client.scripted import URL, Scripted, accepted, hasty, results
 from writer_client import Exclusion, Pace, SegmentLogWriter, WriterClient
 from writer_client.sending.answers import NotesReply
+from writer_client.sending.notices import Notices
 from writer_client.sending.outbox import Outbox
 
 SINCE = 1357041600000
@@ -379,6 +380,22 @@ def test_a_clock_in_seconds_is_doubted_too(caplog: pytest.LogCaptureFixture) -> 
         eventually(lambda: {"time": SECONDS}.items() <= network.notes[-1].items(), expected=True)
 
     assert ["are these seconds?" in said for said in warnings(caplog)] == [True]
+
+
+def test_a_clock_that_is_behind_is_warned_of_until_it_has_caught_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once each time."""
+    notices = Notices("s", "UA", URL, None)
+    for behind_ms in (30_000, 20_000, 0, 1500):
+        notices.warn_of_clock(behind_ms)
+    notices.emit()
+
+    said = (
+        "writer 'UA' of stream 's': its clock is {} s behind the last time that it noted. It notes "
+        "this time until the clock has passed it. Events that are stamped below it are late"
+    )
+    assert warnings(caplog) == [said.format("30.0"), said.format("1.5")]
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(10**3, "microseconds"), (10**6, "nanoseconds")])

@@ -235,13 +235,15 @@ def test_an_answer_that_is_not_understood_changes_nothing() -> None:
     """It is read as a whole before the outbox hears of it."""
     outbox = Outbox("UA")
     outbox.note(5, {0: 10})
-    outbox.take()
+    batch = outbox.take()
     with pytest.raises(Unreachable):
         decode_reply(
             Reply(200, {}, b'{"results": [{"status": "accepted", "lower": null}, 7]}'), 2, "s"
         )
 
     assert (outbox.durable_through, outbox.pop_refused()) == (0, None)
+    with pytest.raises(ValueError, match="shorter"):
+        outbox.record_answer(batch, NotesReply(()))
 
 
 def test_a_large_outbox_leaves_in_parts_and_in_order() -> None:
