@@ -372,6 +372,7 @@ def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  #
     if marks and seals:
         history.seal(marks[-1].cut.offsets)
     late = LateReports(rows)
+    late = LateReports(rows)  # of those with the same place only the last
     coverage = Coverage(MissingWriters(), late, first_lower=0)
     recent = replace(coverage, late=LateReports(each for each in late if each.last_seen >= since))
     start = -80 if after is None else after

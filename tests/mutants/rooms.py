@@ -27,6 +27,12 @@ CONTROLLER = _tests(
     "writer_timeout",
 )
 
+WATERMARKS = (
+    "windows_of_any_source_close_once_the_query_has_read_the_cut",
+    "events_with_a_watermark_of_their_own_are_refused",
+    "a_watermark_left_on_our_events_is_refused_in_our_words",
+)
+"""Tests that start Spark."""
 
 ROOMS = {
     "rules": Room(
@@ -85,7 +91,15 @@ ROOMS = {
     ),
     "marks": Room(
         ("spark_integration/marks/*",),
-        ("spark_integration/marks", *_tests("tests/spark", "feed release")),
+        (
+            "spark_integration/marks",
+            *_tests(
+                "tests/spark",
+                "ahead asking catch_up_limit feed query_progress release stored_offsets",
+            ),
+            "tests/spark/test_fed_claims.py::test_the_batch_after_each_stated_lower_is_due_once",
+            *(f"tests/spark/test_any_source.py::test_{name}" for name in WATERMARKS),
+        ),
         0.9,
     ),
     "sending": Room(

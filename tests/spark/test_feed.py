@@ -1,11 +1,17 @@
 """Marks followed at a controller over HTTP; no Spark runs here."""
 
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from noted_time.values import ClientFailed
 from reader_client.marks.follower import Follower
+from spark_integration.marks import feed as feed_module
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
 from tests.support.served import Served
@@ -30,6 +36,22 @@ def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Serve
     controller.note("flights", 30, {"0": 3})
     assert eventually(seqs, [1, 2])
     feed.close()
+
+
+def test_a_controller_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The query begins without its marks."""
+    monkeypatch.setattr(feed_module, "CATCH_UP_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        feed = ControllerFeed(f"http://127.0.0.1:{silent.getsockname()[1]}", "flights", "default")
+        begun = threading.Thread(target=feed.begin, args=[Released()], daemon=True)
+        begun.start()
+        begun.join(10)
+        found = begun.is_alive(), feed.take().marks
+        feed.close()
+
+    assert found == (False, ())
 
 
 @pytest.mark.parametrize("from_the_start", [True, False])

@@ -118,15 +118,17 @@ def test_marks_beyond_the_year_9999_are_left_out_and_named_once(
     """All that follow lie beyond it too, until the stream is recreated."""
     beyond = (mark(2, lower, s0=2), mark(3, lower + 1, s0=3))
     feed = GivenFeed(
-        FeedMarks("a", (mark(1, 10, s0=1), *beyond)), FeedMarks("b", (mark(1, 20, s0=1),))
+        FeedMarks("a", (mark(1, 10, s0=1), *beyond)),
+        FeedMarks("b", (mark(1, 20, s0=1),)),
+        FeedMarks("c"),
     )
     releaser = Releaser(feed)
     let_in = []
-    for _ in range(2):
+    for _ in range(3):
         releaser.follow(Released())
-        let_in.append(releaser.release(Released(), {0: 9}))
+        let_in.append((releaser.release(Released(), {0: 9}), releaser.last_lower))
 
-    assert let_in == [Released("a", 1, 10), Released("b", 1, 20)]
+    assert let_in == [(Released("a", 1, 10), 10), (Released("b", 1, 20), 20), (Released(), None)]
     assert caplog.record_tuples == [
         (
             "noted_time.spark",
@@ -158,7 +160,8 @@ def test_such_a_mark_in_the_offset_log_is_named_at_the_start(
     releaser.follow(released)
 
     assert releaser.release(released, {0: 1}) == Released("b", 1, 10)
-    assert f"mark 7 of the offset log {LEFT_OUT}" in caplog.text
+    subject = "stream 'flights', domain 'default'"
+    assert caplog.messages == [f"{subject}: mark 7 of the offset log {LEFT_OUT}"]
 
 
 LEFT_OUT = (
