@@ -27,12 +27,15 @@ CONTROLLER = _tests(
     "writer_timeout",
 )
 
-WATERMARKS = (
-    "windows_of_any_source_close_once_the_query_has_read_the_cut",
-    "events_with_a_watermark_of_their_own_are_refused",
-    "a_watermark_left_on_our_events_is_refused_in_our_words",
+WITH_SPARK = tuple(
+    f"tests/spark/test_any_source.py::test_{name}"
+    for name in (
+        "windows_of_any_source_close_once_the_query_has_read_the_cut",
+        "events_at_rest_are_refused",
+        "events_with_a_watermark_of_their_own_are_refused",
+        "a_watermark_left_on_our_events_is_refused_in_our_words",
+    )
 )
-"""Tests that start Spark."""
 
 ROOMS = {
     "rules": Room(
@@ -87,7 +90,16 @@ ROOMS = {
     ),
     "leases": Room(("controller/store/leases.py",), ("tests/replicas/leases",), 0.9),
     "marks_source": Room(
-        ("spark_integration/marks_source/*",), ("tests/spark/test_ahead.py",), 0.9
+        ("spark_integration/marks_source/*",),
+        (
+            "spark_integration/marks_source",
+            *_tests(
+                "tests/spark",
+                "ahead other_checkpoint query_progress release stored_offsets topic_backlog",
+            ),
+            *WITH_SPARK,
+        ),
+        0.9,
     ),
     "marks": Room(
         ("spark_integration/marks/*",),
@@ -98,7 +110,7 @@ ROOMS = {
                 "ahead asking catch_up_limit feed query_progress release stored_offsets",
             ),
             "tests/spark/test_fed_claims.py::test_the_batch_after_each_stated_lower_is_due_once",
-            *(f"tests/spark/test_any_source.py::test_{name}" for name in WATERMARKS),
+            *WITH_SPARK,
         ),
         0.9,
     ),
