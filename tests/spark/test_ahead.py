@@ -18,7 +18,9 @@ from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released
 from spark_integration.marks_source import planner
-from spark_integration.marks_source.admitted import Admitted, MarksOffset
+from spark_integration.marks_source.admitted import Admitted, MarkAhead, MarksOffset
+from spark_integration.marks_source.ahead import TopicPlan
+from spark_integration.marks_source.begins import find_whole_from
 from spark_integration.marks_source.planner import NO_IDS, MarksPlanner, WatchedTopic
 from spark_integration.marks_source.query import AheadLimit, KafkaPlanning, MarksQuery
 from tests.support.feeds import LocalFeed
@@ -35,6 +37,7 @@ class GivenTopic:
     looks: int = 0
     name = "flights"
     first: dict[int, int] = field(default_factory=dict)
+    cleanup: str = "delete"
     lower: list[dict[int, int]] = field(default_factory=list)
     """What the next looks find, as right after a broker was killed."""
 
@@ -50,8 +53,8 @@ class GivenTopic:
         return {p: self.first.get(p, 0) for p in self.ends if p not in self.leaderless}
 
     def settings(self) -> dict[str, str]:
-        """Return none but Kafka's own."""
-        return {}
+        """Return those that tell which rows are deleted."""
+        return {"cleanup.policy": self.cleanup}
 
 
 class GivenFeed(LocalFeed):
@@ -101,7 +104,9 @@ class Query:
         """
         self.limit = limit
         streams = {"flights": KafkaTopic("flights")}
-        terms = KafkaPlanning({"flights": "flights"}, ahead=ahead, limit=limit)
+        terms = KafkaPlanning(
+            {"flights": "flights"}, ahead=ahead, limit=limit, begun={"flights": self._whole}
+        )
         policy = WatermarkPolicy(batch_after_mark=claims)
         query = MarksQuery(streams, "", self._checkpoint, policy=policy, kafka=terms)
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
@@ -329,6 +334,52 @@ def test_without_ids_offsets_alone_show_that_a_topic_is_another(
     assert [record.msg for record in caplog.get_records("setup")] == [NO_IDS]
 
 
+LACK = (
+    "mark 7 came with micro-batch 1, as partition 0 of Kafka topic 'flights' went up to 4; {} the "
+    "query has read to 3 before micro-batch {}. {}"
+)
+
+
+def test_a_mark_whose_rows_are_still_unread_a_batch_later_fails_the_query() -> None:
+    """Or earlier, if the topic has no such rows."""
+    ahead = MarkAhead(1, 7, {0: 4})
+    admitted, look = Admitted(ahead=(ahead,)), GivenTopic({0: 3}).look()
+    second, third = (TopicPlan("flights", batch, {0: 3}) for batch in (2, 3))
+    with pytest.raises(Rejected) as late:
+        third.find_due(admitted)
+    with pytest.raises(Rejected) as lost:
+        second.find_unclear(ahead, look)
+
+    restart = "start a query with a new checkpoint"
+    wait = "Start the query again once the topic has these rows; if they were deleted,"
+    assert second.find_due(admitted) == ahead
+    assert [str(each.value) for each in (late, lost)] == [
+        LACK.format("but", 3, f"Rows below it would be dropped as late: {restart}"),
+        LACK.format("it ends at 3, and", 2, f"{wait} {restart}"),
+    ]
+
+
+def test_a_mark_ahead_is_refused_where_its_rows_may_come_later(query: Query) -> None:
+    """With a limit of rows, or by a query that no longer watches the topic."""
+    query.plan({0: 1}, set(), last=True)
+    query.restart(AheadLimit.MOST_ROWS)
+    refused = []
+    for _ in range(2):
+        with pytest.raises(Rejected) as raised:
+            query.plan({}, set())
+        refused.append(str(raised.value))
+        query.restart()
+        query._planner._watched = {}
+
+    assert refused == [
+        "mark 1 of Kafka topic 'flights' came before its rows were read, and maxOffsetsPerTrigger "
+        "may now leave them to a later micro-batch, which would drop them as late: run the query "
+        "without maxOffsetsPerTrigger until it has read {0: 4}, and set it then",
+        "mark 1 of stream 'flights' came before its rows were read: start the query with "
+        "read_noted_kafka, as before",
+    ]
+
+
 @pytest.mark.parametrize("now", [False, True])
 def test_ends_that_go_back_for_a_moment_are_looked_at_again(
     query: Query, monkeypatch: pytest.MonkeyPatch, *, now: bool
@@ -364,12 +415,16 @@ def test_what_was_deleted_before_the_query_is_said_once(
     """The offset log has it, also for runs to come; it is no reason for a batch."""
     query = Query(GivenTopic({0: 3, 1: 3}, first={0: 3, 1: 1}), str(tmp_path), WholeFrom())
     query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
+    waited = query._planner.wait_for_whole()
+    query.restart()
+    caplog.clear()
     for _ in range(3):
         query.plan({}, set())
     query.topic.first = {0: 3, 1: 3}
     query.restart()
     query.plan({1: 1}, set())
 
+    assert waited == ({"flights": WholeFrom(time=30)}, {"flights": {"0": 3, "1": 1}})
     (said,) = [record.getMessage() for record in caplog.records]
     assert said == (
         "Kafka topic 'flights': rows before offsets {0: 3, 1: 1} were deleted before the query "
@@ -379,3 +434,17 @@ def test_what_was_deleted_before_the_query_is_said_once(
         WholeFrom(),
         *[WholeFrom(time=30)] * (len(query.batches) - 1),
     ]
+
+
+def test_which_rows_a_compacted_topic_lacks_is_unknown() -> None:
+    """Or one whose partitions have no leader, until they have."""
+    topic = GivenTopic({0: 3, 1: 3}, first={1: 2}, cleanup="compact,delete")
+    compacted = find_whole_from(topic, topic.look())
+    topic.cleanup = "delete"
+    whole = find_whole_from(topic, topic.look())
+    topic.leaderless = frozenset({1})
+
+    missing = "it is compacted, so rows are missing wherever their key came again"
+    assert (compacted, whole) == (WholeFrom(unknown=missing), WholeFrom({0: 0, 1: 2}))
+    with pytest.raises(Unreachable, match=r"^partitions \[1\] have no leader$"):
+        find_whole_from(topic, topic.look())
