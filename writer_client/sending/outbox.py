@@ -211,14 +211,15 @@ class Outbox:
         if accepted:
             self.excluded = next(filter(None, map(Exclusion.of, accepted)), None)
         joined = any(p.is_change and p.note.state == "live" for p in batch)
-        for pending, result in zip(batch, answer.results, strict=True):
+        answered = [*zip(batch, answer.results, strict=True)]
+        for pending, result in answered:
             if isinstance(result, Accepted):
                 self._record_accepted(pending.note, result)
                 self._rows_covered = max(self._rows_covered, pending.written)
             else:
                 note = self._additions.take_off(pending.note)
                 refused += self._refuse(replace(pending, note=note), result, reached, joined=joined)
-        self._rejoin(batch, answer)
+        self._rejoin([p for p, r in answered if is_too_far_ahead(r) and not p.is_change])
         if begins:
             self._continue_from(answer.found)
         return refused
@@ -345,13 +346,11 @@ class Outbox:
         self._refused[note.domain, note.state] = refusal
         return [refusal]
 
-    def _rejoin(self, batch: Batch, answer: NotesReply) -> None:
+    def _rejoin(self, refused: Sequence[PendingNote]) -> None:
         """Join without a time if the note that would have joined was too far ahead.
 
         A known writer does not: with a wrong clock it would hold the watermark forever.
         """
-        results = zip(batch, answer.results, strict=True)
-        refused = [p for p, r in results if is_too_far_ahead(r) and not p.is_change]
         if refused and self.state == "live" and not (self or self._is_awaited):
             note = Note(self.writer, None, self.vouched.position, None, None, "live")
             since = min(pending.since for pending in refused)
