@@ -371,13 +371,16 @@ def test_a_mark_ahead_is_refused_where_its_rows_may_come_later(query: Query) -> 
         query.restart()
         query._planner._watched = {}
 
-    assert refused == [
+    limited = (
         "mark 1 of Kafka topic 'flights' came before its rows were read, and maxOffsetsPerTrigger "
         "may now leave them to a later micro-batch, which would drop them as late: run the query "
-        "without maxOffsetsPerTrigger until it has read {0: 4}, and set it then",
+        "without maxOffsetsPerTrigger until it has read {0: 4}, and set it then"
+    )
+    unwatched = (
         "mark 1 of stream 'flights' came before its rows were read: start the query with "
-        "read_noted_kafka, as before",
-    ]
+        "read_noted_kafka, as before"
+    )
+    assert refused == [limited, unwatched]
 
 
 @pytest.mark.parametrize("now", [False, True])
