@@ -371,7 +371,6 @@ def test_changed_windows_are_the_complete_ones_with_late_rows_reported_since(  #
     history = MarkHistory(marks)
     if marks and seals:
         history.seal(marks[-1].cut.offsets)
-    late = LateReports(rows)
     late = LateReports(rows)  # of those with the same place only the last
     coverage = Coverage(MissingWriters(), late, first_lower=0)
     recent = replace(coverage, late=LateReports(each for each in late if each.last_seen >= since))

@@ -8,9 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from noted_time import InvalidNote, Rejected, UnknownStream, Unreachable
 from noted_time import Accepted, InvalidName, InvalidNote, Rejected, UnknownStream, Unreachable
-from noted_time.client import Backoff
 from noted_time.values import ClientFailed, SharedName
 from tests.support.faults import Faults
 from tests.support.served import Served

@@ -12,9 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from noted_time import InvalidName, InvalidNote, Rejected, Unreachable
 from noted_time import InvalidNote, Rejected, Unreachable
-from noted_time.client import Backoff
 from noted_time.values import ClientFailed, UnknownStream
 from tests.support.faults import Faults
 from tests.support.processes import python
