@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Commands
-from tests.spark.test_query_progress import plan
 from tests.support.calls import TEN
+from tests.support.offset_log import plan
 from tests.support.served import Served
 
 

@@ -118,7 +118,7 @@ def test_a_post_waits_for_the_clock_or_until_the_writer_is_idle() -> None:
     posting = Posting(
         outbox, Pace(), notices, now=0, idle_after_ms=1500, beat=lambda: beats.append(1)
     )
-    outbox.join({})
+    outbox.change_state("live", {})
     posting.settle(outbox.take(), NotesReply((Accepted(None),)), now=0)
     waits = [posting.wait_s(now) for now in (0, 0.75, 1, 1.4995, 1.5)]
 

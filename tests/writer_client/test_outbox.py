@@ -312,7 +312,7 @@ def test_a_writer_of_domains_that_the_stream_does_not_declare_gives_up() -> None
 def test_writing_brings_an_idle_writer_back() -> None:
     """Time has to wait for a writer that writes."""
     outbox = Outbox("UA")
-    outbox.idle({})
+    outbox.change_state("idle", {})
     outbox.record_write(5, None, {0: 1})
 
     assert outbox.state == "live"

@@ -277,7 +277,7 @@ async def test_a_request_is_forwarded_again_unless_that_may_do_it_twice(
 ) -> None:
     """A note is taken again as a replay; of a deletion the caller decides whether to ask again."""
     this.owner.trouble = [trouble] * 2
-    body = {"notes": [{"writer": "w"}]} if path == "/notes" else {"position": {}}
+    body: dict[str, object] = {"notes": [{"writer": "w"}]} if path == "/notes" else {"position": {}}
     answer = await this.client.request(method, f"/v1/streams/{THERE}{path}", json=body)
 
     times = len(this.owner.asked) + len(this.owner.frames)
