@@ -52,10 +52,10 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
     when the query starts.
 
     The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
-    if the marks at `end_at` are deleted, the checkpoint has another `end_at`, a sealed stream was
-    recreated after its end was read, or an object that it read was replaced (`Recreated`). While
-    the controller is unreachable, the query reads on, up to the last known cut with `end_at`, and
-    its watermark does not advance.
+    if the marks at `end_at` are deleted, or the checkpoint has another `end_at`. So it does if a
+    sealed stream was recreated after its end was read, or if an object that it read was replaced
+    (`Recreated`). While the controller is unreachable, the query reads on, up to the last known cut
+    with `end_at`, and its watermark does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(
