@@ -69,22 +69,33 @@ for jars in sys.argv[1:]:
 """
 
 
-def test_a_session_without_a_connector_that_fits_is_refused_with_the_package_that_does(
-    tmp_path: Path,
-) -> None:
-    """By name, with the setting to take, before a query fails at its first batch.
-
-    What else Spark fails with is no lack of a connector, such as a jar of another source.
-    """
-    other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
-    foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"
-    foreign.write_bytes(b"")
+def test_what_else_spark_fails_with_is_no_lack_of_a_connector(tmp_path: Path) -> None:
+    """Such as a jar of another source that does not load: Spark names it, with or without Kafka."""
     broken = tmp_path / "broken.jar"
     with ZipFile(broken, "w") as jar:
         services = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
         jar.writestr(services, "com.example.NoSource")
     done = subprocess.run(
-        [sys.executable, "-c", CHECKED, "", str(foreign), str(broken)],
+        [sys.executable, "-c", CHECKED, str(broken)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "Provider com.example.NoSource not found" in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_session_without_a_connector_that_fits_is_refused_with_the_package_that_does(
+    tmp_path: Path,
+) -> None:
+    """By name, with the setting to take, before a query fails at its first batch."""
+    other = "4.0" if pyspark.__version__.startswith("4.1") else "4.1"
+    foreign = tmp_path / f"spark-sql-kafka-0-10_2.13-{other}.0.jar"
+    foreign.write_bytes(b"")
+    done = subprocess.run(
+        [sys.executable, "-c", CHECKED, "", str(foreign)],
         env=environment(),
         capture_output=True,
         text=True,
@@ -96,4 +107,3 @@ def test_a_session_without_a_connector_that_fits_is_refused_with_the_package_tha
     assert none[:2] == ("this Spark session cannot load a Kafka source", remedy)
     spark = f"Spark {pyspark.__version__} of this session"
     assert unfit[:2] == (f"{foreign.name} does not fit {spark}", remedy)
-    assert "Provider com.example.NoSource not found" in done.stderr

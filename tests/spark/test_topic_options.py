@@ -53,7 +53,7 @@ def test_a_query_that_is_behind_has_the_larger_limit_and_its_flag(clock: Clock) 
 
     checkpoint = clock.output.checkpoint
     flags = [planned(checkpoint, n)[1].get("backlog") for n in numbers_in(checkpoint / "offsets")]
-    assert flags[:3] == [True, True, False]
+    assert (flags[:2], flags[-1]) == ([True, True], False)
     assert [len(rows) for _, rows in sorted(clock.output.batches.items()) if rows] == [12, 12, 4, 4]
 
 
