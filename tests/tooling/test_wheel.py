@@ -126,7 +126,7 @@ def test_the_extra_cli_calls_and_does_not_serve(installed: Installed, tmp_path: 
         ("observe kafka ingestion b t", "noted_time.kafka.Topic needs confluent_kafka: [kafka]"),
         ("observe kafka resolved b t --config c", "--config needs confluent_kafka: [kafka]"),
         ("observe log ingestion . s", "writer_client.LogEnds needs pyarrow: [files]"),
-        ("analyse files f --time at", "noted-time analyse files needs pyarrow: [analyse]"),
+        ("analyse files f --time at", "noted-time analyse files needs numpy: [analyse]"),
         ("relay kafka b t", "reader_client.KafkaRelay needs confluent_kafka: [kafka]"),
     ],
 )
