@@ -120,7 +120,7 @@ ROOMS = {
             "writer_client/sending",
             *_tests(
                 "tests/writer_client",
-                "answers delivery fencing notices observers outbox phases soundness terms",
+                "answers delivery fencing notices observers outbox phases terms",
             ),
         ),
         0.9,
