@@ -174,10 +174,13 @@ def find_required_seq(
 
     Each `required` writer vouches for `time` there, and no member is in `missing`.
 
-    >>> from noted_time.values import VouchingPeriod
+    >>> from noted_time.values import MAX_INT64, VouchingPeriod
     >>> later = (VouchingPeriod(3, 99),), "idle"
-    >>> find_required_seq(1, 5, 20, {"UA": later, "DL": UNKNOWN_STANDING}, None)
-    (3, [NotVouching(writer='DL', reason='unknown', until=None, is_expected=False)])
+    >>> too_late = (VouchingPeriod(6, MAX_INT64),), "live"
+    >>> required = {"UA": later, "DL": UNKNOWN_STANDING, "AA": too_late}
+    >>> seq, unmet = find_required_seq(1, 5, 20, required, None)
+    >>> seq, [(each.writer, each.reason, each.until) for each in unmet]
+    (3, [('DL', 'unknown', None), ('AA', 'joined_later', None)])
     """
     seq, unmet = first, []
     for writer, (periods, standing) in required.items():

@@ -22,6 +22,7 @@ from noted_time.reading import (
     prepare_commit,
 )
 from noted_time.values import Claim, Rejected, parse_claims
+from noted_time.values.claim import EXPECTS_PROPERTY
 from tests.support.table_model import Query, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_CLAIMS", "1500"))
@@ -61,6 +62,19 @@ def test_no_claim_is_too_high(part: int, *, is_numbered: bool) -> None:
     found = [too_high(seed, is_numbered=is_numbered) for seed in seeds]
 
     assert [each for each in found if each] == []
+
+
+@pytest.mark.parametrize(
+    ("expects", "states"), [("", "50"), ("a", "50"), ("a,b", None), ("b", None)]
+)
+def test_a_commit_states_the_time_to_which_all_names_are_complete(
+    expects: str, states: str | None
+) -> None:
+    """As Iceberg's sink for Kafka Connect does; of a name without a record it is unknown."""
+    history = TableHistory((), {EXPECTS_PROPERTY: expects})
+    properties = committing.format_properties(history, Claim("a", 50, "time", "q", 3))
+
+    assert properties.get("kafka.connect.valid-through-ts") == states
 
 
 class CalmWorld(World):

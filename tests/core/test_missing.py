@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noted_time import Aggregator, Mark, Note, StreamCut, StreamSettings
@@ -150,6 +150,9 @@ def test_a_mark_names_the_writers_that_it_advanced_without(taken: list[Step]) ->
         assert later == sorted(later)
 
 
+@example(
+    [Step(1, {}, None, ()), Step(1, {"a": "timed_out"}, None, ()), Step(1, {}, None, ("a",))], 2, 0
+)
 @given(taken=steps, first=st.integers(1, 8), more=st.integers(0, 7))
 def test_the_first_mark_without_missing_members_is_found(
     taken: list[Step], first: int, more: int

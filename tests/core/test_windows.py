@@ -108,6 +108,15 @@ def test_windows_are_what_a_scan_of_all_marks_finds(
     assert [w.start for w in found] == expected_starts(kept, tiling, after)[:limit]
 
 
+def test_a_segment_that_moves_rarely_bounds_positions_as_any() -> None:
+    """Only its moves are stored."""
+    cuts = [StreamCut({0: n, 1: 1 + n // 40}) for n in range(121)]
+    history = MarkHistory(Mark(n, n, n, cut) for n, cut in enumerate(cuts) if n)
+    lowers = [history.window({0: 999, 1: offset}).lower for offset in (0, 1, 2, 3, 4)]
+
+    assert lowers == [None, 39, 79, 119, 120]
+
+
 def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
     if not marks:
         return []
@@ -446,6 +455,15 @@ def test_adjacent_reports_of_the_writer_with_most_are_merged_first() -> None:
     assert kept == {each.place: each for each in late if each.writer != "few"}
 
 
+def test_reports_of_one_time_are_merged_in_the_order_of_their_arrival() -> None:
+    arrived = [LateReport("w", 1, 0, 0, hour * HOUR_MS, hour * HOUR_MS) for hour in (3, 1, 2, 0)]
+    late = LateReports(arrived)
+    late.add(LateReport("w", 1, 9 * HOUR_MS, 9 * HOUR_MS, 0, 0), most=4)
+
+    hours = sorted((each.first_seen // HOUR_MS, each.last_seen // HOUR_MS) for each in late)
+    assert hours == [(0, 0), (0, 1), (2, 3)]
+
+
 def test_what_was_merged_is_returned_also_if_reports_are_deleted_then() -> None:
     late = LateReports([LateReport(f"w{n}", 1, 0, 0, n, n) for n in (*range(8), 9)])
     before = {each.place for each in late}
@@ -464,9 +482,12 @@ def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
     """A time near the first kept mark may be the end of the window before."""
     lower = 1_357_034_220_000
     history = MarkHistory([Mark(1, lower, lower, StreamCut({0: 5}))])
+    seconds = lower // 1000
+    begun = MarkHistory(Mark(n, at, at, StreamCut({})) for n, at in ((1, seconds), (2, lower)))
 
     with pytest.raises(ImplausibleTime):
-        check_windows(lower // 1000, Tiling(10), history)
+        check_windows(seconds, Tiling(10), history)
+    check_windows(seconds - 10, Tiling(10), begun)
     check_windows(lower - 10, Tiling(10), history)
     check_windows(None, Tiling(10), history)
 
