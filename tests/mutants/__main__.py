@@ -37,7 +37,9 @@ CONFIG = """
 [tool.mutmut]
 source_paths = {packages}
 only_mutate = {code}
-also_copy = ["docs", "examples", "integrations", "locks", "java", "deploy", "LICENSE", "README.md", "run"]
+also_copy = [
+    "docs", "examples", "integrations", "locks", "java", "deploy", "LICENSE", "README.md", "run",
+]
 pytest_add_cli_args = [
     "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.mutants.quick",
 ]
