@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from noted_time import BacklogPolicy, ImplausibleTime, Rejected, UnknownDomain, UnknownStream
+from noted_time import (
+    BacklogPolicy,
+    ImplausibleTime,
+    Rejected,
+    UnexpectedAnswer,
+    UnknownDomain,
+    UnknownStream,
+)
 from spark_integration import (
     Batches,
     BatchRead,
@@ -254,6 +263,18 @@ def test_a_log_without_files_asks_for_a_schema(flights: NotedStream, controller:
     with pytest.raises(Rejected, match=r"no file yet in .*flights: pass the schema"):
         asked(flights.root, controller.url)
     controller.start()
+
+
+def test_an_address_of_something_else_is_refused(tmp_path: Path) -> None:
+    """For example a web server, which knows nothing of streams."""
+    other = HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    Thread(target=other.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        with pytest.raises(UnexpectedAnswer, match="check the URL and its proxies"):
+            asked(tmp_path, f"http://127.0.0.1:{other.server_port}")
+    finally:
+        other.shutdown()
+        other.server_close()
 
 
 def test_an_end_in_seconds_is_refused(tmp_path: Path, served: Served) -> None:
