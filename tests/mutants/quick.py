@@ -17,7 +17,7 @@ HISTORIES = "150"
 UNTIL_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 
 waiting.PATIENCE_S = 20.0
-"""So a wait for what a mutant never does fails before mutmut's limit; set before tests copy it."""
+"""A wait that a mutant never ends fails before mutmut's limit. Tests copy the value later."""
 
 
 @pytest.hookimpl(trylast=True)
