@@ -449,5 +449,7 @@ def test_which_rows_a_compacted_topic_lacks_is_unknown() -> None:
 
     missing = "it is compacted, so rows are missing wherever their key came again"
     assert (compacted, whole) == (WholeFrom(unknown=missing), WholeFrom({0: 0, 1: 2}))
+    stored = [Admitted(whole=each).to_json()["whole"] for each in (compacted, whole)]
+    assert stored == [{"unknown": missing}, {"begins": {"0": 0, "1": 2}}]
     with pytest.raises(Unreachable, match=r"^partitions \[1\] have no leader$"):
         find_whole_from(topic, topic.look())
