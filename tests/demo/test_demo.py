@@ -1,26 +1,118 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
-from tests.support.processes import python
+from demo.surroundings import controller
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.spark, pytest.mark.timeout(900)]
 
+ROOT = Path(__file__).resolve().parents[2]
+PNG = b"\x89PNG"
 
-def test_only_noted_time_and_the_delay_of_hindsight_lose_nothing(tmp_path: Path) -> None:
-    """On the first day of 2013, as simulated, with a picture; nothing else is left behind."""
-    scratch = tmp_path / "scratch"
+
+@contextmanager
+def demo(directory: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the demo on one day of flights, everything that it makes in `directory`.
+
+    The end of the block kills what is left of it.
+    """
+    words = [sys.executable, "-m", "controller", "demo", "flights", "--days", "1", *arguments]
+    scratch = directory / "scratch"
     scratch.mkdir()
-    words = ["-m", "controller", "demo", "flights", "--days", "1", "--out", tmp_path]
-    done = python(*words, TMPDIR=str(scratch))
-    assert done.returncode == 0, done.stdout
+    process = subprocess.Popen(
+        [*words, "--out", str(directory)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
-    figures = json.loads((tmp_path / "flights.json").read_text())
-    lossless = [each["method"] for each in figures["methods"] if not each["lost"]]
-    assert (lossless[0], figures["as_simulated"]) == ("noted time", True)
-    assert figures["own_watermark"] == "measured"
-    assert (tmp_path / "flights.png").read_bytes().startswith(b"\x89PNG")
-    assert [path.name for path in scratch.glob("noted-time-*")] == []
+
+def lossless(figures: dict[str, Any]) -> list[str]:
+    """Return the methods that lost nothing."""
+    return [each["method"] for each in figures["methods"] if not each["lost"]]
+
+
+def test_only_noted_time_and_the_delay_of_hindsight_lose_nothing(finished: Path) -> None:
+    """On the first day of 2013, measured by Spark against a real controller."""
+    figures = json.loads((finished / "flights.json").read_text())
+
+    assert lossless(figures)[0] == "noted time"
+
+
+def test_spark_measures_what_the_simulation_predicts(finished: Path) -> None:
+    """Every row lost, every latency."""
+    figures = json.loads((finished / "flights.json").read_text())
+
+    assert (figures["as_simulated"], figures["own_watermark"]) == (True, "measured")
+
+
+def test_the_findings_are_drawn(finished: Path) -> None:
+    """The picture is a PNG."""
+    assert (finished / "flights.png").read_bytes().startswith(PNG)
+
+
+def test_nothing_is_left_behind(finished: Path) -> None:
+    """Log, database and checkpoints are gone."""
+    assert [path.name for path in (finished / "scratch").glob("noted-time-*")] == []
+
+
+def test_the_flights_can_be_looked_at_afterwards(finished: Path, tmp_path: Path) -> None:
+    """The database that stays has the stream with its last mark, and every carrier."""
+    with controller(finished / "flights.db", tmp_path) as url:
+        stream = httpx.get(f"{url}/v1/streams/flights", trust_env=False).json()
+        writers = httpx.get(f"{url}/v1/streams/flights/writers", trust_env=False).json()["writers"]
+
+    states = {row["state"] for row in writers}
+    assert (stream["marks"]["default"] is not None, states) == (True, {"finished"})
+
+
+def test_an_interrupted_demo_cleans_up(tmp_path: Path) -> None:
+    """Stopped amid the replay, it ends its controller and removes its files."""
+    written = "noted-time-*/log/flights/partition=*/*.parquet"
+    with demo(tmp_path) as process:
+        wait_until(lambda: process.poll() is not None or any((tmp_path / "scratch").glob(written)))
+        was_running = process.poll() is None
+
+        process.terminate()
+
+        output, _ = process.communicate(timeout=PATIENCE_S)
+        left = [*(tmp_path / "scratch").glob("noted-time-*"), *_running(tmp_path)]
+    assert (was_running, process.returncode != 0, left) == (True, True, []), output
+
+
+def _running(directory: Path) -> list[str]:
+    """Return the command lines of the programs that work in the directory."""
+    lines = subprocess.check_output(["ps", "-A", "-o", "args"], text=True).splitlines()
+    return [line for line in lines if str(directory) in line]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a demo that ran to its end."""
+    directory = tmp_path_factory.mktemp("demo")
+    with demo(directory) as process:
+        output, _ = process.communicate()
+    assert process.returncode == 0, output
+    (directory / "output").write_text(output)
+    return directory

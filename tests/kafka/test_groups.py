@@ -1,7 +1,13 @@
 """Up to when a consumer group has read a topic, on a real broker."""
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import Future
+from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +16,16 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
+    Producer,
     ShareConsumer,
 )
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from demo.trials.kafka import Broker
 from noted_time import AnotherLog, Rejected, Unreachable
@@ -22,12 +35,13 @@ from noted_time.kafka.connecting import FATAL_ONLY
 from noted_time.kafka.groups import GroupOffsets
 from reader_client import committed_position, complete_to
 from tests.cli.conftest import Commands
+from tests.support.processes import environment
 from tests.support.served import Served
-from tests.support.transactions import begun
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 TEN = 1_357_034_400_000
+SINK = Path(__file__).with_name("programs") / "sqlite_sink.py"
 
 
 def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, int]) -> None:
@@ -40,8 +54,13 @@ def note(broker: Broker, served: Served, topic: str, time: int, ends: dict[int, 
 
 def aborted_tail(broker: Broker, topic: str, key: str | None = None) -> None:
     """Write a committed record to partition 0, and behind it one that is aborted."""
-    begun(broker, topic, "kept", key=key, partition=0).commit_transaction(60)
-    begun(broker, topic, "no", key=key, partition=0).abort_transaction(60)
+    producer = Producer({**broker.config, "transactional.id": topic})
+    producer.init_transactions(60)
+    for value, end in (("kept", producer.commit_transaction), ("no", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value, key, partition=0)
+        assert producer.flush(60) == 0
+        end(60)
 
 
 def test_what_lies_behind_the_last_record_counts_as_read(
@@ -135,6 +154,8 @@ def test_a_group_that_is_none_is_named(
         committed_position(broker.config, topic, f"{topic}-2")
     with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
         committed_position(broker.config, topic, "flihgts")
+    with pytest.raises(Unreachable, match="no Kafka broker answers"):
+        committed_position("127.0.0.1:9", topic, topic)
     broker.send(f"{topic}-2", [(0, "a", TEN)])
     broker.commit(f"{topic}-2", f"{topic}-2", {0: 1})
     with pytest.raises(AnotherLog):
@@ -193,25 +214,77 @@ def test_members_that_have_yet_to_commit_are_no_share_group(broker: Broker, topi
     ]
 
 
-def test_wait_ends_when_the_group_has_committed_and_a_rewind_takes_the_answer_back(
-    broker: Broker, served: Served, topic: str, run: Commands
+def rows(database: Path) -> set[str]:
+    """Return what the sink has written."""
+    with closing(sqlite3.connect(database)) as connection:
+        return {value for (value,) in connection.execute("SELECT value FROM events")}
+
+
+def sink(
+    broker: Broker, topic: str, database: Path, *, dies: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start the sink, which ends by itself between its first write and its commit, if it `dies`."""
+    words = [sys.executable, str(SINK), broker.address, topic, str(database), "dies" * dies]
+    return subprocess.Popen(words, env=environment())
+
+
+def test_wait_ends_when_the_sink_has_written_and_committed(
+    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
 ) -> None:
-    """Not while a partition is behind."""
+    """Not when it was killed between both, and not before; a rewind takes the answer back."""
+    database = tmp_path / "sink.db"
     broker.send(topic, [(p, f"{p}.{n}", TEN) for n in range(3) for p in range(2)])
     note(broker, served, topic, TEN, {0: 3, 1: 3})
-    broker.commit(topic, topic, {0: 3, 1: 2})
     wait = ("wait", topic, str(TEN), "--kafka", broker.address, "--group", topic)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(run, *wait, "--timeout", "60s")
-        with pytest.raises(TimeoutError):
-            waiting.result(0.5)
-        broker.commit(topic, topic, {0: 3, 1: 3})
-        found = waiting.result()
+    assert sink(broker, topic, database, dies=True).wait(PATIENCE_S) == 9
+    killed = run(*wait, "--timeout", "0s")
+    written = rows(database)
+    process = sink(broker, topic, database)
+    try:
+        found = run(*wait, "--timeout", "60s")
+        at_the_end = rows(database)
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not shares(broker, topic))
     broker.commit(topic, topic, {0: 1})
     rewound = run(*wait, "--timeout", "0s")
 
-    assert (found.status, rewound.status) == (0, 124)
+    assert (killed.status, len(written)) == (1, 1)
+    assert (found.status, len(at_the_end)) == (0, 6)
     assert f"read by group '{topic}'" in found.out
+    assert rewound.status == 124
+
+
+def test_wait_holds_while_a_group_is_rebalanced(
+    broker: Broker, served: Served, topic: str, run: Commands, tmp_path: Path
+) -> None:
+    """A second sink joins, the first is killed: the answer comes, and never before the rows."""
+    database, found = tmp_path / "sink.db", []
+    wait = ("--kafka", broker.address, "--group", topic, "--timeout", "120s")
+    with ExitStack() as sinks:
+
+        def join() -> subprocess.Popen[bytes]:
+            process = sink(broker, topic, database)
+            sinks.callback(process.wait)
+            sinks.callback(process.kill)
+            return process
+
+        def read(step: int) -> None:
+            broker.send(topic, [(p, f"{p}.{step}.{n}", TEN) for n in range(50) for p in range(2)])
+            note(broker, served, topic, TEN + step, dict.fromkeys(range(2), 50 * step))
+            waited = run("wait", topic, str(TEN + step), *wait)
+            found.append((waited.status, len(rows(database))))
+
+        first = join()
+        read(1)
+        join()
+        wait_until(lambda: shares(broker, topic) == [1, 1])
+        read(2)
+        first.kill()
+        read(3)
+
+    assert found == [(0, 100), (0, 200), (0, 300)]
 
 
 def test_a_group_that_may_not_be_described_is_refused(
@@ -226,6 +299,13 @@ def test_a_group_that_may_not_be_described_is_refused(
 
     assert (found.status, found.out) == (1, "")
     assert f"group '{topic}': grant it the operation DESCRIBE on the group" in found.err
+
+
+def shares(broker: Broker, topic: str) -> list[int]:
+    """Return how many partitions each member of the group has."""
+    admin = AdminClient(broker.config)  # its calls end with it
+    members = admin.describe_consumer_groups([topic])[topic].result(30).members
+    return [len(each.assignment.topic_partitions) for each in members]
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """The producer in delivery callbacks, under signals, and in a forked child, on a real broker."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +27,8 @@ pytestmark = pytest.mark.acceptance
 
 NOON = 1_357_041_600_000
 PROGRAMS = Path(__file__).parent / "programs"
+SERVICES = int(os.environ.get("NOTED_TIME_SERVICES", "4"))
+"""How many services are terminated."""
 
 
 def run(program: str, *words: str) -> "subprocess.Popen[str]":
@@ -126,6 +130,24 @@ def test_what_a_signal_handler_raises_before_a_report_reaches_the_program(start:
     assert [each.__context__ for each in raised] == [None, None]
     producer.note_time(NOON + 1)
     assert producer.finish(60).lower == NOON + 1
+
+
+def test_a_service_that_is_terminated_finishes_its_writer(
+    broker: Broker, served: Served, topic: str
+) -> None:
+    """Wherever the signal meets it, soon, and with its own status."""
+    chance, ends = random.Random(), []
+    for number in range(SERVICES):
+        with run("service.py", broker.address, topic, served.url, str(number)) as service:
+            assert service.stdout is not None
+            assert service.stdout.readline() == "begun\n"
+            time.sleep(0.1 * chance.random())
+            service.send_signal(signal.SIGTERM)
+            _, errors = service.communicate(timeout=60)
+        state = served.get(f"{topic}/writers/{number}")["state"]
+        ends.append((service.returncode, errors, state))
+
+    assert ends == [(0, "", "finished")] * SERVICES
 
 
 def test_a_forked_child_cannot_use_its_parents_producer(start: Start, tmp_path: Path) -> None:

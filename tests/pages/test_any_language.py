@@ -1,23 +1,117 @@
-"""The examples for writers of a shell, run as they are printed."""
+"""The examples for writers in other languages, each run as it is printed."""
 
+import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.calls import HOUR_MS
-from tests.support.page import Runner
+import pytest
+
+from tests.support.calls import HOUR_MS, HTTP
+from tests.support.page import BLOCK, ROOT, Runner, text_of
 from tests.support.processes import ServeProcess
+from tests.support.waiting import PATIENCE_S
 
 PAGE = "docs/guides/any-language.md"
 ELEVEN = 1_357_041_540_000
 FOURTEEN = ELEVEN + 3 * HOUR_MS
+NINE = ELEVEN - 2 * HOUR_MS
+
+GO_PROGRAM = """package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"notedtime"
+)
+
+func write(ctx context.Context, events *os.File) error {
+	EXAMPLE
+}
+
+func main() {
+	events, err := os.Create("till-3.log")
+	if err == nil {
+		err = write(context.Background(), events)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+"""
 
 
-def test_the_loops_of_a_shell_run(tmp_path: Path) -> None:
-    """By `noted-time note` and by curl. The last example asks up to when the stream is complete."""
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    """Return the address of a new controller."""
     with ServeProcess(tmp_path).ready() as controller:
-        Runner(tmp_path, controller.url).run_page(PAGE)
-        found = controller.writers("receipts")
+        yield controller.url
 
-    assert found == {
-        "till-1": {"state": "finished", "times": {"default": ELEVEN}, "position": {"0": 3}},
-        "till-2": {"state": "finished", "times": {"default": FOURTEEN}, "position": {"1": 3}},
+
+def test_the_loops_of_a_shell_run(url: str, tmp_path: Path) -> None:
+    """By `noted-time note` and by curl. The last example asks up to when the stream is complete."""
+    Runner(tmp_path, url).run_page(PAGE)
+
+    assert writers(url) == {
+        "till-1": ("finished", {"default": ELEVEN}, {"0": 3}),
+        "till-2": ("finished", {"default": FOURTEEN}, {"1": 3}),
     }
+
+
+def test_the_example_in_go_runs(url: str, tmp_path: Path) -> None:
+    """In a module that replaces `notedtime` by the folder, as on the page."""
+    go, source = find_tool("go"), ROOT / "integrations" / "go"
+    program = GO_PROGRAM.replace("EXAMPLE", example_in("go"))
+    (tmp_path / "main.go").write_text(Runner(tmp_path, url).here(program))
+    HTTP.put(f"{url}/v1/streams/receipts", json={}).raise_for_status()
+    run(tmp_path, go, "mod", "init", "till")
+    run(tmp_path, go, "mod", "edit", f"-replace=notedtime={source}")
+    run(tmp_path, go, "get", "notedtime")
+    run(tmp_path, go, "run", ".")
+
+    assert writers(url) == {"till-3": ("finished", {"default": NINE}, {"2": 1})}
+
+
+def test_the_example_in_typescript_runs(url: str, tmp_path: Path) -> None:
+    """With the compiled package, as `npm install` makes it."""
+    node, source = find_tool("node"), ROOT / "integrations" / "typescript"
+    compiler = source / "node_modules" / ".bin" / "tsc"
+    if not compiler.exists():
+        pytest.skip("no compiler: npm install --prefix integrations/typescript")
+    package = tmp_path / "node_modules" / "noted-time"
+    run(tmp_path, str(compiler), "-p", str(source), "--outDir", str(package / "dist"))
+    shutil.copy(source / "package.json", package)
+    (tmp_path / "till.mjs").write_text(Runner(tmp_path, url).here(example_in("ts")))
+    HTTP.put(f"{url}/v1/streams/receipts", json={}).raise_for_status()
+    run(tmp_path, node, "till.mjs")
+
+    assert writers(url) == {"till-4": ("finished", {"default": NINE}, {"3": 1})}
+
+
+def find_tool(name: str) -> str:
+    """Return the path of a program. The test is skipped without it."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def example_in(language: str) -> str:
+    """Return the only block of a language."""
+    ((_, text),) = (each for each in BLOCK.findall(text_of(PAGE)) if each[0] == language)
+    return str(text)
+
+
+def run(directory: Path, *command: str) -> None:
+    """Run a command, which must succeed."""
+    subprocess.run(command, cwd=directory, timeout=PATIENCE_S, check=True)
+
+
+def writers(url: str) -> dict[str, tuple[str, dict[str, int], dict[str, int]]]:
+    """Return the state, times and position of each writer of the stream."""
+    rows = HTTP.get(f"{url}/v1/streams/receipts/writers").json()["writers"]
+    return {row["writer"]: (row["state"], row["times"], row["position"]) for row in rows}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from demo.trials.kafka import Broker
 from noted_time import Mark, Rejected, StreamCut
@@ -286,6 +287,29 @@ def test_of_two_topics_the_least_lower_counts_also_if_one_is_quiet_after_a_resta
 
     assert held == [(0, 8), (1, 8)]
     assert clock.counts == [(0, 8), (1, 8), (2, 8)]
+
+
+def test_a_join_of_two_topics_is_exact_over_a_restart_and_closed_by_the_seals(
+    clock: NotedClock, other: NotedClock
+) -> None:
+    """A row without a partner in the last second comes out with the seals."""
+    for seconds, final in ((0, 1), False), ((2, 3), True):
+        clock.write(*seconds, partitions=(0,))
+        clock.note(seconds[-1] + 1, final=final)
+        other.write(*seconds[: 1 if final else 2], partitions=(1,))
+        other.note(seconds[-1] + 1, final=final)
+        one, two = (
+            each.read(strict=True).select(F.col("timestamp").alias(name))
+            for each, name in ((clock, "one"), (other, "two"))
+        )
+        joined = one.join(two, F.expr("one = two"), "left_outer")
+        query = clock.output.start(joined.select(F.unix_millis("one"), F.unix_millis("two")))
+        query.processAllAvailable()
+        query.stop()
+
+    at = [START_MS + 1000 * second + ms for second in range(4) for ms in (0, 400)]
+    pairs = [(each, each) for each in at[:6]] + [(each, None) for each in at[6:]]
+    assert clock.output.rows == pairs
 
 
 def test_a_query_that_begins_at_the_latest_offsets_reads_all_marks(clock: NotedClock) -> None:

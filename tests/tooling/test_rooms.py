@@ -1,11 +1,58 @@
-"""The sentences of docstrings and errors are short."""
+"""The rooms of a package are small, their names tell them apart, and no record is there twice."""
 
 import ast
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.tooling.wheels import PACKAGES
+
+MOST = 14
+FEW = 3
+"""Records with fewer fields may be alike by chance."""
+
+ROLES = frozenset(("read", "source", "planner", "query", "files"))
+"""What several rooms of a package have, each its own."""
+
+
+def modules(root: Path) -> list[Path]:
+    """Return the modules of the product."""
+    found = (each for package in PACKAGES for each in (root / package).rglob("*.py"))
+    return [each.relative_to(root) for each in found if not each.stem.startswith("__")]
+
+
+def test_a_folder_has_few_modules(root: Path) -> None:
+    """More than that are not seen at a glance."""
+    sizes = Counter(each.parent.as_posix() for each in modules(root))
+
+    assert {folder: size for folder, size in sizes.items() if size > MOST} == {}
+
+
+def test_a_module_name_stands_once_in_a_package(root: Path) -> None:
+    """Unless it is a role that several rooms have."""
+    named = defaultdict(list)
+    for each in modules(root):
+        if each.stem not in ROLES:
+            named[each.parts[0], each.stem].append(each.as_posix())
+
+    assert [paths for paths in named.values() if len(paths) > 1] == []
+
+
+def test_no_two_classes_have_the_same_fields(root: Path) -> None:
+    """A fact that is there twice is in two truths one day."""
+    declared = defaultdict(list)
+    for path in sorted(path for top in PACKAGES for path in (root / top).rglob("*.py")):
+        for each in ast.walk(ast.parse(path.read_text())):
+            if isinstance(each, ast.ClassDef):
+                targets = (part.target for part in each.body if isinstance(part, ast.AnnAssign))
+                fields = frozenset(name.id for name in targets if isinstance(name, ast.Name))
+                declared[fields].append(f"{path.relative_to(root)}::{each.name}")
+
+    assert [
+        classes for fields, classes in declared.items() if len(fields) >= FEW and len(classes) > 1
+    ] == []
+
 
 MOST_WORDS = 30
 

@@ -4,9 +4,11 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +18,10 @@ import pytest
 from locks import install, java, suites
 from spark_integration.session.versions import NEEDED_RELEASES, OLDEST, parse_release
 from tests.support.spark_versions import PAGE, TABLE, rendered, with_table
+
+BESIDE = ("--no-compile", "--no-deps", "--require-hashes", "-r")
+"""How what is beside .venv is installed."""
+
 
 posix = pytest.mark.skipif(os.name == "nt", reason="run starts other programs by exec")
 
@@ -66,6 +72,53 @@ def test_a_first_run_installs_by_hash_and_a_later_one_only_a_changed_lock(
     assert installs[len(first) :] == [locked, own]
 
 
+def test_a_clone_that_has_moved_gets_a_new_venv(
+    clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scripts in a venv name the place they were made for."""
+    install.usual({})
+    installs.clear()
+    monkeypatch.setattr(install, "ROOT", clone / "moved")
+    shutil.copytree(clone, clone / "moved", ignore=shutil.ignore_patterns("moved"))
+
+    install.usual({})
+
+    assert installs[0] == ("venv", ".venv")
+
+
+@pytest.mark.usefixtures("installs")
+def test_an_interrupted_install_is_done_again(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a finished install leaves a stamp."""
+
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(install, "pip", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        install.usual({})
+
+    assert not (clone / ".venv" / "installed.stamp").exists()
+
+
+@pytest.mark.parametrize(
+    ("python", "shown"), [("print('none')", ""), ("1 / 0", "ZeroDivisionError")]
+)
+def test_pip_is_heard_only_when_it_fails(
+    clone: Path, capfd: pytest.CaptureFixture[str], python: str, shown: str
+) -> None:
+    """Three hundred lines say nothing; those of a failure say what to do."""
+    pip = clone / ".venv" / install.BIN.name / "python"
+    pip.parent.mkdir(parents=True)
+    pip.write_text(f"#!{sys.executable}\n{python}\n")
+    pip.chmod(0o755)
+    with nullcontext() if not shown else pytest.raises(SystemExit):
+        install.pip({}, clone / ".venv", "one==1")
+
+    printed = capfd.readouterr()
+    assert (printed.out, shown in printed.err, "none" in printed.err) == ("", True, False)
+
+
 def test_no_other_spark_or_python_gets_in() -> None:
     """A data engineer's shell often sets SPARK_HOME, which would win over the locked PySpark."""
     inherited = {
@@ -87,6 +140,17 @@ def test_no_other_spark_or_python_gets_in() -> None:
     }
 
 
+def test_an_old_python_is_refused_with_the_remedy(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To start it with a newer one, whatever is asked of it."""
+    monkeypatch.setattr(sys, "version_info", (3, 9))
+    with pytest.raises(SystemExit):
+        run.main(["check"])
+
+    assert "needs Python 3.11 or newer and this is 3.9" in capsys.readouterr().err
+
+
 def test_an_old_python_can_read_the_script_to_the_refusal(root: Path) -> None:
     """It and what it imports."""
     for each in (root / "run", *(root / "locks").glob("*.py")):
@@ -106,6 +170,37 @@ def test_the_suites_of_contributing_are_those_of_the_table(root: Path) -> None:
     """It is printed by `suites.table()`; a build calls them from there, too."""
     assert suites.table() in (root / "CONTRIBUTING.md").read_text()
     assert [each.name for each in suites.NAMED if not (root / "tests" / each.name).is_dir()] == []
+
+
+def test_an_unknown_command_is_refused_with_the_known(root: Path) -> None:
+    """A slip of the pen installs nothing."""
+    command = [sys.executable, str(root / "run"), "tset"]
+
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+
+    begins = "run: there is no command 'tset': did you mean test? choose one of demo, test, check,"
+    assert (done.returncode, done.stderr.startswith(begins)) == (2, True)
+
+
+@posix
+def test_hints_name_the_command_of_the_clone(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As it can be typed in the user's directory, which need not be the clone."""
+    started: list[tuple[str, str]] = []
+
+    def become(env: dict[str, str], words: list[str]) -> int:
+        started.append((Path(words[0]).name, env["NOTED_TIME_PROGRAM"]))
+        return 0
+
+    monkeypatch.setattr(run, "prepare", lambda **_: {"PYSPARK_PYTHON": "python"})
+    monkeypatch.setattr(run, "become", become)
+    for place, arguments in ((run.ROOT, ["noted-time", "watch", "x"]), (tmp_path, ["python"])):
+        monkeypatch.chdir(place)
+        run.main(arguments)
+
+    elsewhere = f"{os.path.relpath(run.ROOT, tmp_path)}/run noted-time"
+    assert started == [("noted-time", "./run noted-time"), ("python", elsewhere)]
 
 
 # How ./run finds a Java that can run Spark, or makes one that can
@@ -272,3 +367,55 @@ def test_what_passed_is_what_is_not_refused(table: dict[str, Any]) -> None:
             feature for feature, need in needs.items() if parse_release(release) >= (need or OLDEST)
         }
         assert {*each["passed"]} - {"Spark Connect"} == expected
+
+
+def test_another_spark_lies_in_front_of_all_that_the_usual_one_has(
+    clone: Path, installs: list[tuple[str, ...]]
+) -> None:
+    """Installed once by its hash alone, so that every other pin stays in one lock."""
+    home = clone / ".venv-spark-3.5"
+    packages = home / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+
+    given = install.spark({"PATH": "/bin"}, "3.5")
+    install.spark({"PATH": "/bin"}, "3.5")
+
+    lock = str(clone / "locks" / "spark-3.5.lock")
+    assert installs == [("venv", home.name), (*BESIDE, lock)]
+    assert str(clone / ".venv" / packages.relative_to(home)) in (packages / "usual.pth").read_text()
+    assert given["PYSPARK_PYTHON"] == str(install.python_of(home))
+
+
+def test_a_broker_for_trials_needs_no_spark(
+    run: ModuleType, clone: Path, installs: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environment is made once; .venv is neither made nor asked."""
+    monkeypatch.setattr(run, "LOCKS", clone / "locks")
+    monkeypatch.setattr(run, "VENV", clone / ".venv")
+    monkeypatch.setattr(java, "find", lambda _env: "a java")
+
+    home, env = run.install_kafka()
+    again = run.install_kafka()
+
+    assert (home, env["JAVA_HOME"], again) == (clone / ".venv-kafka", "a java", (home, env))
+    lock = str(clone / "locks" / "kafka.lock")
+    assert installs == [("venv", home.name), (*BESIDE, lock)]
+    assert not (clone / ".venv").exists()
+
+
+def test_a_flag_of_a_suite_is_not_for_pytest(run: ModuleType) -> None:
+    """What stands around it is."""
+    words = ["-x", "--dbt", "tests/dbt"]
+
+    assert (run.chosen_suites(words), words) == (["dbt"], ["-x", "tests/dbt"])
+
+
+@pytest.mark.parametrize("words", [["--spark"], ["--spark", "2.4"], ["-x", "--spark", "3.5.9"]])
+def test_an_unknown_spark_is_refused_with_the_known(
+    run: ModuleType, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is installed."""
+    with pytest.raises(SystemExit):
+        run.chosen_spark(words)
+
+    assert "takes one of 3.5, 4.0, 4.1, 4.2, 4.3." in capsys.readouterr().err

@@ -1,0 +1,34 @@
+"""Produces and notes until SIGTERM, of which a handler makes `sys.exit`, as services do."""
+
+import signal
+import sys
+
+from writer_client import KafkaNotedProducer
+
+NOON = 1_357_041_600_000
+
+
+def end(*_: object) -> None:
+    """End the program."""
+    sys.exit(0)
+
+
+def main(bootstrap: str, topic: str, url: str, number: str) -> None:
+    """Print a line once it has begun, and finish the writer, of that number, at the end."""
+    signal.signal(signal.SIGTERM, end)
+    with KafkaNotedProducer({"bootstrap.servers": bootstrap}, topic, url, number) as producer:
+        now = NOON + 10_000_000 * int(number)
+        try:
+            sys.stdout.write("begun\n")
+            sys.stdout.flush()
+            while True:
+                producer.produce(value="x", event_time=now)
+                now += 1
+                if now % 100 == 0:
+                    producer.note_time(now)
+        finally:
+            producer.finish()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
