@@ -240,3 +240,36 @@ def test_many_streams_are_paged_and_searched(visiting: Visiting, large: Served) 
     visit.page.get_by_role("searchbox", name="Search streams").fill("s-0377")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("s-0377")
+
+
+def test_the_watermark_comes_before_the_writers_on_a_phone(visiting: Visiting) -> None:
+    """Its sentences are in sight, and the buttons on top are in the same order."""
+    visit = visiting(viewport=viewport(PHONE))
+    why = visit.open_stream("orders")
+    jumps = visit.page.get_by_role("navigation", name="Sections").get_by_role("button")
+
+    expect(jumps).to_contain_text(["Why", "Writers"])
+    assert visit.in_sight(why.locator(".big"), why.locator(".said > p").first)
+
+
+COLUMNS = """table => [...new Set([...table.querySelectorAll("td:not(.strip, .act)")]
+    .filter(cell => cell.offsetWidth).map(cell => cell.getBoundingClientRect().left))]"""
+NARROW = (
+    "all => all.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"
+)
+
+
+def test_tables_have_two_straight_columns_on_a_phone(visiting: Visiting) -> None:
+    """Each as wide as what is in it."""
+    visit = visiting(viewport=viewport(PHONE))
+    for view, tables in (
+        ("/", ["Streams"]),
+        ("/streams/orders", ["Writers", "Segments", "Ledger"]),
+    ):
+        visit.open(view)
+        for name in tables:
+            table = visit.page.get_by_role("table", name=name, exact=True)
+            expect(table).to_be_visible()
+
+            assert len(table.evaluate(COLUMNS)) == 2, name
+            assert table.locator("td").evaluate_all(NARROW) == [], name

@@ -399,3 +399,16 @@ def test_without_arrivals_the_row_that_set_the_time_is_named(analyse: Analyse) -
         f"{LEAST} 1d 6s. {owed} tell which are wrong; without it 11s. What to do with it:",
         "  Spark           .withWatermark('ts', '86406 seconds')",
     ]
+
+
+def test_rows_ahead_of_several_are_counted(analyse: Analyse) -> None:
+    """The worst is named; without `--who` it is a partition."""
+    came = [TEN + n * 1000 for n in range(40)]
+    at = [each + (n in (3, 4, 5)) * n * HOUR_MS for n, each in enumerate(came)]
+    parts = [n % 3 for n in range(40)]
+    pq.write_table(pa.table({"ts": at, "came": came, "p": parts}), "f.parquet")
+    words = ("--time", "ts", "--arrival", "came", "--partition", "p", "--window", "0s")
+    said = analyse("files", "f.parquet", *words)
+
+    owed = "of this delay are owed to 3 rows of partition 2 and 2 more, at most 5h ahead of their"
+    assert f"{LEAST} 5h. 4h 59m {owed} arrival; without them 0s." in said.err

@@ -224,3 +224,10 @@ def test_each_hour_of_a_day_lies_between_its_two_midnights(day: str, hours: int)
     by_hour = [floor_time(time + 1, HOUR_MS, berlin) for time in times]
 
     assert (found, by_hour) == ([times[0]] * hours + [times[hours]], times)
+
+
+def test_json_of_windows_has_the_last_writer_too(run: Commands, shops: str) -> None:
+    """As the controller answers, for windows of any size."""
+    found = run("windows", shops, "--window", "12h", "--json").json["windows"]
+
+    assert [each["last_writer"] for each in found] == ["delhi", "delhi", None, None]

@@ -1,7 +1,9 @@
 """`noted-time demo-stream`: what it plays, and what it does to a stream of the real controller."""
 
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -45,17 +47,24 @@ def test_once_in_a_round_a_writer_holds_times_out_and_comes_back() -> None:
     assert list(STALL_MESSAGES) == [SILENT_S, SILENT_S + WRITER_TIMEOUT_S, BACK_S]
 
 
-@pytest.fixture(autouse=True)
-def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let seconds pass at once."""
-    clock = SimpleNamespace(time=time.time, monotonic=lambda: 0.0, sleep=lambda _: None)
-    monkeypatch.setattr(demos, "clock", clock)
-
-
 @pytest.fixture
 def name() -> str:
     """Return a name that no other test has."""
     return uuid4().hex
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> dict[int, Callable[[], Any]]:
+    """Let seconds pass at once; what is planned for a second is called ahead of it."""
+    planned: dict[int, Callable[[], Any]] = {}
+    seconds = iter(range(10_000))
+
+    def sleep(_: float) -> None:
+        planned.get(next(seconds), lambda: None)()
+
+    clock = SimpleNamespace(time=time.time, monotonic=lambda: 0.0, sleep=sleep)
+    monkeypatch.setattr(demos, "clock", clock)
+    return planned
 
 
 def states(served: Served, name: str) -> dict[str, str]:
@@ -72,6 +81,43 @@ def test_at_the_end_no_writer_is_waited_for(run: Commands, served: Served, name:
     assert said[0] == f"{name} is running. Look at it:  {served.url}/#/streams/{name}"
     assert said[2] == "0:05  lima has stalled: the watermark waits for it, for 20s."
     assert said[-1] == f"To remove it:  noted-time stream delete {name}"
+
+
+def test_ctrl_c_ends_it_well(
+    run: Commands, served: Served, name: str, pauses: dict[int, Callable[[], Any]]
+) -> None:
+    """As the end of its time does."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    pauses[2] = interrupt
+    played = run("demo-stream", name)
+
+    assert (played.status, states(served, name)) == (0, dict.fromkeys(WRITER_RATES, "idle"))
+
+
+def test_its_own_stream_is_played_on(run: Commands, served: Served, name: str) -> None:
+    """Where the last run ended: no position goes back."""
+    ended = [run("demo-stream", name, "--for", "30s").status for _ in range(2)]
+
+    assert ended == [0, 0]
+    assert served.writers(name)["berlin"]["position"] == {"0": 2 * 30 * 40}
+
+
+def test_a_writer_that_stalls_on_purpose_is_not_warned_of(
+    run: Commands, served: Served, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also if the last run was killed while the controller excluded the writer."""
+    run("demo-stream", name, "--for", "1s")
+    notes = [{"writer": each} for each in WRITER_RATES]
+    served.post(name, *notes)
+    served.call("DELETE", f"/{name}/writers/{STALLED_WRITER}")
+    later = {"time": int(time.time() * 1000) - BEHIND_MS, "position": {}}
+    served.post(name, *({**note, **later} for note in notes if note["writer"] != STALLED_WRITER))
+    again = run("demo-stream", name, "--for", "3s")
+
+    assert (again.status, caplog.messages) == (0, [])
 
 
 def test_a_stream_of_somebody_else_is_left_alone(run: Commands, served: Served, name: str) -> None:

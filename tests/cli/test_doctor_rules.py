@@ -1,5 +1,9 @@
 """What the doctor makes of values: each rule as a table."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from noted_time.client import Json
@@ -427,3 +431,22 @@ def test_a_silent_domain_is_told_by_its_writers(
     explained = {"silence": silence, "lower": NOON, "waiting_for": []}
 
     assert stream_rules.is_explained_by(at_fault, explained) == is_told
+
+
+def test_each_page_that_is_named_has_that_title() -> None:
+    """Who has a wheel has no `docs`, but may find the page by its title."""
+    root = Path(__file__).parents[2]
+    rules = list((root / "noted_time_cli" / "doctor").glob("*.py"))
+    text = "".join(each.read_text("utf-8") for each in rules)
+    config = tomllib.loads((root / "docs" / "site" / "zensical.toml").read_text("utf-8"))
+    titles = {
+        title
+        for part in config["project"]["nav"]
+        for pages in part.values()
+        if isinstance(pages, list)
+        for page in pages
+        for title in page
+    }
+
+    named = set(re.findall(r"page '([^']+)'", text))
+    assert (len(named) > 3, named - titles, "docs/" in text) == (True, set(), False)

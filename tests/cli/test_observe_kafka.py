@@ -1,6 +1,8 @@
 """`noted-time observe kafka`, against a real controller and a real broker."""
 
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 from demo.trials.kafka import Broker
 from demo.trials.ports import free_port
 from tests.cli.conftest import Commands, Said
+from tests.support.processes import environment
 from tests.support.served import Served
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -221,3 +225,31 @@ def test_security_comes_from_a_file(
     assert said.status == bool(sentence)
     assert sentence in said.err
     assert (str(file) in said.err) == bool(sentence)
+
+
+def test_a_unit_that_is_given_ends_the_doubt(
+    observe: Observe, served: Served, in_seconds: str
+) -> None:
+    """Then seconds are taken for what they are not, as told."""
+    observe(FIELD + " --unit ms")
+
+    assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
+
+
+def test_the_older_of_two_under_one_name_ends(
+    broker: Broker, served: Served, topic: str, observe: Observe
+) -> None:
+    """It is fenced, and says by whom."""
+    words = ["observe", "kafka", "ingestion", broker.address, topic]
+    with subprocess.Popen(
+        [sys.executable, "-m", "noted_time", *words, "--poll", "50ms", "--max-lag", "50ms"],
+        env=environment(NOTED_TIME_URL=served.url),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as older:
+        wait_until(lambda: served.all_marks(topic, "ingestion"))
+        younger = observe("ingestion --max-lag 50ms --poll 50ms")
+        _, said = older.communicate(timeout=PATIENCE_S)
+
+    assert (younger.status, older.returncode) == (0, 1)
+    assert "noted-time: writer 'observer' is fenced" in said

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from noted_time import tables
 from tests.cli.conftest import Commands
 from tests.support.claimed import ROWS, TEN, Orders
 from tests.support.served import Served
@@ -328,3 +329,22 @@ def test_all_cannot_be_required_where_it_is_not_known_what_is_gone(
     done = run("complete-to", "--table", orders.url, "--require-all")
 
     assert (done.status, UNKNOWN in done.err) == (3, True)
+
+
+def test_the_table_of_a_job_is_opened_once(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For its history, its columns and the record; so is each source."""
+    gold, opened = tmp_path / "gold", []
+    write_deltalake(gold, ROWS)
+    pins = tables.pin(orders.url)
+
+    class Opened(DeltaTable):
+        def __init__(self, location: str) -> None:
+            opened.append(location)
+            super().__init__(location)
+
+    monkeypatch.setattr("deltalake.DeltaTable", Opened)
+    done = tables.inherit(f"delta:{gold}", pins, name="gold", time_of="id")
+
+    assert (done.is_repeated, opened) == (False, [str(orders.path), str(gold)])

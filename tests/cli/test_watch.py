@@ -2,6 +2,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -87,3 +88,13 @@ def test_a_stream_that_is_removed_ends_it(served: Served, stream: str, tmp_path:
 
     says = f"noted-time: there is no stream '{stream}'"
     assert (status, says in shown.partition(RESTORED)[2].replace("\r\n", " ")) == (1, True)
+
+
+def test_the_limit_is_of_the_holders_that_are_named(run: Commands, served: Served) -> None:
+    """The longest of them are."""
+    name = uuid4().hex
+    served.create(name)
+    note(served, name, a=5, b=5)
+    shown = run("watch", name, "--limit", "1")
+
+    assert [line.split("\t")[0] for line in shown.out.splitlines()[-2:]] == ["writer", "a"]

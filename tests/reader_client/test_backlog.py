@@ -1,12 +1,13 @@
 """A group's backlog, as a reader learns of it and takes part in it."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from noted_time import BacklogState
 from noted_time.client import Backoff
-from reader_client import ReaderClient
+from reader_client import AsyncReaderClient, ReaderClient
 from reader_client.group.reporting import ReportedBacklog
 from reader_client.protocol.answers import GroupReply, decode_answer
 from tests.support.served import Served
@@ -123,3 +124,23 @@ def test_a_reason_that_a_later_controller_names_leaves_the_backlog_what_it_is() 
     state = decode_answer(GroupReply, group).state
 
     assert state == BacklogState(backlog=True, because=("behind",), since=5)
+
+
+async def test_the_client_for_asyncio_does_the_same(served: Served, stream: str) -> None:
+    """The callback is called in the loop."""
+    set_policy(served, stream, 5)
+    served.note(stream, 20, {"0": 200})
+    found: asyncio.Queue[BacklogState] = asyncio.Queue()
+    async with (
+        AsyncReaderClient(served.url, stream, reader="r", **OPTIONS) as reader,
+        asyncio.timeout(20),
+    ):
+        reader.on_backlog(found.put_nowait)
+        states = [await found.get()]
+        reader.set_backlog(None)
+        reader.advance({0: 200})
+        states.append(await found.get())
+        assert reader.backlog() == states[-1]
+
+    changes = [(state.backlog, state.because) for state in states]
+    assert changes == [(True, ("behind",)), (False, ())]

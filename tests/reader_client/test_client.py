@@ -281,3 +281,13 @@ async def test_a_reader_that_is_not_open_explains_how_to_open_it(
     """It would wait for ever, as nothing is followed."""
     with pytest.raises(Rejected, match="use async with AsyncReaderClient"):
         await of_asyncio(served, stream).wait_for(10, PATIENCE_S)
+
+
+def test_only_the_chosen_domains_are_followed(served: Served) -> None:
+    """A reader that names one domain need not name it again."""
+    served.create("parcels", domains=["order_time", "ship_time"])
+    served.note("parcels", 7, {"0": 120}, domain="ship_time")
+    with reader(served, "parcels", domains=["ship_time"]) as client:
+        client.advance({0: 120})
+
+        assert client.get_time_window().lower == 7
