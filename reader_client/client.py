@@ -112,7 +112,7 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
     def wait_for(self, time: Time, timeout: float, domain: str | None = None) -> Mark:
         """Wait for the mark of `cut_at(time)` and return it; `timeout` is in seconds.
 
-        Raises `NotCompleteYet` when the time is up.
+        Raises `NotCompleteYet` when the time is up, and `ImplausibleTime` as `cut_at`.
         """
         return self._wait(self._waits.wait_for_time(unix_ms_of(time, up=True), domain), timeout)
 

@@ -82,8 +82,8 @@ class WriterClient(Closing, Writer[httpx.BaseTransport]):
     def seal(self) -> bool:
         """End the stream for good unless it has other members. Return whether it is sealed.
 
-        Call it after `finish`, with a token of the scope `admin`. Raises `Unreachable` if the
-        outcome is unknown.
+        Call it after `finish`, with a token of the scope `admin`. Raises `NotAllowed`, or
+        `Unreachable` if the outcome is unknown.
         """
         self.check()
         return self._transport.run(self._exchange.seal(self.writer))

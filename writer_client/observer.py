@@ -134,7 +134,7 @@ class IngestionNoter(Observer):
 
     The client must vouch for this domain only (`domains=["ingestion"]`), and the other writers only
     for theirs, or they wait for each other. The writer's timeout must exceed `max_lag_ms` +
-    `poll_ms`.
+    `poll_ms`. Raises `Rejected` for options out of range.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option
@@ -173,7 +173,7 @@ class EventTimeNoter(Observer):
       rows. With 0, it always waits.
 
     The observer is idle while it waits for no segment. It notes at least every ten seconds, so its
-    timeout must be longer.
+    timeout must be longer. Raises `Rejected` for options out of range.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option

@@ -65,7 +65,7 @@ class Pin:
 
     @classmethod
     def of(cls, table: str, history: TableHistory) -> Pin:
-        """Return the pin of the last commit in `history`."""
+        """Return the pin of the last commit in `history`. Raises `Rejected` if it is empty."""
         if history.version is None:
             raise Rejected(f"{table} has no commits yet, so there is nothing to pin")
         return cls(table, history.version, _compute_fingerprint(history))

@@ -79,7 +79,10 @@ class KafkaNotedConsumer(Closing):
         )
 
     def poll(self, timeout: float = 1.0) -> Message | None:
-        """Return the next message within `timeout` seconds, if any; see `consume`."""
+        """Return the next message within `timeout` seconds, if any.
+
+        Raises `KafkaException`, and as `consume`.
+        """
         return next(iter(self.consume(1, timeout)), None)
 
     def consume(self, num_messages: int = 500, timeout: float = 1.0) -> list[Message]:

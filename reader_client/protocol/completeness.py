@@ -68,8 +68,8 @@ def complete_to(  # noqa: PLR0913 - three of them are positional
     """Return the time before which a reader of a stream's log has read everything.
 
     `position` has exclusive offsets by partition, or is the result of `committed_position`. Raises
-    `Conflict` if no time is known to be complete yet, and `Rejected` for offsets that cannot belong
-    to the stream's log.
+    `Conflict` if no time is known to be complete yet, `Rejected` for offsets that cannot belong to
+    the stream's log, and `Unreachable`.
     """
     read = position if isinstance(position, ReadOffsets) else ReadOffsets(position)
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:

@@ -154,8 +154,8 @@ def why(  # noqa: PLR0913 - three of them are positional
     ``group:NAME@BROKERS/TOPIC``, or the path of a checkpoint. `names` are the claims that count in
     a table, and `kafka` has settings of librdkafka.
 
-    Raises an error if the dataset itself cannot be read. If a later hop cannot be read, the hop has
-    the reason.
+    Raises `Rejected`, `Conflict`, `Unreachable` and `ImportError` if the dataset itself cannot be
+    read. If a later hop cannot be read, the hop has the reason.
     """
     with closing(Transport(url, token=token, timeout_s=timeout_s)) as transport:
         reader = HopReader(transport.ask, time, kafka or {})

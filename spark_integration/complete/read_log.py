@@ -40,9 +40,10 @@ def read_complete(  # noqa: PLR0913 - keyword-only but for five
     Options are objects, at most one of each class: `BatchRead`, and `Columns`. Other arguments are
     as in `read_noted_log`.
 
-    Raises `NotCompleteYet` if the window is not complete within the read's timeout, and `Rejected`
-    if it is empty or outside Spark's range of time. The read fails with `Rejected` if rows of the
-    window were deleted.
+    Raises `NotCompleteYet` if the window is not complete within the read's timeout, `Rejected` if
+    it is empty or outside Spark's range of time, and `UnknownStream`, `UnknownDomain`, `NotAllowed`
+    and `Unreachable`. The read fails with `Rejected` if rows of the window were deleted, and with
+    `UnreadableFile`.
     """
     chosen = choose_options(options, {BatchRead: "read", Columns: "columns"})
     read: BatchRead = chosen.get("read", BatchRead())

@@ -96,7 +96,8 @@ class NotedLogSink(Picklable):
 
         `checkpoint_location` is the query's `checkpointLocation`, a path or a URI. `domain` is the
         time domain of `time_of`, if the stream has several. `seal` needs a client with an `admin`
-        token.
+        token. Raises `InvalidName`, or `Rejected` for a negative delay or a client of another
+        stream.
         """
         check_least("delay_ms", delay_ms, 0)
         self._root = root

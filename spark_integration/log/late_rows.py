@@ -24,7 +24,8 @@ def split_late(events: DataFrame) -> tuple[DataFrame, DataFrame]:
     in time from windows, and under `strict` from no other operator. The late rows have no
     watermark, so nothing drops them, but Spark refuses to aggregate them in `append` mode.
 
-    Use both in one query, because another query has other late rows.
+    Use both in one query, because another query has other late rows. Raises `Rejected` without a
+    column `_late`.
     """
     if LATE_COLUMN not in events.columns:
         raise Rejected(

@@ -69,6 +69,8 @@ class TableClaims:
     - `static_sources`: how many sources without marks do not affect completeness.
     - `start_over`: whether the query may take over the name from another query, once.
     - `strict`: only needed without state and with ``marks="topic"``.
+
+    Raises `InvalidName` for a name, and `Rejected` for an unreadable checkpoint.
     """
 
     checkpoint_location: str

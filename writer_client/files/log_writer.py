@@ -74,8 +74,8 @@ class SegmentLogWriter:
         `root` is a path or a URL, such as ``s3://lake/topics``. By default the first rows determine
         the `schema` of a new segment.
 
-        Raises `Rejected` for another schema, a foreign or truncated file, or a store that refuses
-        access, and `Unreachable` if an object store does not answer.
+        Raises `InvalidName`, `Rejected` for another schema, a foreign or truncated file, or a store
+        that refuses access, and `Unreachable` if an object store does not answer.
         """
         validate_name("stream", stream)
         self.stream = stream

@@ -161,7 +161,8 @@ class KafkaFields(RecordTimes):
     `start` is the `latest` or the `earliest` record. Partitions added later are read from their
     beginning.
 
-    With a `client`, late records are reported as late rows.
+    With a `client`, late records are reported as late rows. Raises `Rejected` if the function
+    cannot be imported, and as `SameTopic`.
     """
 
     def __init__(  # noqa: PLR0913 - one keyword per option

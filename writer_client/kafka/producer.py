@@ -349,7 +349,8 @@ class KafkaNotedProducer(Closing):
         sent.
 
         Raises `InvalidNote` if the time goes back, even behind notes of an earlier process (see
-        `time`). If a note is refused at startup, the next call other than `produce` raises it.
+        `time`), `DeliveryFailed` (see `on_failure`) and `Fenced`. If a note is refused at startup,
+        the next call other than `produce` raises it.
         """
         if self._auto is not None and domain in (None, self._tracker.domain):
             raise Rejected("the producer notes the clock: create it without auto to note times")
@@ -368,7 +369,7 @@ class KafkaNotedProducer(Closing):
 
         A negative timeout has no limit. Returns 0, with the attributes of `Flushed`. Raises the
         same as `WriterClient.flush`, and `DeliveryFailed` if events were not delivered; notes are
-        held until `forgive`.
+        held until `forgive`. Raises `Unreachable` if the time is up; everything is kept.
         """
         until = compute_deadline(timeout)
         self._background.wait_for_begin(until)

@@ -267,7 +267,8 @@ class DeliveryTracker:
     def note(self, time: Time, domain: str | None = None) -> None:
         """Note that all events with a time of `domain` below `time` were produced before this call.
 
-        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back.
+        Only the last note of a transaction counts. Raises `InvalidNote` if the time goes back, and
+        `Rejected` for an unknown domain.
         """
         time, domain = unix_ms_of(time), self._resolve_domain(domain)
         check_int64("time", time)
@@ -316,7 +317,7 @@ class DeliveryTracker:
     def ends(self) -> dict[int, int]:
         """Return the ends of delivered events that no note covers yet, for `idle` and `finish`.
 
-        Raises `Rejected` while a transaction or an event is open.
+        Raises `DeliveryFailed`, or `Rejected` while a transaction or an event is open.
         """
         with self.lock:
             self.check()
