@@ -118,8 +118,8 @@ def read_noted_kafka(  # noqa: PLR0913 - all but two are given by keyword
     Raises `AnotherLog` if the stream belongs to another topic, such as the original of a mirror,
     and `Unreachable` if no broker answers. Raises `InvalidName`, `UnknownStream`, `UnknownDomain`,
     `NotAllowed` and `UnexpectedAnswer` for the stream. Raises `Rejected` for options that cannot be
-    combined, an unknown topic, and a session without the Kafka connector. With Spark Connect, topics
-    and streams are checked when the query starts.
+    combined, an unknown topic, and a session without the Kafka connector. With Spark Connect,
+    topics and streams are checked when the query starts.
 
     The query fails with `Recreated` if a topic was recreated, or lost rows or partitions that were
     read. It fails with `Rejected` if rows below the cut of the query's mark were deleted, and with

@@ -49,15 +49,15 @@ def read_noted_log(  # noqa: PLR0913 - options are keyword-only
 
     Raises `InvalidName`, `UnknownStream`, `UnknownDomain`, `NotAllowed` and `UnexpectedAnswer` for
     the stream, and `ImplausibleTime` for an `end_at` in seconds. Raises `Rejected` for an invalid
-    URL, column, schema or range, and for conflicting options. With Spark Connect, log and controller
-    are checked when the query starts.
+    URL, column, schema or range, and for conflicting options. With Spark Connect, log and
+    controller are checked when the query starts.
 
     The query fails with `UnreadableFile` for a truncated or foreign file. It fails with `Rejected`
     if the marks at `end_at` are deleted, or the checkpoint has another `end_at`. So it does if a
     sealed stream was recreated after its end was read, or if an object that it read was replaced
-    (`Recreated`). If the store does not answer, it fails with `Unreachable`. While the controller is
-    unreachable, the query reads on, up to the last known cut with `end_at`, and its watermark does
-    not advance.
+    (`Recreated`). If the store does not answer, it fails with `Unreachable`. While the controller
+    is unreachable, the query reads on, up to the last known cut with `end_at`, and its watermark
+    does not advance.
     """
     policy.check_partial("read_noted_log")
     query = LogQuery.create(
