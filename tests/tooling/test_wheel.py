@@ -8,11 +8,13 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 import pytest
 
+from locks.suites import calls
 from tests.support.waiting import PATIENCE_S
-from tests.tooling.wheels import build, install, link_needs
+from tests.tooling.wheels import PACKAGES, ROOT, build, install, link_needs
 
 HEAVY = ("fastapi", "msgspec", "rich", "structlog", "sqlalchemy", "typer", "uvicorn", "pyarrow")
 
@@ -50,6 +52,25 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     command = install(wheel, directory / "own")
     link_needs(wheel, directory / "needed")
     return Installed(wheel, command, f"{directory / 'own'}{os.pathsep}{directory / 'needed'}")
+
+
+def test_the_wheel_carries_types_migrations_and_pages(installed: Installed) -> None:
+    """Each package is marked as typed; the files of the dashboard are the same as here."""
+    dashboard = [
+        each for each in (ROOT / "controller/api/pages/dashboard").iterdir() if each.is_file()
+    ]
+    with ZipFile(installed.wheel) as files:
+        names = set(files.namelist())
+        information = next(each for each in names if each.endswith("/METADATA")).partition("/")[0]
+        carried = {
+            each.name: files.read(f"controller/api/pages/dashboard/{each.name}")
+            for each in dashboard
+        }
+
+    expected = {f"{package}/py.typed" for package in PACKAGES} | {"controller/migrations/env.py"}
+    assert expected - names == set()
+    assert {each.partition("/")[0] for each in names} - {*PACKAGES} == {information}
+    assert carried == {each.name: each.read_bytes() for each in dashboard} != {}
 
 
 def test_the_base_install_has_the_clients_only(installed: Installed, tmp_path: Path) -> None:
@@ -174,6 +195,49 @@ def imported(module: Path) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield (node.module or "").partition(".")[0]
+
+
+def program(path: Path, script: str) -> None:
+    """Write a program of the shell."""
+    path.write_text(f"#!/bin/sh\n{script}")
+    path.chmod(0o755)
+
+
+def built(directory: Path, root: Path, *, test: int, check: int) -> tuple[int, str]:
+    """Run .ci/run over a ./run that only prints its name; return the exit code and the output."""
+    (directory / ".ci").mkdir()
+    (directory / "locks").mkdir()
+    for name in (".ci/run", "locks/suites.py"):
+        (directory / name).write_bytes((root / name).read_bytes())
+    script = f'echo "$1"\ncase $1 in test) exit {test};; check) exit {check};; esac\n'
+    program(directory / "run", script)
+    there = directory / "bin"  # a build installs what is missing of these; a test installs nothing
+    there.mkdir()
+    for name in ("nginx", "caddy", "prometheus", "chromium", "buildah", "mmdebstrap"):
+        program(there / name, "")
+    done = subprocess.run(
+        ["bash", ".ci/run"],
+        cwd=directory,
+        env={**os.environ, "PATH": f"{there}{os.pathsep}{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell")
+@pytest.mark.parametrize(
+    ("test", "check", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (5, 1, 1)]
+)
+def test_a_build_checks_even_what_fails_its_tests(
+    tmp_path: Path, root: Path, test: int, check: int, expected: int
+) -> None:
+    """One build reports everything that is wrong, and is red if anything is."""
+    code, said = built(tmp_path, root, test=test, check=check)
+
+    called = ["check", *["test"] * (1 + len(calls()))]
+    assert (bool(code), sorted(said.split())) == (bool(expected), called)
 
 
 def test_an_image_is_built_from_all_that_the_wheel_has(root: Path) -> None:
