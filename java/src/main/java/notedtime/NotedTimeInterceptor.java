@@ -225,7 +225,7 @@ public final class NotedTimeInterceptor<K, V> implements ProducerInterceptor<K, 
                 return;  // the next look-up tries again, and notes continue
             throw new IOException("the topic cannot be looked up: " + error.getCause());
         } finally {
-            admin.close(Duration.ZERO);
+            admin.close(Duration.ofMillis(1));  // with 0 it waits for its thread without a limit
         }
     }
 
