@@ -22,6 +22,7 @@ from noted_time.reading import (
 from noted_time.reading.windows import check_windows
 from noted_time.values import (
     HOUR_MS,
+    LEAST_TIME,
     MAX_INT64,
     Absence,
     ImplausibleTime,
@@ -521,3 +522,10 @@ def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() ->
         for each in coverage.assess_windows([0, 10, 20], 10)
     ]
     assert found == [(True, False), (True, False), (False, True)]
+
+
+@pytest.mark.parametrize("size", [7, HOUR_MS])
+def test_the_first_window_begins_at_the_least_time_or_above(size: int) -> None:
+    start = Tiling(size, 0).first_end(LEAST_TIME - 5) - size
+
+    assert (start % size, LEAST_TIME <= start < LEAST_TIME + size) == (0, True)
