@@ -21,10 +21,10 @@ def test_downtime_times_no_writer_out(tmp_path: Path) -> None:
     notes = [{"writer": "silent"}, {"writer": "a", "time": 5}]
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s"
-        httpx.put(url, json={"writer_timeout_ms": 2000}).raise_for_status()
+        httpx.put(url, json={"writer_timeout_ms": 3000}).raise_for_status()
         httpx.post(f"{url}/notes", json={"notes": notes}).raise_for_status()
         before = httpx.get(f"{url}/explain").json()["waiting_for"]
-    time.sleep(2.2)
+    time.sleep(3.5)
     started_ms = time.time_ns() // 1_000_000
     with ServeProcess(tmp_path).ready() as controller:
         url = f"{controller.url}/v1/streams/s/marks"

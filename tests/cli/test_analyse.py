@@ -389,7 +389,7 @@ def write_text(file: Path, values: list[str]) -> None:
 
 
 def test_without_arrivals_the_row_that_set_the_time_is_named(analyse: Analyse) -> None:
-    """It is advised to nobody to leave it out: those behind it may be late."""
+    """No advice is to leave it out, because the rows behind it may be late."""
     twenty_devices("f.parquet")
     words = ("files", "f.parquet", "--time", "ts", "--who", "device", "--window", "0s")
     said = analyse(*words)
