@@ -16,13 +16,17 @@ FEW = 20
 HISTORIES = "150"
 UNTIL_FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 
-waiting.PATIENCE_S = 20.0
-"""A wait that a mutant never ends fails before mutmut's limit. Tests copy the value later."""
+PATIENCE_S = 20.0
+"""A wait that a mutant never ends fails before mutmut's limit."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure() -> None:
-    """Stop a property at the first example that fails, without a search for a smaller one."""
+    """Stop a property at the first example that fails, without a search for a smaller one.
+
+    The patience is set here and not on import, because doctests import this module in every run.
+    """
+    waiting.PATIENCE_S = PATIENCE_S
     settings.register_profile("mutants", settings.default, max_examples=FEW, phases=UNTIL_FOUND)
     settings.load_profile("mutants")
     os.environ.setdefault("NOTED_TIME_CLAIMS", HISTORIES)

@@ -1,5 +1,8 @@
 """What `./run mutants` counts."""
 
+import importlib
+
+from demo.trials import waiting
 from tests.mutants.__main__ import RESULT, count
 
 PRINTED = """
@@ -16,3 +19,10 @@ def test_only_a_killed_mutant_is_found() -> None:
     results = dict(RESULT.findall(PRINTED))
 
     assert count(results.values()) == (1, 4)
+
+
+def test_doctests_import_the_plugin_of_mutants_and_wait_as_long_as_before() -> None:
+    """`--doctest-modules` imports it in every run of the suite."""
+    importlib.import_module("tests.mutants.quick")
+
+    assert waiting.PATIENCE_S == 600
