@@ -1,14 +1,15 @@
 """What answers in place of a controller costs a client little, whichever client it is."""
 
 import asyncio
-import gzip
 import os
 import signal
 import threading
 import time
 import tracemalloc
+import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, repeat
 
@@ -25,7 +26,6 @@ from tests.support.memory import MIB
 from tests.support.waiting import wait_until
 from writer_client import AsyncWriterClient, Pace, WriterClient
 
-BOMB = gzip.compress(b" " * 256 * MIB)
 PART = b" " * MIB
 HUNG_UP = threading.Event()
 """That a client hung up on an answer."""
@@ -43,6 +43,14 @@ def dripped(begin: bytes, end: bytes, drop: bytes = b" ", drops: int = 60) -> It
     yield end
 
 
+@cache
+def packed() -> list[bytes]:
+    """Return an answer of 256 MiB, compressed."""
+    packer = zlib.compressobj(wbits=31)  # as gzip
+    bomb = b"".join([*map(packer.compress, repeat(PART, 256)), packer.flush()])
+    return [OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(bomb), bomb]
+
+
 QUICK = OK + b"content-length: 2\r\n\r\n{}"
 DRIPS: dict[str, Callable[[], Iterable[bytes]]] = {
     "header": lambda: dripped(OK + b"x: ", b"\r\ncontent-length: 2\r\n\r\n{}"),
@@ -52,12 +60,11 @@ DRIPS: dict[str, Callable[[], Iterable[bytes]]] = {
 }
 """Answers that are dripped, in different parts."""
 
-PACKED = OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB)
 LONG = OK + b"content-length: %d\r\n\r\n" % (8 * MOST_BYTES)
 ANSWERS = DRIPS | {
     "quick": lambda: [QUICK],
     "slow": lambda: dripped(OK + b"content-length: 17\r\n\r\n", b"{}", drops=15),
-    "packed": lambda: [PACKED, BOMB],
+    "packed": packed,
     "long": lambda: chain([LONG], repeat(PART, 8 * MOST_BYTES // MIB)),
 }
 """What a request is answered with, by how its path begins."""

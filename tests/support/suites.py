@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,15 @@ def programs_of(name: str) -> Path:
 
 def skip_others(items: Iterable[pytest.Item]) -> None:
     """Skip the tests of other suites."""
-    for name in WHOLE:
-        if _variable(name) not in os.environ:
-            skipped = pytest.mark.skip(reason=_reason(name))
-            for item in items:
-                if TESTS / name in item.path.parents:
-                    item.add_marker(skipped)
+    others = {name for name in WHOLE if _variable(name) not in os.environ}
+    for item in items:
+        if (name := _suite_of(item.path)) in others:
+            item.add_marker(pytest.mark.skip(reason=_reason(name)))
+
+
+@cache
+def _suite_of(path: Path) -> str:
+    return path.relative_to(TESTS).parts[0] if path.is_relative_to(TESTS) else ""
 
 
 def _variable(name: str) -> str:
