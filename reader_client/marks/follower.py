@@ -15,7 +15,7 @@ from noted_time.reading import (
     check_windows,
     find_complete_windows,
 )
-from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain, check_least
+from noted_time.values import Mark, Succession, TimeWindow, UnknownDomain
 from reader_client.protocol.answers import StreamReply
 
 NO_WINDOW = TimeWindow(None, None)
@@ -49,7 +49,6 @@ class Follower:
     """
 
     def __init__(self, domain: str, *, keep_last: int, since: StartMark = ALL_MARKS) -> None:
-        check_least("keep_last", keep_last, 1)
         self.domain = domain
         self.needs_stream = True
         self.stream_id: str | None = None

@@ -14,6 +14,7 @@ from noted_time.values import (
     Rejected,
     UnknownDomain,
     UnknownStream,
+    check_least,
     choose_domain,
     validate_name,
 )
@@ -48,6 +49,7 @@ class Following:
             raise Rejected(f"domains must be a list of names: use domains=[{domains!r}]")
         for domain in domains or ():
             validate_name("domain", domain)
+        check_least("keep_last", keep_last, 1)
         self.followers: dict[str, Follower] = {}
         self.stream = validate_name("stream", stream)
         self._domains = domains
@@ -59,7 +61,6 @@ class Following:
         self._stream_id: str | None = None
         self._failing: set[str] = set()
         self._steps: dict[str | None, Repeated[Any]] = {}
-        Follower("default", keep_last=keep_last)
 
     def start(self, begin: Begin) -> None:
         if self._domains is None:

@@ -1,13 +1,9 @@
-"""Find a seed for each fix that is taken back, or count what many schedules check.
-
-usage: python -m tests.simulation find [SCHEDULES]
-       python -m tests.simulation count [SCHEDULES [FIRST SEED]]
-"""
+"""Find a seed for each fix that is taken back, or count what many schedules check."""
 
 from __future__ import annotations
 
+import argparse
 import logging
-import sys
 import time
 from collections import Counter
 from functools import partial
@@ -51,6 +47,10 @@ def count(seeds: range) -> None:
 
 if __name__ == "__main__":
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    command, numbers = sys.argv[1], [*map(int, sys.argv[2:])]
-    schedules, first = [*numbers, *(300, 0)[len(numbers) :]]
-    {"find": find, "count": count}[command](range(first, first + schedules))
+    commands = {"find": find, "count": count}
+    parser = argparse.ArgumentParser("python -m tests.simulation", description=__doc__)
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("schedules", nargs="?", type=int, default=300)
+    parser.add_argument("first", nargs="?", type=int, default=0, help="the first seed")
+    given = parser.parse_args()
+    commands[given.command](range(given.first, given.first + given.schedules))
