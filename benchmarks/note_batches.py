@@ -25,7 +25,7 @@ CONNECTIONS = 8
 WRITERS = 100_000
 NOTES = 1000
 TRANSACTIONS = (1000, 5000, 20_000)
-RATE = Target("ratio", "at least", 0.17)
+RATE = Target("ratio", "at least", 0.2)
 
 COLUMNS = member.columns.keys()
 UPSERT = f"""

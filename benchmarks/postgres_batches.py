@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.postgres import Server as Postgres
 
 TRANSACTION = 5000
-RATE = Target("ratio", "at least", 0.3)
+RATE = Target("ratio", "at least", 0.31)
 INCOMING = "CREATE TEMPORARY TABLE IF NOT EXISTS incoming (LIKE member) ON COMMIT DELETE ROWS"
 UPSERT = SQL(
     "INSERT INTO member TABLE incoming ON CONFLICT (stream_id, writer) DO UPDATE SET {}"

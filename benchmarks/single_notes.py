@@ -78,7 +78,7 @@ def _figure(  # noqa: PLR0913, PLR0917 - one parameter for each column
     return Figure(name, unit, Samples(tuple(ours)), Samples(tuple(bare)), BARE, target, remark)
 
 
-AIM = Aim(connections=64, rate=0.17, slowest_ms=50, busy=6.5)
+AIM = Aim(connections=64, rate=0.22, slowest_ms=50, busy=6.5)
 WRITERS = 10_000
 REMARK = "SQLite, 10,000 writers in permuted order, marks every 200 ms"
 

@@ -58,7 +58,7 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
             Samples(tuple(ours)),
             Samples(tuple(floor)),
             BARE,
-            Target("ratio", "at most", 5.5),
+            Target("ratio", "at most", 4),
             "each note a mark, each reader a long poll on its own connection",
         )
     ]

@@ -10,7 +10,21 @@ ROOT = Path(__file__).resolve().parents[2]
 IN_JAVA = ("tests/kafka/test_interceptor.py", "tests/kafka/test_connect.py")
 """The tests of Kafka that start programs in Java, a third of what those of Kafka take."""
 
-LONG = {"browser", "kafka", "kafka and java", "tests/simulation/test_schedules.py"}
+OBSERVED = (
+    *(f"tests/kafka/test_{name}.py" for name in ("broker_times", "hidden_records", "looks")),
+    "tests/kafka/test_relay.py",
+    "tests/cli/test_analyse_kafka.py",
+    "tests/cli/test_observe_kafka.py",
+)
+"""The tests of Kafka that read a topic from outside, half of the others."""
+
+LONG = {
+    "browser",
+    "kafka",
+    "kafka observed",
+    "kafka and java",
+    "tests/simulation/test_schedules.py",
+}
 """The longest groups after those of Spark."""
 
 
@@ -35,11 +49,13 @@ def group_of(nodeid: str) -> str:
     >>> group_of("tests/spark/test_release.py::a")
     'tests/spark/test_release.py'
 
-    Tests of Kafka share two processes, each with a broker; those that start Spark or a cluster
+    Tests of Kafka share three processes, each with a broker; those that start Spark or a cluster
     share Spark's.
 
-    >>> group_of("tests/kafka/test_relay.py::a"), group_of("tests/kafka/test_connect.py::a")
+    >>> group_of("tests/kafka/test_producer.py::a"), group_of("tests/kafka/test_connect.py::a")
     ('kafka', 'kafka and java')
+    >>> group_of("tests/kafka/test_relay.py::a")
+    'kafka observed'
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):
@@ -50,7 +66,8 @@ def group_of(nodeid: str) -> str:
             return file
         return "spark and kafka" if "Broker" in text else "spark"
     if "kafka" in file:
-        return "kafka and java" if file in IN_JAVA else "kafka"
+        observed = " observed" * (file in OBSERVED)
+        return "kafka and java" if file in IN_JAVA else f"kafka{observed}"
     waiting = ("tests/browser/", "tests/operations/")
     return file.split("/")[1] if file.startswith(waiting) else file
 
