@@ -151,7 +151,6 @@ def _figures(stream: Stream, least: Stream) -> list[Figure]:
             Samples(tuple(floor)),
             f"{least.members} members",
             target,
-            "target: the ratio of the logarithms",
         )
         for what, ours, floor in measured
     ]

@@ -68,7 +68,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
             Samples(tuple(floor)),
             "rows of a plain executemany upsert, best transaction size",
             RATE,
-            f"SQLite, {writers:,} writers in permuted order, {CONNECTIONS} connections",
+            "SQLite",
         )
     ]
 

@@ -52,7 +52,7 @@ def measure(run: Run, writers: int = WRITERS, notes: int = NOTES) -> list[Figure
             Samples(tuple(floor)),
             f"rows of a raw copy-and-merge, {TRANSACTION} a transaction",
             RATE,
-            f"PostgreSQL, {writers:,} writers in permuted order, {CONNECTIONS} connections",
+            "PostgreSQL",
         )
     ]
 

@@ -21,7 +21,7 @@ FEW = Aim(connections=64, rate=0.18, slowest_ms=50)
 MANY = Aim(connections=256, rate=0.18)
 SLOW = Aim(connections=256, rate=0.18, where="2 ms more for each sync")
 ADDED_MS = 2.0
-REMARK = "PostgreSQL, 10,000 writers in permuted order, marks every 200 ms"
+REMARK = "PostgreSQL"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def figures(aim: Aim, ours: Taken, bare: Taken, remark: str) -> list[Figure]:
         _figure(aim.name, "/s", ours.rates, bare.rates, rate, remark),
         _figure("their latency, p99", "ms", ours.p99s, bare.p99s, slowest or None),
         _figure("their latency, p50", "ms", ours.p50s, bare.p50s),
-        _figure("their CPU time on the server, all threads", "µs", ours.cpu_us, bare.cpu_us, busy),
+        _figure("their CPU time on the server", "µs", ours.cpu_us, bare.cpu_us, busy),
     ]
 
 
@@ -80,7 +80,6 @@ def _figure(  # noqa: PLR0913, PLR0917 - one parameter for each column
 
 AIM = Aim(connections=64, rate=0.22, slowest_ms=50, busy=6.5)
 WRITERS = 10_000
-REMARK = "SQLite, 10,000 writers in permuted order, marks every 200 ms"
 
 
 def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figure]:
@@ -96,7 +95,7 @@ def measure(run: Run, writers: int = WRITERS, requests: int = 640) -> list[Figur
             scripts = posted.scripts(AIM.connections, requests, 1)
             bare.load(floor, scripts)
             posted.check(ours.load(server, scripts), database)
-    return figures(AIM, ours, bare, REMARK)
+    return figures(AIM, ours, bare, "SQLite")
 
 
 def create_stream(server: Server, stream: str, settings: bytes = b"{}") -> None:

@@ -59,7 +59,6 @@ def measure(run: Run, readers: int = READERS) -> list[Figure]:
             Samples(tuple(floor)),
             BARE,
             Target("ratio", "at most", 4),
-            "each note a mark, each reader a long poll on its own connection",
         )
     ]
 
