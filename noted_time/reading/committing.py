@@ -69,7 +69,7 @@ def find_committed_part(
         before = f"roll it back to snapshot {later.parent}, or " if not history.is_numbered else ""
         raise Rejected(IN_TABLE.format(claim.batch, what, before * (later.parent is not None)))
     committed = next((record for _, record in same if record.part == claim.part), None)
-    runs = {each.runs.get(claim.part, "") for each in memory if each.batch == claim.batch}
+    runs = {each.runs.get(claim.part) for each in memory if each.batch == claim.batch}
     if committed is not None and run in runs - {""} and not committed.merges:
         raise Rejected(WRITTEN_TWICE.format(claim.batch, claim.name))
     return committed

@@ -9,7 +9,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+INT64: Final = "q"
 
 OFTEN_EVERY, RARELY_EVERY = 4, 16
 
@@ -67,7 +69,7 @@ class Cuts:
                     segment_moves.at.append(mark)
                     segment_moves.offsets.append(offset)
             elif segment not in columns:
-                new[segment] = _Moves(array("q", (mark,)), array("q", (offset,)))
+                new[segment] = _Moves(array(INT64, (mark,)), array(INT64, (offset,)))
         if new:
             # another thread may iterate over the old dict
             self._forms = _Forms(columns, moves | new, moved)
@@ -97,7 +99,7 @@ class Cuts:
                     beyond = bisect_left(column, offset, beyond, last + 1)
             elif beyond < count and column[beyond] < offset:
                 beyond = bisect_left(column, offset, beyond, count)
-        if len(position) - unknown < len(columns) + len(moves):
+        if len(position) - unknown != len(columns) + len(moves):
             last = self._find_reached_without(position, last)
         return last, max(last + 1, beyond)
 
@@ -215,7 +217,7 @@ class Cuts:
         )
 
     def _column_of(self, moves: _Moves, count: int) -> array[int]:
-        column, offset = array("q"), 0
+        column, offset = array(INT64), 0
         for at, following in zip(*moves, strict=True):
             column.extend([offset] * (at - self._dropped - len(column)))
             offset = following
@@ -223,7 +225,7 @@ class Cuts:
         return column
 
     def _moves_of(self, column: array[int]) -> _Moves:
-        moves, before = _Moves(array("q"), array("q")), 0
+        moves, before = _Moves(array(INT64), array(INT64)), 0
         for mark, offset in enumerate(column, self._dropped):
             if offset != before:
                 moves.at.append(mark)

@@ -22,7 +22,7 @@ from noted_time.reading import (
     prepare_commit,
 )
 from noted_time.values import Claim, Rejected, parse_claims
-from noted_time.values.claim import EXPECTS_PROPERTY
+from noted_time.values.claim import EXPECTS_PROPERTY, Parent
 from tests.support.table_model import Query, World
 
 HISTORIES = int(os.environ.get("NOTED_TIME_CLAIMS", "1500"))
@@ -322,6 +322,14 @@ def test_an_old_checkpoint_is_told_where_to_roll_back() -> None:
     for table, batch in ((snapshots, 0), (history(first, second), 1)):
         with pytest.raises(Rejected, match="than the table; take a new checkpoint"):
             committing.find_committed_part(table, record(batch, plan="other"))
+
+
+def test_rows_are_foreign_if_others_append_them_after_a_job() -> None:
+    job = record(1, 50, after=1, after_id="", inherits=(Parent("s", "s", 1, ("a",), 50, ("r",)),))
+    own = (commit(0), commit(1))
+    tables = history(*own, commit(2, job)), history(*own, commit(2), commit(3, job))
+
+    assert [each.standings()["flights"].is_foreign for each in tables] == [False, True]
 
 
 def test_a_table_claims_what_all_its_names_claim() -> None:

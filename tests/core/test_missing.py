@@ -175,6 +175,7 @@ def test_the_first_mark_without_missing_members_is_found(
     assert sorted(names, key=repr) == sorted(absent[seq], key=repr)
 
 
+@example([Step(1, {"a": "timed_out"}, None, ())], 90, set())
 @given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
 def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
     taken: list[Step], at: int, members: set[str]

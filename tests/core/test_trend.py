@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noted_time import Mark, MarkHistory, StreamCut
@@ -22,7 +22,7 @@ starts = st.sampled_from((0, AT - 30, AT, UNIX_MS.stop - 30))
 
 
 def chain(start: int, taken: list[tuple[int, int, tuple[str, ...], bool]]) -> list[Mark]:
-    marks, lower, wall = [], start, start + 100
+    marks, lower, wall = [], start, start + 10
     for seq, (later, passes, excluded, bound) in enumerate(taken, start=1):
         lower, wall = lower + later, wall + passes
         cut = StreamCut({0: seq})
@@ -65,6 +65,7 @@ def point(marks: list[Mark], before: dict[int, int]) -> Point:
     )
 
 
+@example(2**62 + 990, [(1, 0, (), False), (1, 1, (), False)], 0, 10, 1, 2)
 @given(
     start=starts,
     taken=steps,

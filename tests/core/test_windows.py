@@ -23,6 +23,7 @@ from noted_time.reading.windows import check_windows
 from noted_time.values import (
     HOUR_MS,
     LEAST_TIME,
+    LEAST_UNIX_MS,
     MAX_INT64,
     Absence,
     ImplausibleTime,
@@ -481,13 +482,13 @@ def test_what_was_merged_is_returned_also_if_reports_are_deleted_then() -> None:
 
 def test_a_time_in_seconds_is_refused_for_windows_in_ms() -> None:
     """A time near the first kept mark may be the end of the window before."""
-    lower = 1_357_034_220_000
-    history = MarkHistory([Mark(1, lower, lower, StreamCut({0: 5}))])
-    seconds = lower // 1000
+    lower, seconds = LEAST_UNIX_MS + 1, 1_357_034_220
+    history, least = (MarkHistory([Mark(1, at, at, StreamCut({}))]) for at in (lower, lower - 1))
     begun = MarkHistory(Mark(n, at, at, StreamCut({})) for n, at in ((1, seconds), (2, lower)))
 
     with pytest.raises(ImplausibleTime):
         check_windows(seconds, Tiling(10), history)
+    check_windows(seconds, Tiling(10), least)
     check_windows(seconds - 10, Tiling(10), begun)
     check_windows(lower - 10, Tiling(10), history)
     check_windows(None, Tiling(10), history)
@@ -514,14 +515,14 @@ def test_no_window_names_a_writer_that_lacks_no_time(
 
 
 def test_a_window_that_begins_below_the_first_mark_is_vouched_for_by_nobody() -> None:
-    """It is not known who is missing."""
+    """It is not known who is missing, as for a cut with rows from this time."""
     coverage = Coverage(MissingWriters(), LateReports(), first_lower=20)
+    windows = list(coverage.assess_windows([0, 10, 20], 10))
+    mark = Mark(2, 30, 30, StreamCut({}))
 
-    found = [
-        (each.before_first_mark, each.missing.is_known)
-        for each in coverage.assess_windows([0, 10, 20], 10)
-    ]
+    found = [(each.before_first_mark, each.missing.is_known) for each in windows]
     assert found == [(True, False), (True, False), (False, True)]
+    assert [coverage.assess_mark(mark, since, 30) for since in (10, 20)] == windows[1:]
 
 
 @pytest.mark.parametrize("size", [7, HOUR_MS])
