@@ -204,8 +204,7 @@ class MarksPlanner:
     def get_initial_offset(self) -> Json:
         begun = self._query.kafka.begun if self._query.kafka else {}
         streams = {name: Admitted(whole=begun.get(name)) for name in self._query.streams}
-        claims = self._query.policy.batch_after_mark
-        return MarksOffset(streams, self._token, claims=claims).to_json()
+        return MarksOffset(streams, self._token).to_json()
 
     def plan_next_offset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: ARG002 - always one row
         return self.plan(MarksOffset.from_json(start)).to_json()

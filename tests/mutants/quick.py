@@ -6,6 +6,8 @@ It counts no mutant that the whole suite would not find, too.
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
@@ -30,6 +32,10 @@ def pytest_configure() -> None:
     settings.register_profile("mutants", settings.default, max_examples=FEW, phases=UNTIL_FOUND)
     settings.load_profile("mutants")
     os.environ.setdefault("NOTED_TIME_CLAIMS", HISTORIES)
+    mutmut = find_spec("mutmut")
+    assert mutmut is not None
+    assert mutmut.origin is not None
+    os.environ["PYTHONPATH"] = str(Path(mutmut.origin).parents[1])  # for Spark's workers
 
 
 @pytest.hookimpl(trylast=True)

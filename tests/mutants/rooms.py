@@ -29,9 +29,13 @@ CONTROLLER = _tests(
 
 WITH_SPARK = tuple(
     f"tests/spark/test_any_source.py::test_{name}"
-    for name in ("events_at_rest_are_refused", "events_with_a_watermark_of_their_own_are_refused")
+    for name in (
+        "events_at_rest_are_refused",
+        "events_with_a_watermark_of_their_own_are_refused",
+        "windows_of_any_source_close_once_the_query_has_read_the_cut",
+    )
 )
-"""Tests for which Spark starts no Python: it would lack mutmut."""
+"""Few tests, because each mutant that they try starts a Spark of its own."""
 
 ROOMS = {
     "rules": Room(
@@ -91,8 +95,10 @@ ROOMS = {
             "spark_integration/marks_source",
             *_tests(
                 "tests/spark",
-                "ahead other_checkpoint query_progress release stored_offsets topic_backlog",
+                "ahead asking other_checkpoint query_progress release stored_offsets topic_backlog",
             ),
+            "tests/spark/test_tokens.py::test_workers_are_given_no_secret",
+            "tests/spark/test_tokens.py::test_a_planner_asks_with_the_secrets_of_its_query",
             *WITH_SPARK,
         ),
         0.9,

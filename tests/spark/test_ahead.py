@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noted_time import Mark, Recreated, Rejected, StreamCut, Unreachable
 from noted_time.kafka import TopicLook
 from noted_time.reading import WholeFrom
+from noted_time.reading.whole import NO_BOUND
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.marks.arguments import WatermarkPolicy
 from spark_integration.marks.feed import FeedMarks
@@ -40,10 +41,13 @@ class GivenTopic:
     cleanup: str = "delete"
     lower: list[dict[int, int]] = field(default_factory=list)
     """What the next looks find, as right after a broker was killed."""
+    fault: Exception | None = None
 
     def look(self, *, committed: bool = False) -> TopicLook:  # noqa: ARG002 - as of a real topic
         """Return the ends of the partitions with a leader."""
         self.looks += 1
+        if self.fault:
+            raise self.fault
         ends = self.lower.pop(0) if self.lower else self.ends
         known = {p: end for p, end in ends.items() if p not in self.leaderless}
         return TopicLook(self.id, known, self.leaderless)
@@ -76,13 +80,17 @@ class GivenFeed(LocalFeed):
 class Query:
     """A query on the topic: its offset log, and Spark's rule for late rows.
 
-    `late` are the rows that were judged by a mark whose cut covers them.
+    `late` are the rows that were judged by a mark whose cut covers them, `tasks` the watermarks
+    that the batches have.
     """
 
-    def __init__(self, topic: GivenTopic, checkpoint: str, whole: WholeFrom | None = None) -> None:
-        self.topic, self._checkpoint, self._whole = topic, checkpoint, whole
+    def __init__(
+        self, topic: GivenTopic, checkpoint: str, whole: WholeFrom | None = None, lag_ms: int = 0
+    ) -> None:
+        self.topic, self._checkpoint, self._whole, self._lag_ms = topic, checkpoint, whole, lag_ms
         self.marks: list[Mark] = []
         self.batches: list[tuple[MarksOffset, dict[int, int]]] = []
+        self.tasks: list[list[int]] = []
         self.late: list[str] = []
         self.patience_s = 0.0
         self.limit: AheadLimit | None = None
@@ -108,7 +116,9 @@ class Query:
             {"flights": "flights"}, ahead=ahead, limit=limit, begun={"flights": self._whole}
         )
         policy = WatermarkPolicy(batch_after_mark=claims)
-        query = MarksQuery(streams, "", self._checkpoint, policy=policy, kafka=terms)
+        query = MarksQuery(
+            streams, "", self._checkpoint, policy=policy, kafka=terms, lag_ms=self._lag_ms
+        )
         releasers = {"flights": Releaser(GivenFeed(self.marks))}
         watched = {"flights": WatchedTopic(self.topic, terms, patience_s=self.patience_s)}
         self._planner = MarksPlanner(query, releasers, watched)
@@ -143,7 +153,7 @@ class Query:
         begun, read = (
             self.batches[-1]
             if self.batches
-            else (MarksOffset({"flights": Admitted(whole=self._whole)}, "t"), {})
+            else (MarksOffset.from_json(self._planner.get_initial_offset()), {})
         )
         there = dict(self.topic.ends)
         if last:
@@ -166,7 +176,8 @@ class Query:
         self.batches.append((ended, ends))
         number = len(self.batches) - 1
         plan(Path(self._checkpoint), number, ended.to_json(), {"flights": ends})
-        self._planner.check_covered(ended)
+        tasks = self._planner.list_tasks(begun.to_json(), ended.to_json())
+        self.tasks.append([each.value for each in tasks])
         self._judge(len(self.batches) - 1)
 
     def _write(self, rows: dict[int, int]) -> None:
@@ -307,8 +318,12 @@ def test_a_mark_whose_rows_have_no_leader_fails_the_query_until_there_is_one(que
     """Its rows were written after Spark's own look, which came first."""
     query.plan({0: 1}, set(), last=True)
     query.topic.leaderless = frozenset({0})
-    with pytest.raises(Unreachable, match="partition 0 of Kafka topic 'flights' has no leader"):
+    with pytest.raises(Unreachable) as raised:
         query.plan({}, set())
+    assert str(raised.value) == (
+        "partition 0 of Kafka topic 'flights' has no leader, and the last mark needs its rows: "
+        "start the query again once it has a leader; no rows are lost"
+    )
     query.topic.leaderless = frozenset()
     query.plan({}, set())
 
@@ -402,14 +417,42 @@ def test_ends_that_go_back_for_a_moment_are_looked_at_again(
         query.plan({}, set())
 
 
-def test_the_broker_is_asked_only_where_a_mark_waits(query: Query) -> None:
-    """And once by each run at first."""
+def test_the_broker_is_asked_only_where_a_mark_waits(
+    query: Query, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And once by each run at first. Without an answer, the mark comes later."""
     query.plan({0: 1}, set())
     without = query.topic.looks
     query.mark()
+    query.topic.fault = Unreachable("the broker is away")
+    query.plan({1: 1}, set())
+    query.topic.fault = None
     query.plan({}, set())
 
-    assert (without, query.topic.looks) == (1, 2)
+    assert (without, query.topic.looks) == (1, 3)
+    assert caplog.messages == ["marks come after their rows for now: the broker is away"]
+    assert query.tasks == [[], [], [], [9]]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "limit", "now", "position"),
+    [
+        (True, None, False, {0: 5, 1: 4}),
+        (False, None, False, {0: 3, 1: 4}),
+        (True, AheadLimit.AT_ONCE, False, {0: 3, 1: 4}),
+        (True, None, True, {0: 3, 1: 4}),
+    ],
+)
+def test_only_a_query_without_limits_reads_ahead(
+    *, ahead: bool, limit: AheadLimit | None, now: bool, position: dict[int, int]
+) -> None:
+    """Of the partitions that it has read."""
+    topic = GivenTopic({0: 5, 2: 1})
+    watched = WatchedTopic(topic, KafkaPlanning({}, ahead=ahead, limit=limit))
+    if now:
+        watched.freeze()
+
+    assert watched.find_position(TopicPlan("flights", 1, {0: 3, 1: 4}), topic.look()) == position
 
 
 def test_what_was_deleted_before_the_query_is_said_once(
@@ -437,6 +480,18 @@ def test_what_was_deleted_before_the_query_is_said_once(
         WholeFrom(),
         *[WholeFrom(time=30)] * (len(query.batches) - 1),
     ]
+
+
+def test_the_upper_of_a_mark_does_not_bound_times_with_a_lag(tmp_path: Path) -> None:
+    """The mark is of other times, and so is the watermark."""
+    first = {0: 3, 1: 1}
+    query = Query(GivenTopic({0: 3, 1: 3}, first=first), str(tmp_path), WholeFrom(), lag_ms=4)
+    query.marks.append(Mark(1, 20, 29, StreamCut({0: 3, 1: 3}), upper_is_bound=True))
+    for _ in range(2):
+        query.plan({}, set())
+
+    assert query.batches[-1][0].streams["flights"].whole == WholeFrom(unknown=NO_BOUND.format(1))
+    assert query.tasks == [[], [15]]
 
 
 def test_which_rows_a_compacted_topic_lacks_is_unknown() -> None:

@@ -6,7 +6,9 @@ from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY, MagicMock, call
 
 import pyarrow as pa
 import pytest
@@ -14,13 +16,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from noted_time import (
+    AnotherLog,
     BacklogPolicy,
     ImplausibleTime,
     Rejected,
     UnexpectedAnswer,
     UnknownDomain,
     UnknownStream,
+    kafka,
 )
+from noted_time.kafka import TopicLook
 from spark_integration import (
     Batches,
     BatchRead,
@@ -37,12 +42,16 @@ from spark_integration import (
     read_noted_log,
     with_noted_watermark,
 )
+from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.options import Option
 from spark_integration.log.query import LogQuery
 from spark_integration.log.rows import build_scan_schema
 from spark_integration.log.source import LogSource
 from spark_integration.marks.feed import ControllerFeed
 from spark_integration.marks.released import Released
+from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks_source.read import read_marks
+from spark_integration.session.settings import build_source_name
 from spark_integration.session.sources import build_options
 from tests.support.bundles import taken
 from tests.support.noted_stream import NotedStream
@@ -203,6 +212,41 @@ def test_marks_of_ingestion_are_refused_for_another_column(call: str) -> None:
     for column in "departure", "timestamp":
         with pytest.raises(Rejected, match=f"ingestion say .* promise nothing of '{column}'"):
             ALL[call]("http://127.0.0.1:9", domain="ingestion", event_time=column)
+
+
+def test_marks_beside_any_source_are_refused_for_another_topic(
+    controller: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked at with the client of the call, before the events are."""
+    controller.stream("seen")
+    note = {"writer": "w", "time": 1, "position": {"0": 1}, "log": "theirs"}
+    controller.post("seen", note)
+    looked = []
+
+    def topic(*given: object) -> SimpleNamespace:
+        looked.append(given)
+        return SimpleNamespace(look=lambda: TopicLook("ours", {0: 1}))
+
+    monkeypatch.setattr(kafka, "Topic", topic)
+    client = {"bootstrap.servers": "127.0.0.1:9"}
+    with pytest.raises(AnotherLog, match="^stream 'seen' is of another log: .*theirs.*is log ours"):
+        ALL["with_noted_watermark"](
+            controller.url, event_time="time", position=KafkaTopic("flights", client=client)
+        )
+
+    assert looked == [(client, "flights")]
+
+
+def test_the_marks_source_is_named_where_sources_need_names() -> None:
+    """And has its secrets in options of their own."""
+    spark = MagicMock(spec=SparkSession, version="4.3.0")
+    spark.conf.get.return_value = "true"
+    query = MarksQuery({"b": KafkaTopic("b"), "a": KafkaTopic("a")}, "", "place", domain="ship")
+    read_marks(spark, query, "t", {"sasl.password": "s"})
+
+    asked = call.name(build_source_name("marks", ["a", "b"], "ship")).format("noted_marks")
+    asked = asked.options(**build_options(query)).options(token="t", client_secret=ANY)  # noqa: S106
+    assert spark.readStream.mock_calls == asked.load().call_list()
 
 
 @pytest.mark.parametrize("marks", ["ahead", "committed", "topic"])

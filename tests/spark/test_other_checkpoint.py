@@ -1,9 +1,11 @@
 """A query continues from its own checkpoint only: not from one of another log."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 
 from noted_time import Rejected
 from spark_integration import Batches
@@ -77,3 +79,12 @@ def test_a_checkpoint_of_the_marks_of_another_stream_is_refused(
 
     with pytest.raises(Rejected, match="is of stream 'flights', and the query asks for marks of"):
         reader.latestOffset(other, reader.getDefaultReadLimit())
+    reader.stop()
+
+
+def test_a_task_of_the_marks_source_is_one_row() -> None:
+    """Its time is the watermark, in microseconds."""
+    reader = MarksReader(MarksQuery({}, "", ""))
+    (rows,) = reader.read(InputPartition(1500))
+
+    assert rows.to_pydict() == {"time": [datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)]}

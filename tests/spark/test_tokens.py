@@ -7,11 +7,14 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from spark_integration import PositionListener
+from noted_time.kafka import Topic
+from spark_integration import PositionListener, WatermarkPolicy
 from spark_integration.checkpoint.source_positions import KafkaTopic
 from spark_integration.log.query import LogQuery
 from spark_integration.log.source import LogSource
-from spark_integration.marks_source.query import MarksQuery
+from spark_integration.marks.released import Released
+from spark_integration.marks_source.planner import PLANNING_S, create_planner
+from spark_integration.marks_source.query import KafkaPlanning, MarksQuery
 from spark_integration.marks_source.source import MarksSource
 from spark_integration.session.sources import build_options, build_secrets
 from tests.spark.conftest import Reads
@@ -69,8 +72,38 @@ def test_workers_are_given_no_secret() -> None:
     schema = StructType([StructField("time", TimestampType())])
     given = [(source, source.streamReader(schema)) for source in (log_source, marks_source)]
 
-    assert [reader._secrets[0] for _, reader in given] == [SECRET, SECRET]
+    with_secrets = SECRET, {"sasl.password": SECRET}
+    assert [given[0][1]._secrets[0], given[1][1]._secrets] == [SECRET, with_secrets]
+    assert MarksSource(build_options(marks)).streamReader(schema)._secrets == (None, {})
+    assert (MarksSource.name(), marks_source.schema()) == ("noted_marks", schema)
     assert not any(SECRET.encode() in cloudpickle.dumps(each) for each in given)  # type: ignore[no-untyped-call]
+
+
+def test_a_planner_asks_with_the_secrets_of_its_query(controller: Served) -> None:
+    """For one domain of the stream, and the topic, under its policy."""
+    controller.stream("flights", "landed", "left").seal()
+    topics = {"flights": "arrivals"}
+    query = MarksQuery(
+        {"flights": KafkaTopic("arrivals")},
+        controller.url,
+        "/checkpoint",
+        domain="landed",
+        policy=WatermarkPolicy(on_seal="hold"),
+        kafka=KafkaPlanning(topics, ahead=True, committed=True),
+    )
+    client = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0, "sasl.password": SECRET}
+    planner = create_planner(query, controller.token, client)
+    (releaser,), (watched,) = planner._releasers.values(), planner._watched.values()
+    topic = watched._topic
+    releaser.follow(Released())
+
+    assert isinstance(topic, Topic)
+    assert (watched.name, dict(topic.connection)) == ("arrivals", client)
+    assert (watched._terms, watched._patience_s) == (query.kafka, PLANNING_S)
+    assert releaser._feed.subject == "stream 'flights', domain 'landed'"
+    last = Released("", 1, releaser.last_lower)
+    assert (releaser.at_end, releaser.has_more(last)) == ("finished", False)
+    planner.close()
 
 
 def test_a_listener_reports_with_its_token(controller: Served) -> None:
