@@ -229,7 +229,7 @@ def test_marks_beside_any_source_are_refused_for_another_topic(
 
     monkeypatch.setattr(kafka, "Topic", topic)
     client = {"bootstrap.servers": "127.0.0.1:9"}
-    with pytest.raises(AnotherLog, match="^stream 'seen' is of another log: .*theirs.*is log ours"):
+    with pytest.raises(AnotherLog, match=r"^stream 'seen' is of .*: .*theirs.*is log ours"):
         ALL["with_noted_watermark"](
             controller.url, event_time="time", position=KafkaTopic("flights", client=client)
         )

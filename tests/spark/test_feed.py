@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from noted_time.client.transport import Transport
 from noted_time.values import ClientFailed
 from reader_client.marks.follower import Follower
 from spark_integration.marks import feed as feed_module
@@ -40,17 +41,20 @@ def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Serve
 def test_a_controller_that_does_not_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The query begins without its marks."""
+    """The query begins without its marks, and ends, even if the request goes on."""
     monkeypatch.setattr(feed_module, "CATCH_UP_S", 0.05)
+    monkeypatch.setattr(feed_module, "CLOSE_S", 0.05)
+    monkeypatch.setattr(Transport, "hang_up", lambda _: None)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         feed = ControllerFeed(f"http://127.0.0.1:{silent.getsockname()[1]}", "flights", "default")
-        begun = threading.Thread(target=feed.begin, args=[Released()], daemon=True)
-        begun.start()
-        begun.join(10)
-        found = begun.is_alive(), feed.take().marks
-        feed.close()
+        hang = []
+        for call in (partial(feed.begin, Released()), feed.close):
+            calling = threading.Thread(target=call, daemon=True)
+            calling.start()
+            calling.join(10)
+            hang.append(calling.is_alive())
 
-    assert found == (False, ())
+    assert (hang, feed.take().marks) == ([False, False], ())
 
 
 @pytest.mark.parametrize("from_the_start", [True, False])

@@ -3,11 +3,12 @@
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from noted_time import Mark, StreamCut
+from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
 from spark_integration.marks.released import Released, Watermark
@@ -72,6 +73,21 @@ def test_a_stream_made_again_lets_in_nothing_below_what_was() -> None:
         at_90,
         Released("b", 2, 95),
     ]
+
+
+def test_the_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
+    """Unless the query holds the last lower."""
+    found = []
+    for on_seal in get_args(OnSeal):
+        marks = (mark(1, 10, s0=1), mark(2, 20, s0=9))
+        releaser = Releaser(GivenFeed(FeedMarks("a", marks, final_cut={0: 3})), on_seal)
+        releaser.follow(Released())
+        first = releaser.release(Released(), {0: 1})
+        last = releaser.release(first, {0: 3})
+        found += [(each, releaser.get_cut(each)) for each in (first, last)]
+
+    held = (Released("a", 1, 10), {0: 1})
+    assert found == [held, (Released("a", 1, LAST_MS, sealed=True), {0: 3}), held, held]
 
 
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
