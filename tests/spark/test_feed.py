@@ -51,7 +51,7 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
         for call in (partial(feed.begin, Released()), feed.close):
             calling = threading.Thread(target=call, daemon=True)
             calling.start()
-            calling.join(10)
+            calling.join(5)  # the request ends after 10 s
             hang.append(calling.is_alive())
 
     assert (hang, feed.take().marks) == ([False, False], ())
