@@ -11,7 +11,8 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.memory import InMemoryCatalog
 
 from noted_time.reading import Change, NoClaim, Standing, TableHistory
 from noted_time.tables import standing
@@ -101,7 +102,7 @@ class DeltaWorld(World):
 class IcebergWorld(World):
     """A table of Iceberg, whose catalog is put back, and whose snapshots expire."""
 
-    def open_in(self, catalog: SqlCatalog, name: str) -> None:
+    def open_in(self, catalog: Catalog, name: str) -> None:
         """Make the table in a catalog."""
         self.catalog, self.identifier, self.places = catalog, name, dict[int, str]()
         self.table = catalog.create_table(name, ROWS.schema)
@@ -151,6 +152,14 @@ class IcebergWorld(World):
             self.table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """Return a catalog in memory, whose commits wait for no disk."""
+    found = InMemoryCatalog("c", warehouse=f"file://{tmp_path}")
+    found.create_namespace("db")
+    return found
+
+
 def too_high(world: World) -> list[str]:
     """Play a history, and return the claims that are not true."""
     found = []
@@ -177,10 +186,8 @@ def test_no_claim_of_delta_is_too_high(tmp_path: Path) -> None:
         assert too_high(world) == [], seed
 
 
-def test_no_claim_of_iceberg_is_too_high(tmp_path: Path) -> None:
+def test_no_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
     """Roll backs, catalogs that are put back, and snapshots that expire."""
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("db")
     for seed in range(HISTORIES):
         chance = Random(seed)
         world = IcebergWorld(
@@ -289,10 +296,8 @@ def test_no_inherited_claim_of_delta_is_too_high(tmp_path: Path) -> None:
         assert inherited_too_high(seed, build) == [], seed
 
 
-def test_no_inherited_claim_of_iceberg_is_too_high(tmp_path: Path) -> None:
+def test_no_inherited_claim_of_iceberg_is_too_high(catalog: Catalog) -> None:
     """Snapshots that were rolled back become current again."""
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}")
-    catalog.create_namespace("db")
     for seed in range(PIPELINES):
 
         def build(name: str, kind: type[Table], seed: int = seed) -> Table:
