@@ -6,7 +6,7 @@ import logging
 import re
 import time as clocks
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -126,7 +126,8 @@ class Cluster:
         until = clocks.monotonic() + timeout_s
         self._errors.clear()
         while not future.done() and clocks.monotonic() < until:
-            self.admin.poll(POLL_INTERVAL_S)
+            wait([future], POLL_INTERVAL_S)
+            self.admin.poll(0)
             if BROKERS_DOWN in self._errors and not self._has_answered:
                 for code in (LOGIN_FAILED, TLS_FAILED):
                     if code in self._errors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time as clocks
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
@@ -12,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from noted_time.client.closing import Closing
 from noted_time.kafka.connecting import create_client
 from noted_time.kafka.topic import Topic
-from noted_time.values import Recreated, Unreachable
+from noted_time.values import Recreated, Rejected, Unreachable
 
 log = logging.getLogger("noted_time.observer")
 
@@ -54,8 +55,14 @@ class TopicReader(Closing):
         self._report_at = 0.0
 
     def begin(self, offsets: Mapping[int, int]) -> None:
-        name, begin = self._topic.name, OFFSET_BEGINNING
-        at = [TopicPartition(name, each, offset or begin) for each, offset in offsets.items()]
+        name, firsts = self._topic.name, dict[int, int]()
+        if not all(offsets.values()):  # librdkafka takes a second to find a beginning
+            with suppress(Rejected, Unreachable):
+                firsts.update(self._topic.begins())
+        at = [
+            TopicPartition(name, each, offset or firsts.get(each, OFFSET_BEGINNING))
+            for each, offset in offsets.items()
+        ]
         self._consumer.incremental_assign(at)
         self.position.update(offsets)
 
