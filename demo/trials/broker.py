@@ -72,6 +72,11 @@ _WITHOUT_WAITING = {
     "log.initial.task.delay.ms": 500,
     "log.retention.check.interval.ms": 1000,
     "log.cleaner.backoff.ms": 500,
+    "group.min.session.timeout.ms": 1000,
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.heartbeat.interval.ms": 500,
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
 }
@@ -300,13 +305,14 @@ class Broker:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the end of a partition is reported after it
         }
         unread = set(Topic(self.config, topic).look().partitions)
         consumer = Consumer(reading)
         consumer.assign([TopicPartition(topic, each, 0) for each in unread])
         found: list[Record] = []
         while unread:
-            for message in consumer.consume(10_000, 1):
+            for message in consumer.consume(10_000, 0.02):
                 if message.error():
                     unread.discard(message.partition())
                 else:
