@@ -154,8 +154,6 @@ def test_a_group_that_is_none_is_named(
         committed_position(broker.config, topic, f"{topic}-2")
     with pytest.raises(Rejected, match="there is no Kafka topic 'flihgts'"):
         committed_position(broker.config, topic, "flihgts")
-    with pytest.raises(Unreachable, match="no Kafka broker answers"):
-        committed_position("127.0.0.1:9", topic, topic)
     broker.send(f"{topic}-2", [(0, "a", TEN)])
     broker.commit(f"{topic}-2", f"{topic}-2", {0: 1})
     with pytest.raises(AnotherLog):

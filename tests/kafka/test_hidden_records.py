@@ -58,12 +58,10 @@ def test_a_partition_with_an_open_transaction_is_not_idle(
 ) -> None:
     """Its record is below no lower until it is visible, and `explain` names the transaction."""
     times, now = look_at(broker, topic), 0
-    with (
-        WriterClient(served.url, topic, "observer") as client,
-        EventTimeNoter(
-            client, times, delay_ms=0, idle_timeout_ms=IDLE_MS, poll_ms=10**6, clock=lambda: now
-        ) as noter,
-    ):
+    with WriterClient(served.url, topic, "observer") as client:
+        noter = EventTimeNoter(
+            client, times, delay_ms=0, idle_timeout_ms=IDLE_MS, clock=lambda: now
+        )
 
         def look() -> dict[str, Any]:
             noter.look()

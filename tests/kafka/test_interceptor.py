@@ -402,9 +402,9 @@ def test_a_topic_that_is_created_again_is_noted_no_more(
 def test_a_producer_joins_with_the_id_of_its_topic_and_no_other_stream(
     broker: Broker, served: Served, topic: str, start: Start
 ) -> None:
-    """As Kafka spells it, with both of the characters that its clients in C spell otherwise."""
+    """As Kafka spells it, with a character that its clients in C spell otherwise."""
     known = ""
-    while not {"-", "_"} <= set(known):
+    while {"-", "_"}.isdisjoint(known):
         broker.create(topic, 1)
         known = str(Topic(broker.config, topic).look().id)
     first, other = start(stream="{topic}"), start(stream=f"{topic}.other")

@@ -179,11 +179,11 @@ def died(flights: Flights, read: int, **settings: object) -> None:
     one.reader.close()
 
 
-BEGINS = [("earliest", 2), ("Smallest", 2), ("latest", 5), ("largest", 5), ("error", 0)]
+BEGINS = [("earliest", 2, None), ("Smallest", 2, 1), ("latest", 5, 99)]
+BEGINS += [("largest", 5, None), ("error", 0, 1), ("earliest", 2, 99)]
 
 
-@pytest.mark.parametrize(("reset", "begin"), BEGINS)
-@pytest.mark.parametrize("committed", [None, 1, 99])
+@pytest.mark.parametrize(("reset", "begin", "committed"), BEGINS)
 def test_partitions_without_a_valid_commit_are_reported_where_they_begin(
     broker: Broker, served: Served, reset: str, begin: int, committed: int | None
 ) -> None:

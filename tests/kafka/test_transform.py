@@ -42,7 +42,7 @@ def program(broker: Broker, served: Served, topic: str, tmp_path: Path) -> Path:
         if "cat > clean.py" in each.program
     )
     names = {'"flights"': f'"{topic}"', '"cleaned"': f'"{topic}-out"', '"clean"': f'"{topic}"'}
-    quick = {'"enable.auto.commit"': '"session.timeout.ms": 6000, "enable.auto.commit"'}
+    quick = {'"enable.auto.commit"': '"session.timeout.ms": 2000, "enable.auto.commit"'}
     Runner(tmp_path, served.url, {"127.0.0.1:9092": broker.address, **names, **quick}).run(block)
     return tmp_path / "clean.py"
 

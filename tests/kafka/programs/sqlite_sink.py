@@ -18,7 +18,7 @@ def main(address: str, topic: str, database: str, fault: str) -> None:
             "group.id": topic,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 2000,
             "heartbeat.interval.ms": 300,
         }
     )
