@@ -144,6 +144,8 @@ class ReaderClient(Closing, Reader["httpx.BaseTransport"]):
         full_name = f"noted-time reader {self._stream} {name}"
         thread = Repeating(full_name, step, self._transport.ask, self._health)
         self._threads.append(thread)
+        if self._closed:  # meanwhile, perhaps after `close` stopped the others
+            thread.stop()
         thread.start()
         return thread
 

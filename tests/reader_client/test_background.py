@@ -258,6 +258,23 @@ def test_a_forked_child_has_to_make_its_own(
             client.wait_for(99, PATIENCE_S)
 
 
+def test_a_thread_that_begins_while_the_reader_is_closed_ends_as_well(
+    served: Served, stream: str
+) -> None:
+    """The thread of a domain begins with the first answer, which may come at that moment."""
+
+    def step() -> questions.Steps:
+        yield questions.Pause(3600)
+        return True
+
+    client = ReaderClient(served.url, stream)
+    client.close()
+    late = client._begin("late", step)
+    late.join(10)
+
+    assert not late._thread.is_alive()
+
+
 def test_closing_interrupts_any_line_of_the_reader(served: Served, stream: str) -> None:
     """As a signal handler does, in the midst of `advance` or a wait: nothing waits for ever.
 
