@@ -633,14 +633,14 @@ def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
 ) -> None:
     """Nothing is raised for that, and one warning says so."""
     served.stop()
-    with KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=0.1) as producer:
+    with KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=0.001) as producer:
         served.start()
         producer.produce(value="a", event_time=NOON)
         producer.note_time(NOON + 1)
         assert producer.flush(60).lower == NOON + 1
 
     (said,) = [each.getMessage() for each in caplog.records if "; retrying" in each.getMessage()]
-    assert "'berlin' has not begun after 0.1 s" in said
+    assert "'berlin' has not begun after 0.001 s" in said
 
 
 def test_a_start_that_cannot_work_says_why(broker: Broker, served: Served, topic: str) -> None:
