@@ -8,19 +8,21 @@ from functools import partial
 
 import pytest
 
+from noted_time import Succession
 from noted_time.client.transport import Transport
 from noted_time.values import ClientFailed
 from reader_client.marks.follower import Follower
 from spark_integration.marks import feed as feed_module
-from spark_integration.marks.feed import ControllerFeed
+from spark_integration.marks.feed import ControllerFeed, FeedMarks
 from spark_integration.marks.released import Released
 from tests.support.served import Served
 from tests.support.waiting import eventually
 
 
 def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Served) -> None:
-    """From the start, and later; marks come by long poll."""
-    controller.stream("flights").note("w", 10, {0: 1})
+    """From the start, and later, to the seal; marks come by long poll."""
+    stream = controller.stream("flights")
+    stream.note("w", 10, {0: 1})
     controller.stop()
     feed, seen = ControllerFeed(controller.url, "flights", None, wait_ms=500), list[int]()
     feed.begin(Released())
@@ -33,8 +35,14 @@ def test_a_controller_that_is_away_is_followed_once_it_is_back(controller: Serve
     assert eventually(seqs, [1])
     controller.stop()
     controller.start()
-    controller.note("flights", 30, {"0": 3})
+    note = {"writer": "w", "time": 30, "position": {"0": 3}, "log": "ours"}
+    controller.post("flights", note)
     assert eventually(seqs, [1, 2])
+    stream.seal()
+    assert eventually(seqs, [1, 2, 3])
+    stream_id = controller.get("flights")["id"]
+    sealed = FeedMarks(stream_id, (), Succession(), {0: 3}, is_quiet=True, logs=("ours",))
+    assert eventually(feed.take, sealed)
     feed.close()
 
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from noted_time import Mark, StreamCut
+from noted_time import Mark, Rejected, StreamCut
 from spark_integration.marks.arguments import OnSeal
 from spark_integration.marks.feed import FeedMarks
 from spark_integration.marks.release import Releaser
@@ -88,6 +88,24 @@ def test_the_end_of_a_sealed_stream_comes_with_its_final_cut() -> None:
 
     held = (Released("a", 1, 10), {0: 1})
     assert found == [held, (Released("a", 1, LAST_MS, sealed=True), {0: 3}), held, held]
+
+
+def test_a_query_that_was_closed_by_a_seal_has_no_more_marks() -> None:
+    """A recreated stream would have rows, and all of them late."""
+    end = Released("a", 1, LAST_MS, sealed=True)
+    answers = FeedMarks(), FeedMarks("a", final_cut={0: 3}), FeedMarks("b", (mark(1, 10, s0=1),))
+    releaser = Releaser(GivenFeed(*answers))
+    for _ in range(2):
+        releaser.follow(end)
+        assert (releaser.release(end, {0: 3}), releaser.has_more(end)) == (end, False)
+    releaser.follow(end)
+
+    with pytest.raises(Rejected) as raised:
+        releaser.release(end, {0: 3})
+    assert str(raised.value) == (
+        "the stream was recreated after its seal had closed all windows of this query, "
+        "which would drop the new rows: start a query with a new checkpoint"
+    )
 
 
 def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> None:
