@@ -4,47 +4,54 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 
-from demo.trials.kafka import Broker
+from demo.trials.kafka import Broker, Settings
 from tests.cli.conftest import Commands, Said
 from tests.support.calls import HOUR_MS, TEN
+from tests.support.transactions import begun
 
 pytestmark = pytest.mark.acceptance
 
 
-Analyse = Callable[..., Said]
+class Analysed:
+    """A topic named like its test, and the command that judges it."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self.broker, self.topic = broker, topic
+        self._run = Commands("http://127.0.0.1:9")
+
+    def __call__(self, *words: str) -> Said:
+        return self._run("analyse", "kafka", self.broker.address, self.topic, *words)
+
+    def create(self, *rows: tuple[int, int, int], settings: Settings | None = None) -> None:
+        """Create it with (partition, event time, timestamp); both in minutes after TEN."""
+        self.broker.create(self.topic, settings=settings)
+        for partition, at, stamp in rows:
+            value = json.dumps({"of": {"at": TEN + at * 60_000}, "carrier": f"c{partition}"})
+            self.send((partition, value, TEN + stamp * 60_000), key=f"k{partition}")
+
+    def send(self, *rows: tuple[int, str | None, int], key: str | None = None) -> None:
+        """Send (partition, value, timestamp)."""
+        self.broker.send(self.topic, rows, key=key)
 
 
 @pytest.fixture
-def analyse(broker: Broker, request: pytest.FixtureRequest) -> Analyse:
-    """Return what judges the topic of the test."""
-    words = ("analyse", "kafka", broker.address, request.node.originalname)
-    return partial(Commands("http://127.0.0.1:9"), *words)
-
-
-def send(
-    broker: Broker, topic: str, *rows: tuple[int, int, int], settings: dict[str, str] | None = None
-) -> None:
-    """Send (partition, event time, timestamp); both in minutes after TEN."""
-    broker.create(topic, 2, settings)
-    for partition, at, stamp in rows:
-        value = json.dumps({"of": {"at": TEN + at * 60_000}, "carrier": f"c{partition}"})
-        broker.send(topic, [(partition, value, TEN + stamp * 60_000)], key=f"k{partition}")
+def analyse(broker: Broker, request: pytest.FixtureRequest) -> Analysed:
+    """Return the topic of the test, which the test creates."""
+    return Analysed(broker, str(request.node.originalname))
 
 
 ROWS = ((0, 0, 1), (0, 130, 131), (1, 50, 135), (0, 140, 141))
 """The third is 80 minutes behind, and 70 minutes after its hour had ended for Spark."""
 
 
-def test_a_field_is_judged_by_the_records_timestamps(broker: Broker, analyse: Analyse) -> None:
+def test_a_field_is_judged_by_the_records_timestamps(analyse: Analysed) -> None:
     """Whose clock it is, is said; keys, headers and fields tell who is late."""
-    send(broker, "test_a_field_is_judged_by_the_records_timestamps", *ROWS)
+    analyse.create(*ROWS)
     for who, name in (("key", "k1"), ("field:carrier", "c1")):
         said = analyse("--field", "of.at", "--who", who, "--json")
         found = said.json
@@ -55,20 +62,19 @@ def test_a_field_is_judged_by_the_records_timestamps(broker: Broker, analyse: An
     assert found["delays"][-1]["wait_median_ms"] is not None
 
 
-def test_timestamps_alone_do_not_tell_when_records_came(broker: Broker, analyse: Analyse) -> None:
+def test_timestamps_alone_do_not_tell_when_records_came(analyse: Analysed) -> None:
     """So that is assumed, and said first; what to do next is an observer's command."""
-    send(broker, "test_timestamps_alone_do_not_tell_when_records_came", *ROWS)
+    analyse.create(*ROWS)
     said = analyse()
 
     assert said.err.splitlines()[1].startswith("Arrival times are not known.")
     assert "lost by Flink" in said.table[0]
-    assert f"observe kafka read-timestamp {broker.address} test_timestamps" in said.err
+    assert f"observe kafka read-timestamp {analyse.broker.address} test_timestamps" in said.err
 
 
-def test_the_brokers_clock_is_said(broker: Broker, analyse: Analyse) -> None:
+def test_the_brokers_clock_is_said(analyse: Analysed) -> None:
     """And where there is no field of event time, nothing can be late by it."""
-    appended = {"message.timestamp.type": "LogAppendTime"}
-    send(broker, "test_the_brokers_clock_is_said", *ROWS, settings=appended)
+    analyse.create(*ROWS, settings={"message.timestamp.type": "LogAppendTime"})
     by_field, by_stamp = analyse("--field", "of.at", "--json"), analyse()
 
     assert "which are their brokers'" in by_field.json["said"][0]
@@ -76,9 +82,9 @@ def test_the_brokers_clock_is_said(broker: Broker, analyse: Analyse) -> None:
     assert "name the event time in the records with --field" in by_stamp.err
 
 
-def test_the_last_records_are_judged(broker: Broker, analyse: Analyse) -> None:
+def test_the_last_records_are_judged(analyse: Analysed) -> None:
     """An equal share of each partition, or what is younger; and what is left out is said."""
-    send(broker, "test_the_last_records_are_judged", *ROWS)
+    analyse.create(*ROWS)
     few, young = analyse("--records", "2", "--json"), analyse("--since", "7d")
     older = analyse("--since", "9999d", "--json")
 
@@ -89,49 +95,33 @@ def test_the_last_records_are_judged(broker: Broker, analyse: Analyse) -> None:
     assert (older.json["rows"], older.json["said"][-1][:20]) == (4, "The log begins after")
 
 
-@pytest.mark.parametrize(
-    ("digits", "unit", "doubt"),
-    [
-        (10, "s", "Unix seconds (2013-01-01 as seconds, 1970-01-16 as ms): pass --unit s"),
-        (16, "us", "Unix microseconds (2013-01-01 as microseconds, no date as ms): pass --unit us"),
-    ],
-)
-def test_a_topic_in_another_unit_is_judged_only_as_told(
-    broker: Broker, analyse: Analyse, digits: int, unit: str, doubt: str
-) -> None:
+def test_a_topic_in_another_unit_is_judged_only_as_told(analyse: Analysed) -> None:
     """Each tenth record is an hour late: no delay is advised until the unit is named."""
-    topic = "test_a_topic_in_another_unit_is_judged_only_as_told"
-    broker.create(topic, 1)
+    analyse.create()
     late = [(n, TEN + n * 1000 - (n % 10 == 9) * HOUR_MS) for n in range(200)]
-    values = [(TEN + n * 1000, f'{{"ts": {f"{at}000"[:digits]}}}') for n, at in late]
-    broker.send(topic, [(0, value, came) for came, value in values])
+    analyse.send(*((0, f'{{"ts": {at // 1000}}}', TEN + n * 1000) for n, at in late))
     refused = analyse("--field", "ts")
-    judged = analyse("--field", "ts", "--unit", unit, "--window", "0s", "--json")
+    judged = analyse("--field", "ts", "--unit", "s", "--window", "0s", "--json")
 
+    doubt = "Unix seconds (2013-01-01 as seconds, 1970-01-16 as ms): pass --unit s"
     said = f"noted-time: the times of `ts` look like {doubt}"
     assert (refused.status, refused.out, refused.err.splitlines()[1:]) == (1, "", [said])
     assert judged.json["least_delay_without_loss_ms"] == HOUR_MS - 1000 + 1
 
 
-def test_what_was_aborted_is_not_judged(broker: Broker, analyse: Analyse) -> None:
+def test_what_was_aborted_is_not_judged(analyse: Analysed) -> None:
     """Nor does it keep the command from ending."""
-    topic = "test_what_was_aborted_is_not_judged"
-    send(broker, topic, *ROWS[:2])
-    producer = Producer({**broker.config, "transactional.id": topic})
-    producer.init_transactions()
-    producer.begin_transaction()
-    producer.produce(topic, json.dumps({"of": {"at": TEN - 99}}), partition=0, timestamp=TEN)
-    producer.flush()
-    producer.abort_transaction()
+    analyse.create(*ROWS[:2])
+    aborted = json.dumps({"of": {"at": TEN - 99}})
+    begun(analyse.broker, analyse.topic, aborted, partition=0, timestamp=TEN).abort_transaction()
 
     assert analyse("--field", "of.at", "--json").json["rows"] == 2
 
 
-def test_records_without_the_field_are_counted_or_named(broker: Broker, analyse: Analyse) -> None:
+def test_records_without_the_field_are_counted_or_named(analyse: Analysed) -> None:
     """All of them: then what there is instead."""
-    topic = "test_records_without_the_field_are_counted_or_named"
-    send(broker, topic, *ROWS)
-    broker.send(topic, [(1, "no JSON", TEN)])
+    analyse.create(*ROWS)
+    analyse.send((1, "no JSON", TEN))
     some, all_ = analyse("--field", "of.at"), analyse("--field", "of.departure")
 
     assert (some.status, "1 row without at skipped." in some.err) == (0, True)
@@ -139,24 +129,20 @@ def test_records_without_the_field_are_counted_or_named(broker: Broker, analyse:
     assert all_.err.endswith("none of 5 records has a time: there is no 'departure' among at\n")
 
 
-def test_records_without_a_value_are_counted_by_themselves(
-    broker: Broker, analyse: Analyse
-) -> None:
+def test_records_without_a_value_are_counted_by_themselves(analyse: Analysed) -> None:
     """They are not records whose time cannot be read."""
-    topic = "test_records_without_a_value_are_counted_by_themselves"
-    send(broker, topic, *ROWS)
-    broker.send(topic, [(0, None, TEN), (1, None, TEN), (1, "no JSON", TEN)], key="k")
+    analyse.create(*ROWS)
+    analyse.send((0, None, TEN), (1, None, TEN), (1, "no JSON", TEN), key="k")
     found = analyse("--field", "of.at", "--json").json
 
     assert (found["rows"], found["without_time"]) == (4, 1)
     assert found["said"][1] == "2 records without a value skipped."
 
 
-def test_text_without_a_zone_needs_one(broker: Broker, analyse: Analyse) -> None:
+def test_text_without_a_zone_needs_one(analyse: Analysed) -> None:
     """As in files: the error shows one value, and what to pass."""
-    topic = "test_text_without_a_zone_needs_one"
-    broker.create(topic, 1)
-    broker.send(topic, [(0, '{"at": "2013-01-01 11:00:00"}', TEN)])
+    analyse.create()
+    analyse.send((0, '{"at": "2013-01-01 11:00:00"}', TEN))
     refused = analyse("--field", "at")
     told = analyse("--field", "at", "--zone", "Europe/Berlin", "--json")
 
@@ -165,13 +151,12 @@ def test_text_without_a_zone_needs_one(broker: Broker, analyse: Analyse) -> None
     assert told.json["first_ms"] == TEN
 
 
-def test_each_event_of_a_record_is_a_row(broker: Broker, analyse: Analyse) -> None:
+def test_each_event_of_a_record_is_a_row(analyse: Analysed) -> None:
     """A path leads through arrays; a function returns several."""
-    topic = "test_each_event_of_a_record_is_a_row"
-    broker.create(topic, 1)
+    analyse.create()
     for spans in ([TEN, TEN + HOUR_MS], [TEN + 1, TEN + 2 * HOUR_MS], []):
         value = json.dumps({"spans": [{"at": at} for at in spans]})
-        broker.send(topic, [(0, value, TEN)], key="k")
+        analyse.send((0, value, TEN), key="k")
     by_path, by_function = (
         analyse("--field", field, "--who", "key", "--window", "0s", "--json", "--ahead", "9h").json
         for field in ("spans.at", "tests.cli.test_analyse_kafka:times_of")
@@ -190,9 +175,9 @@ def times_of(message: Message) -> list[int]:
     return [span["at"] for span in json.loads(message.value() or b"")["spans"]]
 
 
-def test_a_function_finds_the_time(broker: Broker, analyse: Analyse, tmp_path: Path) -> None:
+def test_a_function_finds_the_time(analyse: Analysed, tmp_path: Path) -> None:
     """As that of an observer; the configuration of the client is as an observer's, too."""
-    send(broker, "test_a_function_finds_the_time", *ROWS)
+    analyse.create(*ROWS)
     (tmp_path / "client.properties").write_text("client.id=analysis\n")
     found = analyse(
         *("--parse", "tests.cli.test_analyse_kafka:time_of", "--json"),
@@ -207,16 +192,15 @@ def time_of(message: Message) -> int:
     return int(json.loads(message.value() or b"")["of"]["at"])
 
 
-def test_records_are_judged_as_they_come(broker: Broker, analyse: Analyse) -> None:
+def test_records_are_judged_as_they_come(analyse: Analysed) -> None:
     """By this machine's clock, from now on."""
-    topic = "test_records_are_judged_as_they_come"
-    broker.create(topic, 2)
-    broker.send(topic, [(0, "{}", TEN)])
+    analyse.create()
+    analyse.send((0, "{}", TEN))
     ends = threading.Event()
 
     def go_on() -> None:
         while not ends.wait(0.1):
-            broker.send(topic, [(1, "{}", TEN)])
+            analyse.send((1, "{}", TEN))
 
     sender = threading.Thread(target=go_on)
     sender.start()
@@ -229,23 +213,15 @@ def test_records_are_judged_as_they_come(broker: Broker, analyse: Analyse) -> No
     assert "by its clock" in found["said"][0]
 
 
-def test_a_compacted_topic_is_said(broker: Broker, analyse: Analyse) -> None:
+def test_a_compacted_topic_is_said(analyse: Analysed) -> None:
     """What was replaced is not seen."""
-    send(broker, "test_a_compacted_topic_is_said", *ROWS, settings={"cleanup.policy": "compact"})
+    analyse.create(*ROWS, settings={"cleanup.policy": "compact"})
 
     assert "is compacted: its replaced records are not judged" in analyse().err
 
 
-def test_a_topic_that_is_not_there_is_named(analyse: Analyse) -> None:
-    """With what to do."""
-    refused = analyse()
-
-    assert refused.status == 1
-    assert "there is no Kafka topic 'test_a_topic_that_is_not_there_is_named'" in refused.err
-
-
-def test_who_has_a_form(broker: Broker, analyse: Analyse) -> None:
+def test_who_has_a_form(analyse: Analysed) -> None:
     """Which the error shows."""
-    send(broker, "test_who_has_a_form", *ROWS[:1])
+    analyse.create(*ROWS[:1])
 
     assert "--who 'me' is none of key, header:NAME and field:a.b" in analyse("--who", "me").err
