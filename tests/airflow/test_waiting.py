@@ -21,7 +21,7 @@ from reader_client.protocol.requirements import BEFORE_FIRST_MARK, FORGOTTEN
 from tests.support.calls import HOUR_MS
 from tests.support.claimed import TEN, Orders
 from tests.support.controllers import until
-from tests.support.processes import ServeProcess, command
+from tests.support.gates import Guarded
 from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -247,20 +247,6 @@ def test_another_domain_is_judged_by_its_own_times(served: Served) -> None:
     assert seen == ["waiting", "complete"]
 
 
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        ("delta:/nowhere", "there is no Delta table at '/nowhere'"),
-        ("orders", "'orders' is not the URL of a table"),
-    ],
-)
-def test_a_table_that_is_not_there_fails_at_once(table: str, says: str) -> None:
-    """With the sentence of the reader."""
-    found = looked(Wanted(TEN, table=table))
-
-    assert (found.status, says in found.sentence) == ("failed", True)
-
-
 # Tables
 
 
@@ -300,15 +286,6 @@ def test_a_table_without_a_writer_counts_as_the_sensor_says(
 
     assert [each.status for each in seen] == statuses
     assert all("by 1 of 2 expected writers, without lima" in e.sentence for e in seen)
-
-
-def test_a_writer_that_is_missing_later_is_not_missing_now(tmp_path: Path) -> None:
-    """So a run for an hour of the past succeeds as it did then."""
-    orders = Orders(tmp_path)
-    orders.claim(TEN, 0)
-    orders.claim(TEN + 1, 1, "lima")
-
-    assert looked(Wanted(TEN, table=orders.url)).status == "complete"
 
 
 def test_a_time_below_which_nothing_is_claimed_fails_the_wait(tmp_path: Path) -> None:
@@ -407,11 +384,11 @@ async def test_time_up_says_why_it_waited(shop: Shop) -> None:
     assert found == Verdict("timed out", f"time is up: {shop.name}: {says}")
 
 
-async def test_a_refused_token_ends_it_at_once(tmp_path: Path) -> None:
+async def test_a_refused_token_ends_it_at_once() -> None:
     """With the remedy; a token in the connection is shown."""
-    token = command("token", "create", "--scope", "admin", cwd=tmp_path).stdout.strip()
-    with ServeProcess(tmp_path).ready() as controller:
-        controller.token = token
+    guarded = Guarded()
+    with Served(gate=guarded.gate) as controller:
+        controller.token = token = guarded.token("admin")
         controller.create("orders", expected_writers=["w"])
         controller.note("orders", TEN, {})
         found = []

@@ -45,6 +45,17 @@ class Commands:
         return Said(done.exit_code, done.stdout, done.stderr)
 
 
+class Console(Commands):
+    """Runs commands against a controller that the test calls as well."""
+
+    def __init__(self, served: Served) -> None:
+        super().__init__(served.url)
+        self.served = served
+
+    def note(self, stream: str, **times: int) -> None:
+        note(self.served, stream, **times)
+
+
 def note(served: Served, stream: str, **times: int) -> None:
     """Have each writer note a time, at position 0:10, and declare that its rows are of it."""
     notes = ({"writer": writer, "time": time, "max_time": time} for writer, time in times.items())
@@ -69,6 +80,6 @@ def stream(served: Served) -> str:
 
 
 @pytest.fixture
-def run(served: Served) -> Commands:
+def run(served: Served) -> Console:
     """Return what runs commands against it."""
-    return Commands(served.url)
+    return Console(served)

@@ -7,7 +7,7 @@ import pytest
 
 from noted_time_cli.client.caller import Caller
 from reader_client.protocol.requirements import BEFORE_FIRST_MARK
-from tests.cli.conftest import Commands, note
+from tests.cli.conftest import Commands, Console, note
 from tests.support.calls import HOUR_MS, TEN
 from tests.support.served import Served
 
@@ -39,9 +39,9 @@ def test_a_stream_is_made_with_the_settings_that_are_given(run: Commands) -> Non
     ) == (5_400_000, 0, None, "exclude")
 
 
-def test_changes_show_what_was_done_and_why(run: Commands, served: Served, stream: str) -> None:
+def test_changes_show_what_was_done_and_why(run: Console, stream: str) -> None:
     """By every command of operators."""
-    note(served, stream, UA=5)
+    run.note(stream, UA=5)
     run("stream", "create", stream, "--writer-timeout", "5s", "--comment", "it is fast")
     run("hold", stream, "UA", "--for", "1h", "--comment", "patience")
     run("hold", stream, "UA", "--release")
@@ -69,15 +69,15 @@ def test_a_writer_is_expected_in_addition(run: Commands) -> None:
 
 
 def test_writers_that_are_added_at_once_are_all_expected(
-    run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+    run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another command writes the list after this one has read it."""
-    served.call("PUT", f"/{stream}", {"expected_writers": ["lima"]})
+    run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima"]})
     answer, others = Caller.answer, ["rome", "oslo"]
 
     def answer_later(self: Caller, method: str, *words: Any, **options: Any) -> Any:  # noqa: ANN401
         if method == "PUT" and others:
-            served.call("PUT", f"/{stream}", {"expected_writers": ["lima", others.pop()]})
+            run.served.call("PUT", f"/{stream}", {"expected_writers": ["lima", others.pop()]})
         return answer(self, method, *words, **options)
 
     monkeypatch.setattr(Caller, "answer", answer_later)
@@ -121,12 +121,10 @@ def test_recreating_a_stream_reports_what_changed(run: Commands, stream: str) ->
     assert (shown["writer_timeout_ms"], shown["mark_interval_ms"]) == (5000, 0)
 
 
-def test_a_shorter_retention_that_drops_marks_needs_a_yes(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_a_shorter_retention_that_drops_marks_needs_a_yes(run: Console, stream: str) -> None:
     """It says how many; one that drops none is not asked about."""
     for time in (TEN, TEN + 1, TEN + 2):
-        note(served, stream, UA=time)
+        run.note(stream, UA=time)
     longer = run("stream", "create", stream, "--mark-retention", "8d")
     refused = run("stream", "create", stream, "--mark-retention", "0s")
     kept = run("stream", "show", stream, "--json").json["mark_retention_ms"]
@@ -138,11 +136,9 @@ def test_a_shorter_retention_that_drops_marks_needs_a_yes(
     assert (kept, shown) == (8 * 86_400_000, 0)
 
 
-def test_streams_are_listed_with_their_last_marks(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_streams_are_listed_with_their_last_marks(run: Console, stream: str) -> None:
     """A row for each domain; times are shown in ISO 8601."""
-    note(served, stream, a=TEN)
+    run.note(stream, a=TEN)
     listed = run("stream", "list")
 
     rows = {row[0]: row[1:] for row in listed.table}
@@ -150,19 +146,19 @@ def test_streams_are_listed_with_their_last_marks(
     assert (rows["stream"], rows[stream]) == (["domain", "mark", "lower", "upper", "cut"], mark)
 
 
-def test_an_incomplete_list_says_so(run: Commands, served: Served) -> None:
+def test_an_incomplete_list_says_so(run: Console) -> None:
     """Pages are put together up to the limit."""
     for name in ("listed-1", "listed-2", "listed-3"):
-        served.create(name)
+        run.served.create(name)
     listed = run("stream", "list", "--limit", "2")
 
     assert (len(listed.table), listed.err) == (3, "There are more than these 2: use --limit.\n")
 
 
-def test_a_stream_is_deleted_after_yes_only(run: Commands, served: Served, stream: str) -> None:
+def test_a_stream_is_deleted_after_yes_only(run: Console, stream: str) -> None:
     """Off a terminal it cannot ask, so `--yes` is needed; what it would remove is counted."""
     for time in (5, 6):
-        note(served, stream, UA=time, DL=time)
+        run.note(stream, UA=time, DL=time)
     refused = run("stream", "delete", stream)
     deleted = run("stream", "delete", stream, "--yes")
 
@@ -178,27 +174,23 @@ def test_a_stream_is_deleted_after_yes_only(run: Commands, served: Served, strea
     ]
 
 
-def test_a_log_with_the_same_offsets_is_taken_after_yes_only(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_a_log_with_the_same_offsets_is_taken_after_yes_only(run: Console, stream: str) -> None:
     """However its id is spelled."""
-    served.post(stream, {"writer": "UA", "log": "l-N_h"})
+    run.served.post(stream, {"writer": "UA", "log": "l-N_h"})
     asked = run("stream", "log", stream, "a+b/c")
-    before = served.get(stream)["logs"]
+    before = run.served.get(stream)["logs"]
     taken = run("stream", "log", stream, "a+b/c", "--yes", "--comment", "linked")
-    change = served.get(f"{stream}/changes")["changes"][0]
+    change = run.served.get(f"{stream}/changes")["changes"][0]
 
     assert (asked.status, before) == (2, ["l-N_h"])
     assert "add --yes" in asked.err
     assert (taken.status, taken.err) == (0, f"{stream} takes positions of log a-b_c.\n")
-    assert (served.get(stream)["logs"], change["comment"]) == (["l-N_h", "a-b_c"], "linked")
+    assert (run.served.get(stream)["logs"], change["comment"]) == (["l-N_h", "a-b_c"], "linked")
 
 
-def test_explain_names_the_holders_and_what_would_be(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_explain_names_the_holders_and_what_would_be(run: Console, stream: str) -> None:
     """First in words, then each writer that is waited for."""
-    note(served, stream, a=TEN, b=TEN + 3_900_000)
+    run.note(stream, a=TEN, b=TEN + 3_900_000)
     explained = run("explain", stream)
 
     *sentences, columns, held = explained.table
@@ -210,9 +202,9 @@ def test_explain_names_the_holders_and_what_would_be(
     assert (held[:2], held[4:]) == (["a", "2013-01-01T10:00:00Z"], ["2013-01-01T11:05:00Z"])
 
 
-def test_writers_are_listed_the_holder_first(run: Commands, served: Served, stream: str) -> None:
+def test_writers_are_listed_the_holder_first(run: Console, stream: str) -> None:
     """With state, times and position."""
-    note(served, stream, a=TEN, b=TEN + 60_000)
+    run.note(stream, a=TEN, b=TEN + 60_000)
     listed = run("writers", stream)
 
     shown = [row[:4] for row in listed.table]
@@ -223,11 +215,11 @@ def test_writers_are_listed_the_holder_first(run: Commands, served: Served, stre
     ]
 
 
-def test_json_is_the_controllers_answer(run: Commands, served: Served, stream: str) -> None:
+def test_json_is_the_controllers_answer(run: Console, stream: str) -> None:
     """In one line, for scripts."""
-    note(served, stream, a=TEN)
+    run.note(stream, a=TEN)
     explained = run("explain", stream, "--json")
-    answer = served.call("GET", f"/{stream}/explain")
+    answer = run.served.call("GET", f"/{stream}/explain")
 
     changing = ("now", "waiting_for", "sentences")  # they say for how long
     found = {name: value for name, value in explained.json.items() if name not in changing}
@@ -236,11 +228,9 @@ def test_json_is_the_controllers_answer(run: Commands, served: Served, stream: s
 
 
 @pytest.mark.parametrize("time", ["2013-01-01T10:00Z", "2013-01-01T11:00+01:00", str(TEN)])
-def test_wait_ends_well_when_the_stream_is_complete(
-    run: Commands, served: Served, stream: str, time: str
-) -> None:
+def test_wait_ends_well_when_the_stream_is_complete(run: Console, stream: str, time: str) -> None:
     """Status 0, and the cut to read up to."""
-    note(served, stream, a=TEN)
+    run.note(stream, a=TEN)
     waited = run("wait", stream, time, "--timeout", "30s")
 
     said = (
@@ -250,9 +240,9 @@ def test_wait_ends_well_when_the_stream_is_complete(
     assert (waited.status, waited.out) == (0, said)
 
 
-def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, stream: str) -> None:
+def test_wait_ends_with_124_when_time_is_up(run: Console, stream: str) -> None:
     """As timeout(1) does; the sentence gives the stream's time and the writers it waits for."""
-    note(served, stream, a=TEN - 1000)
+    run.note(stream, a=TEN - 1000)
     waited = run("wait", stream, str(TEN), "--timeout", "0s")
 
     says = (
@@ -271,37 +261,32 @@ def test_wait_ends_with_124_when_time_is_up(run: Commands, served: Served, strea
         (("{stream}", "--domain", "other"), "the stream has no domain 'other'"),
     ],
 )
-def test_a_question_that_is_refused_ends_with_1_at_once(  # noqa: PLR0913, PLR0917 - a table
-    run: Commands,
-    served: Served,
-    stream: str,
-    command: tuple[str, ...],
-    asked: tuple[str, ...],
-    says: str,
+def test_a_question_that_is_refused_ends_with_1_at_once(
+    run: Console, stream: str, command: tuple[str, ...], asked: tuple[str, ...], says: str
 ) -> None:
     """More time would not help; nothing is printed."""
-    note(served, stream, a=TEN)
+    run.note(stream, a=TEN)
     (name, *time), (of, *options) = command, asked
     refused = run(name, of.format(stream=stream), *time, *options)
 
     assert (refused.status, refused.out, says in refused.err) == (1, "", True)
 
 
-def test_a_time_in_seconds_is_doubted(run: Commands, served: Served, stream: str) -> None:
+def test_a_time_in_seconds_is_doubted(run: Console, stream: str) -> None:
     """It would be complete at once."""
-    note(served, stream, a=TEN)
+    run.note(stream, a=TEN)
     waited = run("wait", stream, str(TEN // 1000))
 
     says = f"is {TEN // 1000} in seconds? The times of the stream"
     assert (waited.status, says in waited.err) == (1, True)
 
 
-def test_wait_outlives_a_controller_that_is_away(run: Commands, served: Served) -> None:
+def test_wait_outlives_a_controller_that_is_away(run: Console) -> None:
     """It reports that, keeps trying, and learns the mark when the controller is back."""
-    served.create("outlived")
-    note(served, "outlived", a=TEN)
-    served.stop()
-    back = threading.Timer(0.3, served.start)
+    run.served.create("outlived")
+    run.note("outlived", a=TEN)
+    run.served.stop()
+    back = threading.Timer(0.3, run.served.start)
     back.start()
     waited = run("wait", "outlived", str(TEN), "--timeout", "30s")
     back.join()
@@ -334,9 +319,9 @@ def test_a_url_that_leads_nowhere_is_explained(run: Commands, url: str, says: st
     assert (refused.status, says in refused.err) == (1, True)
 
 
-def test_wait_says_that_a_mark_has_no_position(run: Commands, served: Served, stream: str) -> None:
+def test_wait_says_that_a_mark_has_no_position(run: Console, stream: str) -> None:
     """Its writers noted times alone; the status is 0, as time is complete."""
-    served.post(stream, {"writer": "a", "time": TEN})
+    run.served.post(stream, {"writer": "a", "time": TEN})
     waited = run("wait", stream, str(TEN))
 
     said = (
@@ -364,26 +349,24 @@ def without_stock(served: Served, stream: str) -> str:
         (("--require-all", "--since", str(TEN)), 3, "noted-time: writers with late rows: 1\n"),
     ],
 )
-def test_wait_ends_with_3_if_rows_of_the_window_are_late(  # noqa: PLR0913, PLR0917 - fixtures
-    run: Commands, served: Served, stream: str, flags: tuple[str, ...], status: int, says: str
+def test_wait_ends_with_3_if_rows_of_the_window_are_late(
+    run: Console, stream: str, flags: tuple[str, ...], status: int, says: str
 ) -> None:
     """With `--since`, which says where it begins; the sentence names them in any case."""
-    served.call("PUT", f"/{stream}", {"expected_writers": ["pos"]})
+    run.served.call("PUT", f"/{stream}", {"expected_writers": ["pos"]})
     for hours in (0, 2):
-        note(served, stream, pos=TEN + hours * HOUR_MS)
+        run.note(stream, pos=TEN + hours * HOUR_MS)
     late = {"writer": "pos", "late": {"rows": 112, "least": TEN, "most": TEN + 5}}
-    served.post(stream, late)
+    run.served.post(stream, late)
     waited = run("wait", stream, str(TEN + 2 * HOUR_MS), *flags)
 
     assert (waited.status, waited.err) == (status, says)
     assert ("with late rows of pos (112)" in waited.out) == (str(TEN + HOUR_MS) not in flags)
 
 
-def test_nobody_vouches_for_a_time_before_the_first_mark(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_nobody_vouches_for_a_time_before_the_first_mark(run: Console, stream: str) -> None:
     """A stream that began later is complete to any time before: that is all that is said of it."""
-    note(served, stream, pos=TEN)
+    run.note(stream, pos=TEN)
     early = run("wait", stream, str(TEN - HOUR_MS))
     asked = [
         run("wait", stream, str(TEN - HOUR_MS), *words)
@@ -399,12 +382,12 @@ def test_nobody_vouches_for_a_time_before_the_first_mark(
     assert [(each.status, each.err) for each in asked] == [(3, says)] * 2
 
 
-def test_the_ledger_lists_late_rows(run: Commands, served: Served, stream: str) -> None:
+def test_the_ledger_lists_late_rows(run: Console, stream: str) -> None:
     """After the marks, merged by hours, and in its JSON."""
-    note(served, stream, pos=TEN)
+    run.note(stream, pos=TEN)
     for least in (TEN - 5, TEN - 9):
         late = {"writer": "pos", "late": {"rows": 56, "least": least, "most": least}}
-        served.post(stream, late)
+        run.served.post(stream, late)
     listed = run("ledger", stream)
     as_json = run("ledger", stream, "--json")
 
@@ -426,16 +409,14 @@ def noting_before_deletes(
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", sent)
 
 
-def test_remove_shows_what_would_follow_and_asks(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_remove_shows_what_would_follow_and_asks(run: Console, stream: str) -> None:
     """Off a terminal it cannot ask, so nothing is removed."""
-    note(served, stream, UA=TEN, DL=TEN + 60_000)
+    run.note(stream, UA=TEN, DL=TEN + 60_000)
     refused = run("remove", stream, "UA")
 
     assert refused.status == 2
     assert "advance to 2013-01-01T10:01:00Z, 1m later, without UA" in refused.err
-    assert served.writers(stream)["UA"]["state"] == "live"
+    assert run.served.writers(stream)["UA"]["state"] == "live"
 
 
 def test_a_second_removal_changes_nothing(run: Commands, stream: str) -> None:
@@ -451,28 +432,28 @@ def test_a_second_removal_changes_nothing(run: Commands, stream: str) -> None:
 
 
 def test_remove_shows_again_what_would_follow_if_the_writer_noted(
-    run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+    run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is removed as it was seen last."""
-    note(served, stream, UA=TEN, DL=TEN + 60_000)
-    noting_before_deletes(monkeypatch, served, stream, [TEN + 1])
+    run.note(stream, UA=TEN, DL=TEN + 60_000)
+    noting_before_deletes(monkeypatch, run.served, stream, [TEN + 1])
     removed = run("remove", stream, "UA", "--yes")
 
     assert (removed.status, removed.err.count("without UA")) == (0, 2)
     assert "UA has noted meanwhile" in removed.err
-    assert served.writers(stream)["UA"]["state"] == "excluded"
+    assert run.served.writers(stream)["UA"]["state"] == "excluded"
 
 
 def test_remove_gives_up_on_a_writer_that_keeps_noting(
-    run: Commands, served: Served, stream: str, monkeypatch: pytest.MonkeyPatch
+    run: Console, stream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After three times with `--yes`."""
-    note(served, stream, UA=TEN)
+    run.note(stream, UA=TEN)
     left = [*range(TEN + 1, TEN + 9)]
-    noting_before_deletes(monkeypatch, served, stream, left)
+    noting_before_deletes(monkeypatch, run.served, stream, left)
     refused = run("remove", stream, "UA", "--yes")
 
-    assert (refused.status, len(left), served.writers(stream)["UA"]["state"]) == (1, 5, "live")
+    assert (refused.status, len(left), run.served.writers(stream)["UA"]["state"]) == (1, 5, "live")
 
 
 @pytest.mark.parametrize(
@@ -485,10 +466,10 @@ def test_remove_gives_up_on_a_writer_that_keeps_noting(
     ],
 )
 def test_a_mistyped_change_of_a_writer_is_refused(
-    run: Commands, served: Served, stream: str, words: tuple[str, ...], status: int
+    run: Console, stream: str, words: tuple[str, ...], status: int
 ) -> None:
     """An unknown writer, and a hold with neither a duration nor a release."""
-    note(served, stream, UA=TEN)
+    run.note(stream, UA=TEN)
     command, writer, *options = words
     refused = run(command, stream, writer, *options)
 
@@ -507,11 +488,11 @@ def test_the_ledger_has_a_row_for_each_writer(run: Commands, without_stock: str)
 
 @pytest.mark.parametrize(("command", "cursor"), [("ledger", "--after"), ("changes", "--before")])
 def test_a_list_of_changes_shows_how_to_continue(
-    run: Commands, without_stock: str, served: Served, command: str, cursor: str
+    run: Console, without_stock: str, command: str, cursor: str
 ) -> None:
     """Beyond the limit; the option begins there."""
-    served.call("DELETE", f"/{without_stock}/writers/shop")
-    note(served, without_stock, late=TEN + 1)
+    run.served.call("DELETE", f"/{without_stock}/writers/shop")
+    run.note(without_stock, late=TEN + 1)
     first = run(command, without_stock, "--limit", "1")
     more = first.err.split()[-1].rstrip(".")
     rest = run(command, without_stock, cursor, more)
@@ -521,19 +502,17 @@ def test_a_list_of_changes_shows_how_to_continue(
     assert len(rest.table) > 1
 
 
-def test_explain_tries_what_is_asked(run: Commands, served: Served, stream: str) -> None:
+def test_explain_tries_what_is_asked(run: Console, stream: str) -> None:
     """The answer of the dry run is in the last sentence."""
-    note(served, stream, UA=TEN, DL=TEN, AA=TEN + 60_000)
+    run.note(stream, UA=TEN, DL=TEN, AA=TEN + 60_000)
     shown = run("explain", stream, "--exclude", "UA", "--exclude", "DL")
 
     assert "advance to 2013-01-01T10:01:00Z" in shown.out.splitlines()[-4]
 
 
-def test_explain_names_the_segments_that_a_reader_lacks(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_explain_names_the_segments_that_a_reader_lacks(run: Console, stream: str) -> None:
     """In the second sentence and a table; the writers that hold the stream follow."""
-    note(served, stream, UA=TEN, DL=TEN + 60_000)
+    run.note(stream, UA=TEN, DL=TEN + 60_000)
     shown = run("explain", stream, "--position", "0:7", "--position", "1:5")
 
     assert "not for a writer: mark 1, 2013-01-01T10:00:00Z, needs segment 0" in shown.table[1][0]
@@ -541,10 +520,10 @@ def test_explain_names_the_segments_that_a_reader_lacks(
     assert shown.table[-4:-2] == [titles, ["0", "7", "10", "UA"]]
 
 
-def test_one_writer_can_be_shown(run: Commands, served: Served, stream: str) -> None:
+def test_one_writer_can_be_shown(run: Console, stream: str) -> None:
     """By its name, with the process that notes under it."""
     session = {"session": "5b1f", "label": "host:17"}
-    served.post(stream, {"writer": "UA"} | session, {"writer": "DL"})
+    run.served.post(stream, {"writer": "UA"} | session, {"writer": "DL"})
     shown = run("writers", stream, "UA")
 
     assert [(row[0], row[-1]) for row in shown.table] == [("writer", "session"), ("UA", "host:17")]

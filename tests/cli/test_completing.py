@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noted_time.values import floor_time
-from tests.cli.conftest import Commands, note
+from tests.cli.conftest import Commands, Console, note
 from tests.support.calls import HOUR_MS, TEN
 from tests.support.odd_controller import odd_controller
 from tests.support.served import Served
@@ -78,14 +78,12 @@ def test_writers_that_are_missing_are_named_beside_the_time(
     )
 
 
-def test_a_writer_is_not_missing_below_the_marks_that_had_it(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_a_writer_is_not_missing_below_the_marks_that_had_it(run: Console, stream: str) -> None:
     """One that was removed after midnight is required of the next day only."""
-    note(served, stream, stock=TEN + HOUR_MS, shop=TEN + 14 * HOUR_MS)
-    note(served, stream, stock=TEN + 14 * HOUR_MS)
-    served.call("DELETE", f"/{stream}/writers/stock")
-    note(served, stream, shop=TEN + 15 * HOUR_MS)
+    run.note(stream, stock=TEN + HOUR_MS, shop=TEN + 14 * HOUR_MS)
+    run.note(stream, stock=TEN + 14 * HOUR_MS)
+    run.served.call("DELETE", f"/{stream}/writers/stock")
+    run.note(stream, shop=TEN + 15 * HOUR_MS)
     today, tomorrow = (
         run("complete-to", stream, "--require-known", "--floor", floor) for floor in ("1d", "1h")
     )
@@ -93,28 +91,28 @@ def test_a_writer_is_not_missing_below_the_marks_that_had_it(
     assert (today.status, today.out, tomorrow.status) == (0, "2013-01-02T00:00:00Z\n", 3)
 
 
-def test_a_stream_without_a_mark_has_no_time(run: Commands, served: Served) -> None:
+def test_a_stream_without_a_mark_has_no_time(run: Console) -> None:
     """And nothing is printed."""
-    found = run("complete-to", served.new())
+    found = run("complete-to", run.served.new())
 
     says = "there is no mark yet: nothing is known to be complete"
     assert (found.status, found.out, says in found.err) == (1, "", True)
 
 
-def test_a_time_of_another_clock_has_no_zone(run: Commands, served: Served) -> None:
+def test_a_time_of_another_clock_has_no_zone(run: Console) -> None:
     """It is shown as it is, and floored by arithmetic."""
-    name = served.new(max_time_ahead_ms=None)
-    note(served, name, shop=47)
+    name = run.served.new(max_time_ahead_ms=None)
+    run.note(name, shop=47)
 
     assert run("complete-to", name, "--floor", "10ms")[:2] == (0, "40\n")
     refused = run("complete-to", name, "--zone", "Europe/Berlin")
     assert (refused.status, "no calendar has it" in refused.err) == (2, True)
 
 
-def test_windows_that_changed_have_a_line_each(run: Commands, served: Served, stream: str) -> None:
+def test_windows_that_changed_have_a_line_each(run: Console, stream: str) -> None:
     """Their start, end, late rows and writers; none since a later moment."""
     late = {"rows": 112, "least": TEN - HOUR_MS, "most": TEN - 1}
-    served.post(stream, {"writer": "shop", "late": late})
+    run.served.post(stream, {"writer": "shop", "late": late})
     found = run("changed-since", stream, "2020-01-01T00:00Z")
     now = datetime.now(UTC)
     recent, later = (
@@ -180,13 +178,11 @@ def test_it_is_said_if_the_ledger_no_longer_has_all_that_changed() -> None:
     )
 
 
-def test_a_list_of_windows_that_is_cut_short_ends_with_3(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_a_list_of_windows_that_is_cut_short_ends_with_3(run: Console, stream: str) -> None:
     """A script would repair those alone, and remember that all are repaired."""
     times = [TEN - hours * HOUR_MS for hours in (1, 2, 3)]
     late = [{"rows": 1, "least": time, "most": time} for time in times]
-    served.post(stream, {"writer": "shop", "late": late})
+    run.served.post(stream, {"writer": "shop", "late": late})
     cut, whole, every = (
         run("changed-since", stream, "2020-01-01T00:00Z", *options)
         for options in (("--limit", "2"), ("--limit", "3"), ("--limit", "2", "--all"))

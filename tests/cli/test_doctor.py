@@ -17,7 +17,7 @@ from spark_integration.log.offset import LogOffset
 from spark_integration.marks.released import Released
 from spark_integration.session.connector import PACKAGE_EXCLUDES, kafka_package
 from tests.access.test_served import CERTIFICATE, TLS
-from tests.cli.conftest import Commands, Said
+from tests.cli.conftest import Commands, Console, Said
 from tests.support.gates import Guarded
 from tests.support.offset_log import plan
 from tests.support.processes import ServeProcess, command, environment
@@ -111,28 +111,28 @@ def test_the_other_scheme_is_the_remedy_if_it_answers(
     assert last.returncode == 0, last.stdout
 
 
-def test_a_stream_that_is_well_is_ok(run: Commands, served: Served) -> None:
+def test_a_stream_that_is_well_is_ok(run: Console) -> None:
     """Each line says what was seen, and the status is 0."""
-    served.create("well")
-    served.post("well", {"writer": "UA", "time": now(), "position": {"0": 1}})
+    run.served.create("well")
+    run.served.post("well", {"writer": "UA", "time": now(), "position": {"0": 1}})
 
     said = run("doctor", "well")
 
     lines = [line.partition("  ")[0] for line in said.out.splitlines()]
     assert (said.status, set(lines[:-1]) - {"not checked", ""}) == (0, {"ok"}), said.out
-    assert f"controller: {served.url} (from NOTED_TIME_URL) is ready" in said.out
+    assert f"controller: {run.served.url} (from NOTED_TIME_URL) is ready" in said.out
     assert "expected writers: well expects no writers, so missing writers are not" in said.out
     assert lines[-1].startswith("nothing wrong in ")
     unseen = [each.partition(": ")[0].split()[-1] for each in lines if "not checked " in each]
     assert [each in lines[-1] for each in unseen] == [True] * len(unseen)
 
 
-def test_each_of_several_controllers_is_asked(run: Commands, served: Served) -> None:
+def test_each_of_several_controllers_is_asked(run: Console) -> None:
     """One that is away is wrong, and the other one is asked for the rest."""
-    served.create("several")
-    served.post("several", {"writer": "UA", "time": now(), "position": {"0": 1}})
+    run.served.create("several")
+    run.served.post("several", {"writer": "UA", "time": now(), "position": {"0": 1}})
 
-    said = run("doctor", "several", "--url", f"{NOWHERE},{served.url}", "--json")
+    said = run("doctor", "several", "--url", f"{NOWHERE},{run.served.url}", "--json")
 
     assert (said.status, outcomes(said, "controller", "clock", "stream", "writers")) == (
         1,
@@ -140,14 +140,14 @@ def test_each_of_several_controllers_is_asked(run: Commands, served: Served) -> 
     )
 
 
-def test_what_is_wrong_with_a_stream_has_its_remedy(run: Commands, served: Served) -> None:
+def test_what_is_wrong_with_a_stream_has_its_remedy(run: Console) -> None:
     """A writer that never came, one that fell silent, and one whose times are in seconds.
 
     The domain that waits for them has no line of its own.
     """
-    served.create("ill", writer_timeout_ms=600, expected_writers=["DL"])
-    served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
-    wait_until(lambda: served.get("ill/explain").get("silence") == "missing")
+    run.served.create("ill", writer_timeout_ms=600, expected_writers=["DL"])
+    run.served.post("ill", {"writer": "UA", "time": 1_357_034_400, "position": {"0": 1}})
+    wait_until(lambda: run.served.get("ill/explain").get("silence") == "missing")
 
     said = run("doctor", "ill", "--json")
 
@@ -301,14 +301,12 @@ def test_a_broker_that_is_away_is_wrong(run: Commands) -> None:
     assert judged(said)["broker"][0]["remedy"] == "start the broker, or correct --kafka"
 
 
-def test_the_checkpoint_of_another_stream_is_wrong(
-    run: Commands, served: Served, tmp_path: Path
-) -> None:
+def test_the_checkpoint_of_another_stream_is_wrong(run: Console, tmp_path: Path) -> None:
     """It is looked at under the name of its own; that of its topic is right as well."""
     for name in ("arrivals", "departures"):
-        served.create(name)
-        served.post(name, {"writer": "UA", "time": now(), "position": {"0": 1}})
-    plan(tmp_path, 0, of_log("departures", served.get("departures")["id"]), metadata=BEGUN)
+        run.served.create(name)
+        run.served.post(name, {"writer": "UA", "time": now(), "position": {"0": 1}})
+    plan(tmp_path, 0, of_log("departures", run.served.get("departures")["id"]), metadata=BEGUN)
     place = ("--checkpoint", str(tmp_path))
 
     said = run("doctor", "arrivals", *place, "--json")
@@ -352,11 +350,11 @@ def test_what_is_no_checkpoint_of_ours_is_wrong(
 
 
 def test_what_is_not_installed_is_not_checked(
-    run: Commands, served: Served, monkeypatch: pytest.MonkeyPatch
+    run: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the command that installs it; that is not wrong."""
-    served.create("t")
-    served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})
+    run.served.create("t")
+    run.served.post("t", {"writer": "UA", "time": now(), "position": {"0": 1}})
     for module in ("confluent_kafka", "noted_time.kafka.topic", "spark_integration.session"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     for module in ("confluent_kafka", "spark_integration.session.connector"):

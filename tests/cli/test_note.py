@@ -2,21 +2,18 @@
 
 import pytest
 
-from tests.cli.conftest import Commands
+from tests.cli.conftest import Commands, Console
 from tests.support.calls import HOUR_MS, TEN
-from tests.support.served import Served
 
 AT_TEN = "2013-01-01T10:00Z"
 
 
-def test_a_script_joins_and_notes_its_time_and_position(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_a_script_joins_and_notes_its_time_and_position(run: Console, stream: str) -> None:
     """The mark that follows has both; the time is rounded down, to claim no more than was said."""
     first = run("note", stream, "shell", "--join", "--timeout", "2h")
     run("note", stream, "shell", "2013-01-01T10:00:00.0009Z", "--position", "3=120")
     again = run("note", stream, "shell", AT_TEN, "--position", "3=120", "--json")
-    mark = served.get(f"{stream}/cut", complete_to=TEN)
+    mark = run.served.get(f"{stream}/cut", complete_to=TEN)
 
     assert first.err == f"shell joined: {stream} waits for it, for 2h of silence at most.\n"
     assert (mark["lower"], mark["cut"]) == (TEN, {"3": 120})
@@ -34,9 +31,7 @@ def test_it_leaves_for_a_while_or_for_good(run: Commands, stream: str) -> None:
     assert finished.err == f"shell is finished: {stream} does not wait for it. {at}\n"
 
 
-def test_a_writer_that_the_stream_does_not_know_joins_and_leaves(
-    run: Commands, served: Served, stream: str
-) -> None:
+def test_a_writer_that_the_stream_does_not_know_joins_and_leaves(run: Console, stream: str) -> None:
     """It never came, or the stream has forgotten it. Then it vouches for all times."""
     run("note", stream, "shell", AT_TEN, "--join")
     unknown = run("note", stream, "lima", "--state", "finished")
@@ -46,17 +41,17 @@ def test_a_writer_that_the_stream_does_not_know_joins_and_leaves(
 
     assert (unknown.status, "A new writer needs --join" in unknown.err) == (1, True)
     assert (joined.status, joined.json) == (0, {"status": "accepted", "lower": TEN})
-    assert (served.writers(stream)["lima"]["state"], waited.status) == ("finished", 0)
+    assert (run.served.writers(stream)["lima"]["state"], waited.status) == ("finished", 0)
 
 
-def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, stream: str) -> None:
+def test_a_mistyped_name_holds_nothing_back(run: Console, stream: str) -> None:
     """A name that is nearly the same is asked for, of the stream and of the writer."""
     run("note", stream, "berlin", AT_TEN, "--join")
     of_writer = run("note", stream, "berln", AT_TEN)
     of_stream = run("note", stream[:-1], "berlin", AT_TEN)
     unheard = run("note", stream, "quito", AT_TEN)
 
-    names = [row["writer"] for row in served.get(f"{stream}/writers")["writers"]]
+    names = [row["writer"] for row in run.served.get(f"{stream}/writers")["writers"]]
     assert names == ["berlin"]
     assert of_writer.err == (
         "noted-time: there is no writer 'berln': did you mean 'berlin'? A new writer needs --join\n"
@@ -80,17 +75,17 @@ def test_a_mistyped_name_holds_nothing_back(run: Commands, served: Served, strea
         ((str(TEN // 1000),), 1, "it noted 1357034400, which is January 1970: are these sec"),
     ],
 )
-def test_what_is_refused_changes_nothing(  # noqa: PLR0913, PLR0917 - fixtures
-    run: Commands, served: Served, stream: str, words: tuple[str, ...], status: int, says: str
+def test_what_is_refused_changes_nothing(
+    run: Console, stream: str, words: tuple[str, ...], status: int, says: str
 ) -> None:
     """The sentence has the field, the value and what is possible."""
     run("note", stream, "shell", AT_TEN, "--position", "0=9", "--join")
-    before = served.get(f"{stream}/writers")["writers"][0]["times"]
+    before = run.served.get(f"{stream}/writers")["writers"][0]["times"]
     refused = run("note", stream, "shell", *words)
 
     assert (refused.status, refused.out) == (status, "")
     assert says in " ".join(refused.err.replace("│", " ").split())
-    assert served.get(f"{stream}/writers")["writers"][0]["times"] == before
+    assert run.served.get(f"{stream}/writers")["writers"][0]["times"] == before
 
 
 def test_the_watermark_that_went_on_is_said(run: Commands, stream: str) -> None:
@@ -104,13 +99,13 @@ def test_the_watermark_that_went_on_is_said(run: Commands, stream: str) -> None:
     assert noted.err.endswith("its rows below 2013-01-01T12:00:00Z are late.\n")
 
 
-def test_a_writer_that_comes_late_is_told(run: Commands, served: Served, stream: str) -> None:
+def test_a_writer_that_comes_late_is_told(run: Console, stream: str) -> None:
     """On standard error, and readers are told that its rows may be late, in what range."""
     run("note", stream, "berlin", AT_TEN, "--join")
     joined = run("note", stream, "lima", "--join")
     late = run("note", stream, "lima", "2013-01-01T08:00Z")
     since = run("note", stream, "quito", AT_TEN, "--join", "--since", "2013-01-01T09:00Z")
-    found = served.get(f"{stream}/cut", complete_to=TEN)["late"]
+    found = run.served.get(f"{stream}/cut", complete_to=TEN)["late"]
 
     assert joined.err.endswith("\nlima vouches from 2013-01-01T10:00:00Z on\n")
     told = f"late by 2h, {stream} advanced without it to 2013-01-01T10:00:00Z\n"
@@ -120,12 +115,12 @@ def test_a_writer_that_comes_late_is_told(run: Commands, served: Served, stream:
     assert shown == [("lima", None, 0, True), ("quito", TEN - HOUR_MS, 0, True)]
 
 
-def test_a_script_corrects_what_it_noted(run: Commands, served: Served, stream: str) -> None:
+def test_a_script_corrects_what_it_noted(run: Console, stream: str) -> None:
     """By the number of its late rows and their least time, which go together."""
     run("note", stream, "shell", AT_TEN, "--join")
     said = run("note", stream, "shell", "--late", "3", "--least", "2013-01-01T09:00Z")
     half = run("note", stream, "shell", "--late", "3")
-    (found,) = served.get(f"{stream}/cut", complete_to=TEN)["late"]
+    (found,) = run.served.get(f"{stream}/cut", complete_to=TEN)["late"]
 
     assert said.err.startswith("shell reported 3 rows from 2013-01-01T09:00:00Z on that came below")
     assert (found["rows"], found["least"], found["unknown"]) == (3, TEN - HOUR_MS, False)

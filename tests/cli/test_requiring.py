@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reader_client.protocol.requirements import FORGOTTEN
-from tests.cli.conftest import Commands, note
+from tests.cli.conftest import Commands, Console, note
 from tests.support.claimed import TEN, Orders
 from tests.support.served import Served
 
@@ -45,7 +45,7 @@ def test_all_cannot_be_required_of_an_open_stream(
 
 
 def test_one_shop_of_five_completes_an_open_stream_and_none_that_expects_all(
-    run: Commands, served: Served, daily: str
+    run: Console, daily: str
 ) -> None:
     """The sentence says by whom; once all are expected, a mark has to have each of them."""
     opened = run("wait", daily, str(TEN))
@@ -53,7 +53,7 @@ def test_one_shop_of_five_completes_an_open_stream_and_none_that_expects_all(
     run("stream", "create", daily, *expected)
     ask = ("wait", daily, str(TEN), "--require-all", "--timeout", "0s")
     declared = run(*ask)
-    note(served, daily, **dict.fromkeys(SHOPS, TEN + 1))
+    run.note(daily, **dict.fromkeys(SHOPS, TEN + 1))
     all_there = run(*ask)
 
     assert "complete to 2013-01-01T10:00:00Z, by berlin (1 writer, none expected)" in opened.out
@@ -62,14 +62,12 @@ def test_one_shop_of_five_completes_an_open_stream_and_none_that_expects_all(
     assert (all_there.status, "by 5 writers, all that are expected" in all_there.out) == (0, True)
 
 
-def test_a_writer_that_joined_later_is_waited_for(
-    run: Commands, served: Served, daily: str
-) -> None:
+def test_a_writer_that_joined_later_is_waited_for(run: Console, daily: str) -> None:
     """The mark that passed the time before it joined has none of its rows; the next one has."""
-    served.post(daily, {"writer": "lima", "time": TEN})
+    run.served.post(daily, {"writer": "lima", "time": TEN})
     ask = [("wait", daily, str(TEN), "--timeout", "0s"), ("complete-to", daily)]
     before = [run(*words, "--require", "lima") for words in ask]
-    note(served, daily, berlin=TEN + 1, lima=TEN + 1)
+    run.note(daily, berlin=TEN + 1, lima=TEN + 1)
     after = [run(*words, "--require", "lima") for words in ask]
     without = run("wait", daily, str(TEN))
 
@@ -100,13 +98,13 @@ def test_a_writer_that_nobody_knows_ends_every_question_with_3(
 
 
 def test_a_table_has_the_rows_of_a_later_mark_once_it_read_to_that(
-    run: Commands, served: Served, daily: str, tmp_path: Path
+    run: Console, daily: str, tmp_path: Path
 ) -> None:
     """Not because the stream has gone on."""
     orders = Orders(tmp_path)
     orders.claim(TEN, 0, stream=daily)
-    note(served, daily, lima=TEN + 1, berlin=TEN + 1)
-    note(served, daily, lima=TEN + 2, berlin=TEN + 2)
+    run.note(daily, lima=TEN + 1, berlin=TEN + 1)
+    run.note(daily, lima=TEN + 2, berlin=TEN + 2)
     ask = ("complete-to", "--table", orders.url, "--floor", "1h", "--require")
     berlin, lima = run(*ask, "berlin"), run(*ask, "lima")
 
@@ -114,14 +112,12 @@ def test_a_table_has_the_rows_of_a_later_mark_once_it_read_to_that(
     assert f"{daily}: they vouch from 2013-01-01T10:00:00.001Z on" in lima.err
 
 
-def test_an_idle_writer_vouches_for_nothing_later_and_is_known_all_the_same(
-    run: Commands, served: Served
-) -> None:
+def test_an_idle_writer_vouches_for_nothing_later_and_is_known_all_the_same(run: Console) -> None:
     """It may write rows of any time from its own on, so nobody says that all are there."""
-    stream = served.new(expected_writers=["delhi", "oslo"])
-    note(served, stream, delhi=TEN - 1, oslo=TEN - 1)
-    served.post(stream, {"writer": "delhi", "state": "idle"})
-    note(served, stream, oslo=TEN)
+    stream = run.served.new(expected_writers=["delhi", "oslo"])
+    run.note(stream, delhi=TEN - 1, oslo=TEN - 1)
+    run.served.post(stream, {"writer": "delhi", "state": "idle"})
+    run.note(stream, oslo=TEN)
     plain, every, known = (
         run("wait", stream, str(TEN), *words)
         for words in ((), ("--require-all",), ("--require-known",))
