@@ -133,6 +133,3 @@ def test_a_jar_that_is_not_as_it_should_be_is_not_kept(
         fetch([JAR._replace(name=name)], tmp_path / "jars", repository=repository.as_uri())
 
     assert [*(tmp_path / "jars").iterdir()] == []
-
-
-# What the tests of Kafka stand on: the broker, its topics, and the judge of marks

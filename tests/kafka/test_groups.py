@@ -313,75 +313,61 @@ def run(served: Served) -> Commands:
 
 
 class Refusing:
-    """The client of a broker that does not tell the offsets of a group: each code in turn."""
+    """The client of a broker that does not tell the offsets of a group: each code in turn.
 
-    def __init__(self, *codes: int) -> None:
-        self._codes = iter(codes)
+    A group of an `error` has no coordinator.
+    """
+
+    def __init__(self, *codes: int, error: int | None = None) -> None:
+        self._codes, self._error = iter(codes), error
 
     def list_consumer_group_offsets(
         self, asked: list[ConsumerGroupTopicPartitions], **_: object
     ) -> dict[str, Future[Any]]:
-        """Return the error."""
-        future = Future[Any]()
-        future.set_exception(KafkaException(KafkaError(next(self._codes))))
-        return {each.group_id: future for each in asked}
+        return {each.group_id: _answered(next(self._codes)) for each in asked}
 
     def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
-        """Return no error: the group has a coordinator."""
-        future = Future[Any]()
-        future.set_result(None)
-        return dict.fromkeys(groups, future)
+        return dict.fromkeys(groups, _answered(self._error))
 
     def list_groups(self, *_: object, **__: object) -> list[object]:
-        """Return no group of that name."""
         return []
 
 
+def _answered(code: int | None) -> Future[Any]:
+    future = Future[Any]()
+    if code is None:
+        future.set_result(None)
+    else:
+        future.set_exception(KafkaException(KafkaError(code)))
+    return future
+
+
+LOADS, UNKNOWN = KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NOT_FOUND
+
+
 @pytest.mark.parametrize(
-    ("code", "kind", "says"),
+    ("broker", "patience_s", "kind", "says"),
     [
-        (KafkaError.GROUP_ID_NOT_FOUND, NothingKnown, "has committed no offset: correct the name"),
-        (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, Unreachable, "the offsets of group 'g': "),
+        (Refusing(UNKNOWN), 0.0, NothingKnown, "has committed no offset: correct the name"),
+        (Refusing(LOADS), 0.0, Unreachable, "the offsets of group 'g': "),
+        # as after a start of the broker, or the first group of a cluster
+        (Refusing(LOADS, UNKNOWN), 5.0, NothingKnown, "has committed no offset"),
+        # librdkafka takes a client of another broker for a member: its answer ends the process
+        (Refusing(error=KafkaError.NOT_COORDINATOR), 0.0, Unreachable, "offsets of group 'g': "),
     ],
+    ids=["unknown", "loads", "loaded", "elsewhere"],
 )
 def test_a_group_whose_offsets_are_not_told_is_named(
-    monkeypatch: pytest.MonkeyPatch, code: int, kind: type[Exception], says: str
+    monkeypatch: pytest.MonkeyPatch,
+    broker: Refusing,
+    patience_s: float,
+    kind: type[Exception],
+    says: str,
 ) -> None:
     """What cannot change by itself is refused, the rest is asked for again."""
-    monkeypatch.setattr("noted_time.kafka.groups.GROUP_LOAD_S", 0.0)
-    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: Refusing(code))
+    monkeypatch.setattr("noted_time.kafka.groups.GROUP_LOAD_S", patience_s)
+    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: broker)
     group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
 
     with pytest.raises(kind, match=says):
-        group._fetch_committed()
-
-
-def test_a_group_that_its_broker_loads_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a start of the broker, or the first group of a cluster."""
-    broker = Refusing(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.GROUP_ID_NOT_FOUND)
-    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: broker)
-    group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
-
-    with pytest.raises(NothingKnown, match="has committed no offset"):
-        group._fetch_committed()
-
-
-class WithoutCoordinator(Refusing):
-    """A broker that is not the group's coordinator."""
-
-    def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
-        """Return the error of such a broker."""
-        future = Future[Any]()
-        future.set_exception(KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)))
-        return dict.fromkeys(groups, future)
-
-
-def test_no_offsets_are_asked_for_without_a_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer would end the process, because librdkafka takes its client for a member."""
-    monkeypatch.setattr("noted_time.kafka.groups.GROUP_LOAD_S", 0.0)
-    broker = WithoutCoordinator()  # has no answer to a request for offsets
-    monkeypatch.setattr("noted_time.kafka.connecting.AdminClient", lambda _: broker)
-    group = GroupOffsets({"bootstrap.servers": "127.0.0.1:9"}, "g", "topic")
-
-    with pytest.raises(Unreachable, match="the offsets of group 'g': "):
         group._fetch_committed()

@@ -265,27 +265,20 @@ def _exit_with_refusal(client: WriterClient) -> None:
 
 
 async def test_a_note_is_durable_when_flush_returns(served: Served, stream: str) -> None:
-    """The end of the block keeps the writer a member."""
+    """The end of the block keeps the writer a member; to finish notes that, and flushes."""
     async with AsyncWriterClient(served.url, stream, "UA") as client:
         client.join()
         await client.flush()
         client.note_time(5, {0: 10}, max_time=8)
         await client.flush()
         flushed = await client.flush()
-
-    known = {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
-    assert (flushed.lower, served.writers(stream)) == (5, {"UA": known})
-
-
-async def test_a_writer_of_asyncio_that_finishes_is_not_waited_for(
-    served: Served, stream: str
-) -> None:
-    """Finishing notes the state, and flushes."""
+    known = served.writers(stream)["UA"]
     async with AsyncWriterClient(served.url, stream, "UA") as client:
-        client.note_time(5, {0: 10})
         await client.finish()
+        finished = served.writers(stream)["UA"]["state"]
 
-        assert served.writers(stream)["UA"]["state"] == "finished"
+    assert known == {"state": "live", "times": {"default": 5}, "position": {"0": 10}}
+    assert (flushed.lower, finished) == (5, "finished")
 
 
 async def test_a_closed_client_raises_and_reports_what_it_did_not_send(
