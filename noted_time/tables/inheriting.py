@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from noted_time.reading import format_properties
 from noted_time.tables.pins import Pin, build_inheritance
-from noted_time.tables.table_urls import LoadedTable, open_history, split_url
+from noted_time.tables.table_urls import LoadedTable, make_absolute, open_history
 from noted_time.values import RESERVED_NAMES, Claim, Rejected, check_least, validate_name
 
 WINDOW_START = (
@@ -34,7 +34,7 @@ def pin(*sources: str) -> list[Pin]:
 
     Raises as `standing`, and `Rejected` for a table without commits.
     """
-    return [Pin.of(each, open_history(each)) for each in sources]
+    return [Pin.of(each, open_history(each)) for each in map(make_absolute, sources)]
 
 
 def inherit(  # noqa: PLR0913 - the options of the command
@@ -66,10 +66,10 @@ def inherit(  # noqa: PLR0913 - the options of the command
     check_least("delay_ms", delay_ms, 0)
     if time_of.endswith("window.start") and not delay_ms:
         raise Rejected(WINDOW_START.format(time_of))
-    for url in static:
-        split_url(url)
+    unclaimed = {make_absolute(each) for each in static}
     pins = [each if isinstance(each, Pin) else Pin.parse(each) for each in sources]
-    histories = {each: open_history(each.table) for each in pins if each.table not in static}
+    pins = [replace(each, table=make_absolute(each.table)) for each in pins]
+    histories = {each: open_history(each.table) for each in pins if each.table not in unclaimed}
     if not histories:
         raise Rejected(f"{table} inherits nothing: name a source with a claim")
     written = LoadedTable(table)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from noted_time.extras import require_extra
@@ -79,6 +80,17 @@ def split_url(url: str) -> tuple[str, str]:
     if kind not in TABLE_KINDS or not location or (kind == "iceberg" and "." not in location):
         raise Rejected(f"{url!r} is not the URL of a table: write {URL_FORMS}")
     return kind, location
+
+
+def make_absolute(url: str) -> str:
+    """Return a URL that names the same table in any working directory.
+
+    >>> make_absolute("delta:s3://lake/orders"), make_absolute("delta:/data/orders/")
+    ('delta:s3://lake/orders', 'delta:/data/orders')
+    """
+    kind, location = split_url(url)
+    is_path = kind == "delta" and "://" not in location
+    return f"{kind}:{Path(location).absolute()}" if is_path else url
 
 
 def _load_iceberg(location: str) -> Any:  # noqa: ANN401 - pyiceberg's

@@ -52,6 +52,16 @@ def lake(tmp_path: Path, served: Served) -> Lake:
     return Lake(tmp_path, served, tmp_path.name)
 
 
+def test_a_relative_path_is_found_from_any_directory(
+    run: Commands, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as there:
+        there.chdir(lake.directory)
+        gold = lake.run_job("gold", lake.orders.url.replace(f"{lake.directory}/", ""))
+
+    assert f"{lake.orders.url} is complete to" in run("why", gold, ASKED).out
+
+
 def test_the_first_hop_that_lags_is_the_answer(run: Commands, lake: Lake) -> None:
     """A writer, then the query, then the job; and at last all have it."""
     gold = lake.run_job("gold", lake.orders.url)
