@@ -118,6 +118,15 @@ def test_marks_that_the_controller_has_forgotten_leave_a_gap_and_no_error() -> N
     assert releaser.release(Released(), {0: 4}) == Released("a", 7, 70)
 
 
+def test_the_lower_at_a_position_is_that_of_the_first_mark_until_one_is_read() -> None:
+    """There is none without marks."""
+    releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=1), mark(2, 20, s0=9)))))
+    before = releaser.find_lower({0: 9})
+    releaser.follow(Released())
+
+    assert (before, [releaser.find_lower({0: n}) for n in (0, 1, 9)]) == (None, [10, 10, 20])
+
+
 def test_a_query_without_a_mark_says_once_why(caplog: pytest.LogCaptureFixture) -> None:
     """Once it has read rows, and the mark has had a micro-batch to come."""
     releaser = Releaser(GivenFeed(FeedMarks("a", (mark(1, 10, s0=90),))))

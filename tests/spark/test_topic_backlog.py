@@ -77,7 +77,8 @@ def test_the_flag_says_whether_a_stream_was_behind_when_the_batch_was_planned(
     tmp_path: Path, policy: BacklogPolicy | None, streams: list[LastMark], *, flag: bool | None
 ) -> None:
     """One of several is enough; silence of the writers is no backlog."""
-    ended = planner(policy, tmp_path, *streams).plan(begun(*streams))
+    own = map(replace, streams)  # a feed gives its mark once, and a process may repeat the test
+    ended = planner(policy, tmp_path, *own).plan(begun(*streams))
 
     assert ended.backlog is flag
     assert MarksOffset.from_json(json.loads(json.dumps(ended.to_json()))) == ended
