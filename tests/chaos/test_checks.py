@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -82,15 +81,6 @@ def _broken(history: History, said: Said) -> set[str]:
     return {violation.law for violation in history.violations}
 
 
-def _scaled(**changes: Any) -> Spoil:  # noqa: ANN401 - any JSON
-    return lambda _, said: said.scale_events[0].update(changes)
-
-
-def _noted(**position: int) -> Spoil:
-    wire = {name[1:]: end for name, end in position.items()}
-    return lambda _, said: said.writers["w0"].update(position=wire)
-
-
 def _mark_a_part(history: History, said: Said) -> None:
     history.chains["s", KEY].seen[3] = said.marks[KEY][1] = mark(3, 30, s0=1, s1=1)
     history.chains["s", KEY].windows.clear()
@@ -98,56 +88,36 @@ def _mark_a_part(history: History, said: Said) -> None:
 
 
 SPOILT: dict[str, tuple[set[str], Spoil]] = {
-    "no split": ({"scalings last"}, lambda _, said: said.scale_events.clear()),
-    "split elsewhere": ({"scalings last"}, _scaled(sealed={"0": 1})),
+    "split elsewhere": (
+        {"scalings last"},
+        lambda _, said: said.scale_events[0].update(sealed={"0": 1}),
+    ),
     "part of a cut": ({"cuts are complete"}, _mark_a_part),
-    "part of a position": ({"notes last"}, _noted(s0=1, s1=1)),
     "not truncated": (
         {"marks begin"},
         lambda history, said: said.marks[KEY].insert(0, dict(history.chains["s", KEY].seen[1])),
     ),
-    "no last mark": (
-        {"marks begin", "windows are true", "followers", "lowers"},
-        lambda _, said: said.marks[KEY].clear(),
-    ),
-    "excluded": ({"no writer is excluded"}, lambda history, said: _exclude(history, said, 3)),
     "sealed and written": (
         {"marks are sound", "windows are true"},
         lambda history, _: history.streams["s"].append(0, {KEY: 29}),
     ),
     "gap": ({"followers"}, lambda _, said: said.marks[KEY].append(mark(5, 35, s0=2, s1=1))),
     "lost note": ({"notes last"}, lambda _, said: said.writers["w0"].update(times={KEY: 20})),
-    "back again": ({"no writer is excluded"}, lambda history, _: _finish(history)),
     "none out": ({"no writer is excluded"}, lambda history, _: history.silent.update(s="w9")),
-    "time back": ({"followers"}, lambda _, said: said.marks[KEY].append(mark(4, 30, s0=2, s1=1))),
     "above": ({"uppers are true"}, lambda history, _: _put_the_last_event_at(history, 41)),
-    "no mark's": ({"lowers"}, lambda history, _: _tell(history, Look(0.0, 1.0, 15))),
-    "lower back": ({"lowers"}, lambda history, _: _tell(history, Look(2.5, 3.0, 20))),
-    "lower unheard of": ({"lowers"}, lambda history, _: _tell(history, Look(0.0, 0.1, 30))),
+    "lower unheard of": (
+        {"lowers"},
+        lambda history, _: history.chains["s", KEY].looks.append(Look(0.0, 0.1, 30)),
+    ),
     "lost report": ({"reports last"}, lambda _, said: said.readers.update({1: 0})),
 }
 """The laws that are broken, and by what."""
-
-
-def _tell(history: History, look: Look) -> None:
-    history.chains["s", KEY].looks.append(look)
-
-
-def _finish(history: History) -> None:
-    history.streams["s"].writers[0].state = "finished"
 
 
 def _put_the_last_event_at(history: History, time: int) -> None:
     event = history.streams["s"].events.pop()
     history.streams["s"].ends[event.segment] -= 1
     history.streams["s"].append(event.segment, {KEY: time})
-
-
-def _exclude(history: History, said: Said, *seqs: int) -> None:
-    history.absences["s"] = Counter(w0=0)
-    for seq in seqs:
-        history.chains["s", KEY].seen[seq]["excluded"] = ["w0"]
-        said.marks[KEY][seq - 2]["excluded"] = ["w0"]
 
 
 def test_a_history_in_which_all_is_well_breaks_no_law(truth: tuple[History, Said]) -> None:
