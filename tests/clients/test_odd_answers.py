@@ -1,20 +1,23 @@
 """An answer whose fields have other types is refused at the border, by field and value."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from controller.api.app import create_api
 from controller.service.controller import Controller
-from noted_time import UnexpectedAnswer
-from noted_time.client import Reply
+from noted_time import NotedTimeError, UnexpectedAnswer
+from noted_time.client import Reply, run
 from noted_time.client.decoding import find_field_types
+from noted_time.client.transport import Transport
+from noted_time_airflow.waiting import Wanted, look_at_stream
+from reader_client import ReaderClient
+from tests.cli.conftest import Commands
 from tests.support.memory_store import MemoryStore
 from tests.support.odd_controller import odd_controller
-from tests.support.processes import python
 
 PROBLEM = "urn:noted-time:problem:not_complete_yet"
 MARK = {"seq": 1, "lower": 5, "upper": 5, "cut": {"0": 7}, "written_at": 1, "excluded": []}
@@ -23,21 +26,31 @@ NAMES = {"string": str, "boolean": bool, "integer": int, "array": list, "object"
 FACTS = {"complete_to"}
 """Of problems alone, whose facts OpenAPI does not list."""
 
-WAITING = "ReaderClient({url!r}, 's', wait_ms=100).wait_for(1357034220000, timeout=2)"
-IMPORTS = (
-    "from noted_time.client import run",
-    "from noted_time.client.transport import Transport",
-    "from noted_time_airflow.waiting import Wanted, look_at_stream",
-)
-LOOKING = "look_at_stream(Wanted(1357034220000, 's')), Transport({url!r}).ask"
-PROGRAMS = {
-    "complete-to": ("-m", "noted_time_cli", "complete-to", "s", "--url", "{url}"),
-    "wait": ("-m", "noted_time_cli", "wait", "s", "7", "--timeout", "1s", "--url", "{url}"),
-    "doctor": ("-m", "noted_time_cli", "doctor", "s", "--url", "{url}"),
-    "wait_for": ("-c", f"from reader_client import ReaderClient; {WAITING}"),
-    "sensor": ("-c", "\n".join((*IMPORTS, f"run({LOOKING})"))),
-}
-"""What asks for a time: the words that follow `python`."""
+
+def read(url: str) -> None:
+    with ReaderClient(url, "s", wait_ms=100) as client:
+        client.wait_for(1357034220000, timeout=0.2)
+
+
+def sense(url: str) -> None:
+    with closing(Transport(url)) as transport:
+        run(look_at_stream(Wanted(1357034220000, "s")), transport.ask)
+
+
+def command(*words: str) -> Callable[[str], None]:
+    """Return what raises the message of a command that fails."""
+
+    def ask(url: str) -> None:
+        said = Commands(url)(*words)
+        if said.status:
+            raise UnexpectedAnswer(said.out + said.err)
+
+    return ask
+
+
+WAIT = command("wait", "s", "7", "--timeout", "0s")
+ASKS = [read, sense, command("complete-to", "s"), WAIT, command("doctor", "s")]
+"""What asks for a time."""
 
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
@@ -157,18 +170,16 @@ def test_the_types_are_those_of_openapi() -> None:
     assert declared == {name: found[name] for name in needed | declared.keys() & found.keys()}
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_whoever_asks_for_a_time_ends(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ask", ASKS, ids=["reader", "sensor", "complete-to", "wait", "doctor"])
+def test_whoever_asks_for_a_time_ends(ask: Callable[[str], None]) -> None:
     """`x in range(…)` would walk 7 * 10^12 steps for what is no int, past every timeout."""
     problem = 404, {"type": PROBLEM, "complete_to": 7, "lower": "1357034220000"}
 
     def answers(path: str) -> tuple[int, Any]:
         return (200, {}) if path == "/readyz" else problem
 
-    with odd_controller(answers) as url:
-        words = [each.format(url=url) for each in PROGRAMS[program]]
-        said = python(*words, cwd=tmp_path)
-
-    printed = said.stdout + said.stderr
-    assert "`lower` is '1357034220000', which is not an int64" in printed
-    assert said.returncode
+    with (
+        odd_controller(answers) as url,
+        pytest.raises(NotedTimeError, match="`lower` is '1357034220000', which is not an int64"),
+    ):
+        ask(url)

@@ -9,13 +9,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from demo.trials.kafka import Broker
 from noted_time import Recreated, Rejected
 from reader_client import KafkaNotedConsumer, ReaderClient
-from tests.support.page import BINDING, Session
 from tests.support.served import Served
 from tests.support.transactions import begun
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
-PAGE, TEN = "docs/guides/kafka-readers.md", 1_357_034_400_000
 
 
 class Flights:
@@ -252,19 +250,6 @@ def test_a_topic_that_does_not_exist_is_an_error(broker: Broker, served: Served)
     consumer = KafkaNotedConsumer(Consumer(config), reader)
     with consumer, pytest.raises(KafkaException, match="UNKNOWN_TOPIC"):
         wait_until(lambda: consumer.poll(0.1))
-
-
-def test_the_page_counts_all_of_a_time(broker: Broker, served: Served) -> None:
-    """Every record below it is counted when the window says that they are read."""
-    flights = Flights(broker, served, "board", 2)
-    flights.send(2, 5)
-    served.note("board", TEN, {"0": 5, "1": 5})
-    flights.send(2, 1)
-    elsewhere = {"127.0.0.1:9092": broker.address, BINDING: served.url}
-    elsewhere['"flights"'] = '"board"'
-    page = Session(PAGE, elsewhere).run("origins = Counter()")
-
-    assert page["origins"].total() in {10, 11, 12}
 
 
 def test_a_topic_that_was_recreated_under_a_consumer_is_named(

@@ -462,13 +462,6 @@ def test_reading_continues_where_records_are_left(
         beyond()
 
 
-@pytest.mark.parametrize("name", ["tests.kafka.test_looks:nothing", "nowhere:time", ":", "json:"])
-def test_a_function_that_is_not_there_is_refused(name: str) -> None:
-    """By its name."""
-    with pytest.raises(Rejected, match=f"the function '{name}' cannot be imported"):
-        KafkaFields({"bootstrap.servers": "127.0.0.1"}, "flights", name)
-
-
 def test_a_mistyped_topic_is_refused_at_once(broker: Broker) -> None:
     """With the similar name, and without a traceback of Kafka's client before that."""
     broker.create("departed-flights")

@@ -20,7 +20,6 @@ from noted_time import (
     InvalidNote,
     Recreated,
     Rejected,
-    UnknownStream,
     Unreachable,
 )
 from noted_time.values import format_time
@@ -28,7 +27,6 @@ from noted_time_cli.app import app
 from tests.kafka.conftest import Start
 from tests.support.calls import Calls
 from tests.support.kafka_judge import Verdict, judged
-from tests.support.page import Session
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.waiting import eventually, wait_until
@@ -486,6 +484,7 @@ def test_a_producer_goes_idle_by_itself(served: Served, topic: str, start: Start
         assert eventually(state, "idle")
     for wrong, said in (
         ({"idle_after_ms": 0}, "idle_after_ms"),
+        ({"wait": True}, "wait is a number of seconds"),
         ({"idle_after_ms": 5, "auto": ClockNotes()}, "leave out auto or idle_after_ms"),
     ):
         with pytest.raises(Rejected, match=said):
@@ -643,15 +642,6 @@ def test_a_producer_whose_controller_is_away_goes_on_in_the_background(
     assert "'berlin' has not begun after 0.001 s" in said
 
 
-def test_a_start_that_cannot_work_says_why(broker: Broker, served: Served, topic: str) -> None:
-    """Of an unknown topic or stream; what is away is another matter."""
-    for name, stream, error in (("mistyped", topic, Rejected), (topic, "other", UnknownStream)):
-        with pytest.raises(error, match=r"'(mistyped|other)'"):
-            KafkaNotedProducer(broker.config, name, served.url, "berlin", stream=stream, wait=None)
-    with pytest.raises(Rejected, match="wait is a number of seconds"):
-        KafkaNotedProducer(broker.config, topic, served.url, "berlin", wait=True)
-
-
 def test_an_event_that_kafka_would_not_keep_as_it_is_is_refused(
     broker: Broker, topic: str, start: Start
 ) -> None:
@@ -709,18 +699,3 @@ def test_a_topic_that_stamps_its_records_itself_is_named_in_the_log(
     assert reported == [None]
     assert "LogAppendTime" in caplog.text
     assert "on_delivery failed" in caplog.text
-
-
-def test_the_examples_of_the_page_run(broker: Broker, served: Served, topic: str) -> None:
-    """The producer, and the tracker beside confluent's own."""
-    elsewhere = {
-        "127.0.0.1:9092": broker.address,
-        "http://127.0.0.1:7464": served.url,
-        '"flights"': f'"{topic}"',
-    }
-    Session("docs/guides/kafka-producers.md", elsewhere).run(
-        "before ten will follow", "DeliveryTracker("
-    )
-
-    row = served.get(f"{topic}/writers/AA")
-    assert (faultless(broker, served, topic).records, row["times"]) == (2, {"default": ELEVEN})

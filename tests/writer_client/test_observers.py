@@ -118,29 +118,21 @@ def test_a_log_recreated_between_two_observers_stops_the_second(
         ).run()
 
 
-@pytest.mark.parametrize(("timeout_ms", "warned"), [(11_000, True), (11_001, False), (None, False)])
+@pytest.mark.parametrize(
+    ("own", "of_stream", "warned"),
+    [(11_000, None, 1), (11_001, None, 0), (None, 11_000, 1), (None, 11_001, 0)],
+)
 def test_a_timeout_shorter_than_the_silence_between_notes_is_warned_of(
-    caplog: pytest.LogCaptureFixture, timeout_ms: int | None, *, warned: bool
+    caplog: pytest.LogCaptureFixture, own: int | None, of_stream: int | None, warned: int
 ) -> None:
-    """Else it would be excluded on every quiet stream."""
-    with scripted(Scripted(), timeout_ms=timeout_ms) as client:
-        IngestionNoter(client, lambda: Seen({}))
-
-    assert ("may be silent for 11000 ms" in caplog.text) == warned
-
-
-@pytest.mark.parametrize(("timeout_ms", "warned"), [(11_000, 1), (11_001, 0)])
-def test_the_timeout_of_the_stream_is_warned_of_once_it_is_known(
-    caplog: pytest.LogCaptureFixture, timeout_ms: int, warned: int
-) -> None:
-    """The answer to the join has it; no other process declared one for the writer."""
-    join = results(accepted(timeout_ms=timeout_ms))
-    with scripted(Scripted(join)) as client:
+    """Else it would be excluded on every quiet stream; the answer to the join has the stream's."""
+    join = results(accepted(timeout_ms=of_stream))
+    with scripted(Scripted(join), timeout_ms=own) as client:
         noter = IngestionNoter(client, lambda: Seen({}))
         noter.look()
         noter.look()
 
-    said = f"times out after {timeout_ms} ms and may be silent for 11000 ms"
+    said = f"times out after {own or of_stream} ms and may be silent for 11000 ms"
     assert caplog.text.count(said) == warned
 
 
