@@ -1,6 +1,7 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Commands, note
 from tests.support.calls import HOUR_MS, TEN
+from tests.support.dashboards import PassingTime
 from tests.support.processes import environment
 from tests.support.served import Served
 from tests.support.terminals import LiveTerminal
@@ -18,11 +20,27 @@ RESTORED = "\x1b[?25h\x1b[?1049l"
 on_posix = pytest.mark.skipif(os.name == "nt", reason="needs a terminal")
 
 
+PASSING = PassingTime(HOUR_MS)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """Return a controller whose time passes as the tests say, as well."""
+    with Served(clocks=PASSING.clocks()) as running:
+        yield running
+
+
+def go_on(served: Served, stream: str, **times: int) -> None:
+    """Note, and let a holder be one for long enough to be named."""
+    note(served, stream, **times)
+    PASSING.passes(20_000)
+
+
 @pytest.fixture
 def stream(served: Served) -> str:
     """Make a stream of its own, whose writer `a` holds it at 10:00 and `b` noted an hour more."""
     name = served.new(writer_timeout_ms=HOUR_MS)
-    note(served, name, a=TEN, b=TEN + HOUR_MS)
+    go_on(served, name, a=TEN, b=TEN + HOUR_MS)
     return name
 
 
@@ -52,7 +70,7 @@ def test_on_a_terminal_it_is_live_until_it_is_ended(
     """Then the terminal is restored; Ctrl-C is the proper way to end it."""
     with watching(served, stream, tmp_path) as terminal:
         terminal.until("a has held it for")
-        note(served, stream, a=TEN + 2 * HOUR_MS)
+        go_on(served, stream, a=TEN + 2 * HOUR_MS)
         terminal.until("b has held it for")
         ended = terminal.end(sent)
 
@@ -70,7 +88,7 @@ def test_it_says_when_no_controller_answers_and_recovers(
         served.stop()
         terminal.until("so this output is old")
         served.start()
-        note(served, stream, a=TEN + 2 * HOUR_MS)
+        go_on(served, stream, a=TEN + 2 * HOUR_MS)
         terminal.until("b has held it for")
         frame = terminal.until("b has held it for")
 

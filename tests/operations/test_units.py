@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from noted_time_cli.app import app
 from tests.support.processes import ServeProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,11 +71,9 @@ def test_a_unit_starts_a_command_that_there_is(name: str) -> None:
     program, *words = unit["Service"]["ExecStart"].split()
     command = [word for word in words if word[0] not in "$%"]
 
-    shown = subprocess.run(
-        [sys.executable, "-m", "noted_time", *command, "--help"], check=False, capture_output=True
-    )
+    shown = CliRunner().invoke(app, [*command, "--help"])
 
-    assert (Path(program).name, shown.returncode) == ("noted-time", 0)
+    assert (Path(program).name, shown.exit_code) == ("noted-time", 0)
     assert unit["Service"]["EnvironmentFile"].replace("%i", "flights") in PAGE.read_text()
 
 
