@@ -313,16 +313,22 @@ def test_a_token_that_no_header_may_hold_is_refused_without_repeating_it(token: 
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_writer_that_is_not_let_in_keeps_its_notes(status: int) -> None:
+def test_a_writer_that_is_not_let_in_keeps_its_notes(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """`flush` raises it; a controller that learns the token later gets what was noted."""
-    transport = Answers(status)
+    transport = Answers(status, status)
     with WriterClient(URL, "s", "UA", token=TOKEN, transport=transport) as client:
         client.note_time(5, {0: 1})
-        with pytest.raises(NotAllowed, match=f"{status} Unauthenticated"):
-            client.flush()
+        for _ in range(2):
+            with pytest.raises(NotAllowed, match=f"{status} Unauthenticated"):
+                client.flush()
         client.flush()
 
-        assert transport.noted == [5]
+    refused, answered = caplog.messages
+    assert transport.noted == [5]
+    assert f"{status} Unauthenticated" in refused
+    assert "responds again" in answered
 
 
 def test_a_reader_that_may_not_go_offline_is_not_taken_for_offline() -> None:
