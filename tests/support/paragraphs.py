@@ -1,10 +1,12 @@
-"""Reads files of examples, paragraph by paragraph."""
+"""Reads files of examples, paragraph by paragraph, and compares JSON with them."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+ANY = "..."
 
 
 def read_paragraphs(file: Path) -> list[Any]:
@@ -17,3 +19,19 @@ def read_paragraphs(file: Path) -> list[Any]:
     acts = (re.split(r"\n    (?![ |])", each)[1:] for each in found)
     facts = (f"{file.stem}: {each.splitlines()[0]}" for each in found)
     return [pytest.param(each, id=fact) for each, fact in zip(acts, facts, strict=True)]
+
+
+def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether a value is as expected, where `...` stands for any, and for other fields.
+
+    >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]}), matches({"a": 5, "...": 0}, {"a": 5})
+    (True, True)
+    """
+    if isinstance(expected, dict) and isinstance(found, dict):
+        named = expected.keys() - {ANY}
+        is_whole = ANY in expected or named == found.keys()
+        return is_whole and all(k in found and matches(expected[k], found[k]) for k in named)
+    if isinstance(expected, list) and isinstance(found, list):
+        are_many = len(expected) == len(found)
+        return are_many and all(map(matches, expected, found))
+    return bool(expected in (ANY, found) and (expected == ANY or type(expected) is type(found)))

@@ -17,14 +17,13 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controller.service.maintenance import exclude_silent_writers
 from tests.support.controllers import GivenTime, serve_for
 from tests.support.http import Caller, places, problem
-from tests.support.paragraphs import read_paragraphs
+from tests.support.paragraphs import matches, read_paragraphs
 from tests.support.scrapes import scraped
 
 CALL = re.compile(
@@ -32,23 +31,6 @@ CALL = re.compile(
     re.DOTALL,
 )
 FILES = sorted(Path(__file__).with_name("calls").glob("*.txt"))
-ANY = "..."
-
-
-def matches(expected: Any, found: Any) -> bool:  # noqa: ANN401 - any JSON
-    """Whether a value is as expected, where `...` stands for any, and for other fields.
-
-    >>> matches({"a": "...", "b": [1]}, {"a": 5, "b": [1]}), matches({"a": 5, "...": 0}, {"a": 5})
-    (True, True)
-    """
-    if isinstance(expected, dict) and isinstance(found, dict):
-        named = expected.keys() - {ANY}
-        is_whole = ANY in expected or named == found.keys()
-        return is_whole and all(k in found and matches(expected[k], found[k]) for k in named)
-    if isinstance(expected, list) and isinstance(found, list):
-        are_many = len(expected) == len(found)
-        return are_many and all(map(matches, expected, found))
-    return bool(expected in (ANY, found) and (expected == ANY or type(expected) is type(found)))
 
 
 @dataclass

@@ -1,0 +1,140 @@
+"""Sessions on a terminal; see `transcripts/*.txt`.
+
+A paragraph of these files has a fact, more about it, and a session, indented. There is a stream
+`flights`, which marks every advance. A session shows all that a command prints, standard error
+behind exclamation marks, and last its status, unless that is 0:
+
+    note flights UA=10:00 DL=5       writers note times, of 2013-01-01 or integers, at position 0:10
+    PUT flights {"domains": ["a"]}           a call of the API that succeeds, below `/v1/streams/`
+    $ noted-time stream delete flights
+    ! noted-time: Remove flights … add --yes                  `…` stands for any part of a line
+    [2]
+    $ noted-time ledger flights
+    seq  at  writer  reason                                   columns are two spaces apart or more
+    …                                                         stands for any lines, or none
+    $ noted-time stream show flights --json
+    {"name": "flights", "...": 0}                             these fields, and others
+    $ echo '{"0": 19}' | noted-time complete-to flights --offsets -
+    $ echo '{"0": 19}' > offsets.json
+    $ export NOTED_TIME_URL=http://127.0.0.1:9                for the commands that follow
+
+Lines go on where the next is indented by four more. Of a mistyped command the frame's text stands
+there, without the usage above it.
+"""
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from noted_time.values import parse_time
+from tests.cli.conftest import Commands, Said, note
+from tests.support.paragraphs import matches, read_paragraphs
+from tests.support.served import Served
+
+FILES = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+PARAGRAPHS = [each for file in FILES for each in read_paragraphs(file)]
+TYPED = re.compile(r"\$ (?:echo '(?P<typed>.*)' (?P<to>[|>]) )?(?P<words>.*)")
+
+
+def split_session(acts: list[str]) -> list[str]:
+    """Return each act with the lines that it prints."""
+    session = re.sub(r"\n {8,}", " ", "\n".join(acts)).replace("\n    ", "\n")
+    return re.split(r"\n(?=\$ |(?:note|PUT|POST|DELETE) )", session)
+
+
+def as_time(written: str) -> int:
+    """Return a time of the day, or an integer, as an integer.
+
+    >>> as_time("10:00"), as_time("5")
+    (1357034400000, 5)
+    """
+    return parse_time(f"2013-01-01T{written}Z") if ":" in written else int(written)
+
+
+def as_columns(line: str) -> str:
+    return re.sub(r"\t|  +", "  ", line.rstrip())
+
+
+def shown(said: Said) -> tuple[list[str], list[str]]:
+    """Return the lines of standard output, and those of standard error or of the frame there."""
+    framed = " ".join(re.findall("│ (.*?) *│", said.err))
+    err = [framed] if framed else said.err.splitlines()
+    return [as_columns(each) for each in said.out.splitlines()], [as_columns(each) for each in err]
+
+
+def fits(expected: list[str], found: list[str]) -> bool:
+    """Whether lines are as expected, where `…` stands for any part of a line, or any lines.
+
+    >>> fits(["a … c", "…"], ["a b c"]), fits(["a…"], ["a", "b"])
+    (True, False)
+    """
+    patterns = (
+        r"(?:.*\n)*" if each == "…" else re.escape(each).replace("…", ".*") + r"\n"
+        for each in map(as_columns, expected)
+    )
+    return bool(re.fullmatch("".join(patterns), "".join(f"{each}\n" for each in found)))
+
+
+@dataclass
+class Session:
+    """A terminal of somebody who works with one controller."""
+
+    served: Served
+    run: Commands
+
+    def perform(self, act: str) -> None:
+        """Perform an act of a paragraph, and compare what it prints."""
+        line, *expected = act.splitlines()
+        verb, _, rest = line.partition(" ")
+        path, _, given = rest.partition(" ")
+        if verb == "$":
+            self._type(line, expected)
+        elif verb == "note":
+            times = dict(each.split("=") for each in given.split())
+            note(self.served, path, **{name: as_time(time) for name, time in times.items()})
+        else:
+            self.served.call(verb, f"/{path}", json.loads(given or "null"))
+
+    def _type(self, line: str, expected: list[str]) -> None:
+        typed = TYPED.fullmatch(line)
+        assert typed, line
+        word, *words = shlex.split(typed["words"])
+        if typed["to"] == ">":
+            Path(word).write_text(typed["typed"])
+        elif word == "export":
+            self.run.url = words[0].partition("=")[2]
+        else:
+            compare(self.run(*words, typed=typed["typed"] or ""), line, expected)
+
+
+def compare(said: Said, line: str, expected: list[str]) -> None:
+    """Compare how a command ended, and what it printed."""
+    ends = re.fullmatch(r"\[(\d+)\]", expected[-1] if expected else "")
+    lines = expected[:-1] if ends else expected
+    err = [each[2:] for each in lines if each.startswith("! ")]
+    out = [each for each in lines if not each.startswith("! ")]
+    printed, told = shown(said)
+    if line.endswith(" --json") and out:
+        assert matches(json.loads("".join(out)), said.json), (line, said)
+        out = ["…"] if len(printed) == 1 else []
+    assert said.status == (int(ends[1]) if ends else 0), (line, said)
+    assert fits(out, printed), (line, said)
+    assert fits(err, told), (line, said)
+
+
+@pytest.mark.parametrize("acts", PARAGRAPHS)
+def test_transcripts(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acts: list[str]
+) -> None:
+    """Each session of the files goes as it has it."""
+    monkeypatch.chdir(tmp_path)
+    for each in served.ask("GET", "/streams").json()["streams"]:
+        served.call("DELETE", f"/{each['name']}")
+    served.create("flights")
+    session = Session(served, Commands(served.url))
+    for act in split_session(acts):
+        session.perform(act)
