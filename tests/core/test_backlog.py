@@ -141,7 +141,9 @@ def test_every_reason_is_named_and_since_when() -> None:
 def test_a_readers_report_counts_at_once() -> None:
     state = BacklogState(backlog=True, because=("behind",), since=7)
     reported = add_reported(state, reported=True)
+    first = add_reported(BacklogState(), reported=True)
 
+    assert first == BacklogState(backlog=True, because=("reported",))
     assert (
         reported,
         add_reported(reported, reported=True),

@@ -156,8 +156,9 @@ def test_a_record_carries_every_name_that_was_ever_found() -> None:
 
     assert claim.names == {"landings": None}
     assert isinstance(kept.claim(), NoClaim)
+    assert kept.standings()["landings"].at == 2
     full = history(commit(0, record(0, table="", names={str(n): None for n in range(100)})))
-    with pytest.raises(Rejected, match="101 names"):
+    with pytest.raises(Rejected, match="under 101 names, but a commit can contain only 100"):
         prepare_commit(full, record(1), remembered(record(0)))
 
 
@@ -302,6 +303,7 @@ def test_an_acceptance_repeats_the_last_claim_of_its_query() -> None:
     ]
     both = build_acceptance(table, "Ada", at=4)
     assert [each.name for each in both] == ["flights", "landings"]
+    assert committing.find_last_record(history(commit(0))) == ""
     for at, why in ((3, "no claim had ended by version 3"), (9, "version 9 does not lead")):
         with pytest.raises(Rejected, match=why):
             build_acceptance(table, "Ada", at=at)

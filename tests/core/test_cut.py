@@ -213,6 +213,8 @@ def test_a_mark_written_after_the_wall_clock_stepped_back_stays_as_long() -> Non
     )
 
     assert [history.written_before(at) for at in (11, 50, 51)] == [0, 0, 2]
+    history.forget_through(1)
+    assert history.written_before(10) == 0
 
 
 @pytest.mark.parametrize(("seq", "lower"), [(2, 20), (4, 20), (3, 10), (1, 30)])
@@ -265,10 +267,16 @@ def test_a_mark_is_found_by_its_seq() -> None:
     history = MarkHistory(marks)
     history.forget_through(1)
 
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="^1$"):
         history.mark(1)
 
     assert [history.mark(2), history.mark(3), history.last] == [*marks[1:], marks[2]]
+
+
+def test_a_segment_without_rows_has_no_stretch() -> None:
+    history = MarkHistory([Mark(1, 10, 9, StreamCut({0: 0, 1: 5}))])
+
+    assert [history.stretch(each) for each in (0, 1, 2)] == [None, (5, 10, 5, 10), None]
 
 
 # What marks remember of segments is in proportion to the segments that moved in them

@@ -121,6 +121,7 @@ def counts(found: Missing) -> tuple[int, int, set[tuple[str, bool]]]:
     return found.count, found.joined_later, names
 
 
+@example([Step(1, {}, None, ()), Step(1, {"a": "timed_out"}, 0, ())], 0, 1, 1)
 @given(taken=steps, first=st.integers(-15, 40), size=st.integers(1, 12), count=st.integers(0, 6))
 def test_a_window_names_the_writers_whose_intervals_meet_it(
     taken: list[Step], first: int, size: int, count: int
@@ -176,6 +177,8 @@ def test_the_first_mark_without_missing_members_is_found(
 
 
 @example([Step(1, {"a": "timed_out"}, None, ())], 90, set())
+@example([Step(1, {"a": "timed_out"}, None, ())], 10, set())
+@example([Step(1, {}, None, ()), Step(1, {"a": "not_joined"}, 0, ())], 90, set())
 @given(taken=steps, at=st.integers(0, 90), members=st.sets(st.sampled_from("abc")))
 def test_intervals_are_forgotten_by_age_and_said_to_be_unknown(
     taken: list[Step], at: int, members: set[str]

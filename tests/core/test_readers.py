@@ -188,14 +188,18 @@ def at(position: dict[int, int], succession: Succession | None = None) -> Segmen
 
 
 def test_the_least_time_comes_first_and_before_it_what_lies_before_all_marks() -> None:
-    """Segment 0 has not reached the first mark at offset 99."""
+    """Segment 0 has not reached the first mark at offset 99. A time of 0 is one."""
+    cuts = ({0: 5, 1: 5}, {0: 5, 1: 7}, {0: 9, 1: 9})
+    marks = MarkHistory(Mark(n + 1, n, 9, StreamCut(cut)) for n, cut in enumerate(cuts))
+
     assert [at({0: o, 1: 50}).order() for o in (99, 100, 300)] == [[0, 1], [0, 1], [1, 0]]
+    assert SegmentTimes(marks, Succession(), {0: 6, 1: 6}).order() == [1, 0]
 
 
 def test_of_equal_times_the_segment_with_most_unread_comes_first_then_by_id() -> None:
     """Up to the last cut; segments that no mark names have nothing unread."""
-    assert (at({0: 150, 1: 50}).order(), at({0: 300, 1: 70, 9: 5, 5: 0}).order()) == (
-        [0, 1],
+    assert (at({0: 299, 1: 50}).order(), at({0: 300, 1: 70, 9: 5, 5: 0}).order()) == (
+        [1, 0],
         [0, 1, 5, 9],
     )
 
@@ -204,10 +208,10 @@ def test_a_sealed_segment_that_was_read_is_not_read_any_more() -> None:
     """Its successors are next; before that they are not, though nothing in them is behind."""
     succession = Succession()
     succession.scale(ScaleEvent({0: 300}, {2: (0,), 3: (0,)}), known={0, 1})
-    before, after = at({0: 299, 1: 70}, succession), at({0: 300, 1: 70}, succession)
+    before, after = at({0: 299, 1: 70, 9: 0}, succession), at({0: 300, 1: 70}, succession)
 
     assert (before.order(), before.next_segment([2, 3]), after.order()) == (
-        [0, 1, 2, 3],
+        [0, 1, 9, 2, 3],
         None,
         [1, 2, 3],
     )

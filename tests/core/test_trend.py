@@ -125,12 +125,12 @@ def test_a_trend_stays_what_it_was(
     marks = chain(start, taken)
     history = MarkHistory(marks[:at])
     trend = history.trend()
-    before = trend.points(start, start + 999, 20)
+    before = trend.points(start, start + 999, 20), trend.lower_before(start + 999)
     for mark in marks[at:]:
         history.append(mark)
     history.forget_through(forgotten)
 
-    assert trend.points(start, start + 999, 20) == before
+    assert (trend.points(start, start + 999, 20), trend.lower_before(start + 999)) == before
     everything = scanned(marks if not forgotten else marks[forgotten:] or marks[-1:], 0, 10**14, 9)
     assert history.trend().points(0, 10**14, 9) == everything
 

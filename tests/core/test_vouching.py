@@ -195,9 +195,11 @@ def test_a_tally_names_at_most_a_hundred_writers_of_each_mark() -> None:
     names = [f"w{n:03}" for n in range(WRITERS_NAMED + 1)]
     for name in names:
         tally.add(name, (VouchingPeriod(2, MAX_INT64),), "live")
+    tally.add("new", (), "live")
     before, after = tally.results()
 
-    assert (before.count, before.not_vouching_count, after.count) == (0, 101, 101)
+    assert (before.count, before.not_vouching_count, after.count) == (0, 102, 101)
+    assert [each.writer for each in after.not_vouching] == ["new"]
     assert [each.writer for each in before.not_vouching] == names[:-1]
     assert list(after.names) == names[:-1]
 
@@ -283,6 +285,14 @@ def test_a_note_below_the_lower_is_a_report_of_late_rows(
 ) -> None:
     """If it advances time or position, and declares no event times; in each domain."""
     assert unreported(behind(), note) == found
+
+
+def test_times_declared_in_one_domain_leave_late_rows_of_another_unknown() -> None:
+    stream = behind(Note("berlin", 100, {}, "ship"))
+    stream.advance("ship", now=0, written_at=0)
+    note = Note("lima", 50, {0: 4}, max_times={"default": 20})
+
+    assert unreported(stream, note) == [("lima", 10, 99, True)]
 
 
 def test_a_removed_writer_that_returns_with_rows_reports_them() -> None:

@@ -114,9 +114,10 @@ def test_a_segment_that_moves_rarely_bounds_positions_as_any() -> None:
     """It moved often before; only its moves are stored then."""
     cuts = (StreamCut({0: n, 1: min(n, 40)}) for n in range(1, 701))
     history = MarkHistory(Mark(n, n, n, cut) for n, cut in enumerate(cuts, 1))
-    lowers = [history.window({0: 999, 1: offset}).lower for offset in (0, 1, 39, 40, 41)]
+    offsets = (0, 1, 39, 40, 41)
 
-    assert lowers == [None, 1, 39, 700, 700]
+    assert [history.window({0: 999, 1: each}).lower for each in offsets] == [None, 1, 39, 700, 700]
+    assert [history.window({1: each}).upper for each in offsets] == [1, 1, 39, 40, None]
 
 
 def expected_starts(marks: list[Mark], tiling: Tiling, after: int | None) -> list[int]:
@@ -443,13 +444,13 @@ def test_adjacent_reports_of_the_writer_with_most_are_merged_first() -> None:
     """All places that changed are returned."""
     late = LateReports()
     for at in range(4):
-        late.add(LateReport("many", 1, at * HOUR_MS, at * HOUR_MS, at, at), most=5)
+        late.add(LateReport("many", 1, at * HOUR_MS, (at or 9) * HOUR_MS, at, at), most=5)
     late.add(LateReport("few", 1, 0, 0, 9, 9), most=5)
     changed = late.add(LateReport("one", 1, 0, 0, 9, 9), most=5)
 
     assert sorted((each.writer, each.rows, each.least, each.most) for each in late) == [
         ("few", 1, 0, 0),
-        ("many", 2, 0, HOUR_MS),
+        ("many", 2, 0, 9 * HOUR_MS),
         ("many", 2, 2 * HOUR_MS, 3 * HOUR_MS),
         ("one", 1, 0, 0),
     ]

@@ -13,7 +13,7 @@ import pytest
 from noted_time import AnotherLog, Mark, MarkHistory, Note, Rejected
 from noted_time.client import Json, Question, mark_to_wire, position_from_wire, run
 from noted_time.client.waiting import NothingKnown, NotYet
-from noted_time.progress import ReadOffsets, find_lookup_starts, parse_offsets
+from noted_time.progress import ReadOffsets, check_known, find_lookup_starts, parse_offsets
 from reader_client import CompleteTo, complete_to
 from reader_client.protocol.completeness import OffsetsUpTo, check_reached, find_last_reached
 from tests.support.calls import TEN
@@ -218,27 +218,49 @@ def test_all_rows_below_the_time_were_read_or_their_writer_is_named(seed: int) -
     assert advanced > HISTORIES // 20
 
 
+FORM = 'write {"0": 25, "1": 12}, an offset for each partition'
+BOUNDS = "it has to be from 0 to 9223372036854775806; leave out a partition that was not read"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "the offsets are not JSON"),
-        (
-            "[25, 12]",
-            'is not a JSON object: write {"0": 25, "1": 12}, an offset for each partition',
-        ),
-        ('{"0": -1}', "the offset of partition 0 is -1: it has to be from 0 to"),
+        ("", f"the offsets are not JSON (Expecting value: line 1 column 1 (char 0)): {FORM}"),
+        ("[25, 12]", f"the offsets are '[25, 12]', which is not a JSON object: {FORM}"),
+        ('{"0": -1}', f"the offset of partition 0 is -1: {BOUNDS}"),
         ('{"0": 1.5}', "the offset of partition 0 is 1.5: it has to be an integer"),
         ('{"0": true}', "the offset of partition 0 is True: it has to be an integer"),
-        ('{"flights": {"0": 25}}', "partition 'flights' is not a number: write 0, 1, 2"),
-        ('{"00": 2}', "partition '00' is not a number"),
-        ('{"0": 2, "0": 3}', "the offsets name a partition twice"),
-        ('{"0": 9223372036854775807}', "it has to be from 0 to"),
+        ('{"flights": {"0": 25}}', "partition 'flights' is not a number: write 0, 1, 2 …"),
+        ('{"00": 2}', "partition '00' is not a number: write 0, 1, 2 …"),
+        ('{"0": 2, "0": 3}', "the offsets name a partition twice: remove one of both"),
+        (
+            '{"0": 9223372036854775807}',
+            f"the offset of partition 0 is 9223372036854775807: {BOUNDS}",
+        ),
     ],
 )
 def test_offsets_that_are_none_are_refused(text: str, says: str) -> None:
     """With the partition, its value, and what to write."""
-    with pytest.raises(Rejected, match=re.escape(says)):
+    with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
         parse_offsets(text)
+
+
+def test_offsets_that_a_log_lacks_are_refused() -> None:
+    """They were deleted, lie beyond its end, or are of an unknown partition."""
+    deleted = (
+        "partition 0: records 2 to 4 were deleted before this group read them: its output lacks "
+        "them; load them from elsewhere, then reset its offsets"
+    )
+    beyond = (
+        "partition 0 ends at 9, but offset 12 is beyond that: the topic was created again, or the "
+        "offsets belong to another topic; reset them"
+    )
+    for offset, says in ((2, deleted), (12, beyond)):
+        with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
+            find_lookup_starts({0: offset}, {0: 5}, {0: 9})
+    says = "partition 8 is unknown: s has [0, 1]; correct the number, or leave it out"
+    with pytest.raises(Rejected, match=f"^{re.escape(says)}$"):
+        check_known({0: 2, 7: 0, 8: 1}, {1, 0}, "s")
 
 
 def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
@@ -247,6 +269,7 @@ def test_a_partition_that_retention_emptied_is_not_looked_up() -> None:
     A partition without an earlier begin is not refused.
     """
     assert find_lookup_starts({0: 9, 3: 0}, {0: 0, 1: 7, 2: 0}, {0: 9, 1: 7, 2: 3}) == {2: 0}
+    assert find_lookup_starts({}, {}, {0: 3}, {}) == {}
 
 
 @pytest.fixture
