@@ -267,7 +267,7 @@ def test_a_mark_is_found_by_its_seq() -> None:
     history = MarkHistory(marks)
     history.forget_through(1)
 
-    with pytest.raises(KeyError, match="^1$"):
+    with pytest.raises(KeyError, match=r"^1$"):
         history.mark(1)
 
     assert [history.mark(2), history.mark(3), history.last] == [*marks[1:], marks[2]]
