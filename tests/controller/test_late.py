@@ -3,7 +3,6 @@
 import pytest
 
 from controller.aggregation import retention, stream
-from controller.aggregation.views.inspection import explain
 from controller.service.controller import Controller
 from noted_time import Note
 from noted_time.reading import LateReports, Tiling, find_changed_windows
@@ -157,26 +156,6 @@ async def test_a_hostile_writer_fills_no_memory(
     assert sum(each.rows for each in reports if each.writer == "evil") == 400
     assert [(each.rows, each.least) for each in reports if each.writer == "a"] == [(3, 12)]
     assert after == before
-
-
-async def test_explain_names_a_writer_with_late_rows(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    at = WALL - HOUR_MS
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("pos", at))
-        late = LateRows(112, at - 2 * HOUR_MS - 60_000, at - 2 * HOUR_MS)
-        await deliver(controller, Note("pos", at + 1000, late=late))
-        state = controller.stream("s")
-        said = explain(state, None, controller.now).sentences
-        controller.stream("s").aggregator.remove("pos", controller.now.service)
-        removed = explain(state, None, controller.now).sentences
-        time.wall += 10 * 60_000
-        then = explain(state, None, controller.now).sentences
-
-    fact = "pos wrote 112 rows below the watermark in the last 10m, up to 2h 1m late"
-    found = [[each for each in one if "pos wrote" in each] for one in (said, removed, then)]
-    assert found == [[f"{fact}: wrong clock or zone? Sent twice?"], [f"{fact}."], []]
 
 
 async def changed(

@@ -26,7 +26,6 @@ S = "/v1/streams/s"
 DAY = 1_356_998_400_000
 NINE_25 = DAY + 565 * 60_000
 HALF_PAST_TEN = DAY + 630 * 60_000
-AT_NINE_25, AT_HALF_PAST_TEN = "2013-01-01T09:25:00Z", "2013-01-01T10:30:00Z"
 CLOCK_TIME = re.compile(r"\b(\d+)h(\d+)\b")
 
 
@@ -121,25 +120,6 @@ async def said(call: Caller, **query: Any) -> list[str]:  # noqa: ANN401 - any v
     return found
 
 
-async def test_a_writer_that_lives_and_cannot_note_says_why(call: Caller, time: GivenTime) -> None:
-    """Its signs of life keep it a member, and a note without a reason ends it."""
-    await note(call, lima=NINE_25, osaka=HALF_PAST_TEN)
-    held = "1 event was not delivered since 2013-01-01T12:04:00Z"
-    for _ in range(3):
-        serve_for(call.controller, time, 42_000)
-        await call.note({"writer": "lima", "held": held})
-    alive, row = await said(call), (await call.get(f"{S}/writers/lima")).json()
-    serve_for(call.controller, time, 59_000)
-    time.passes(10_000)
-    silent = await said(call)
-    await note(call, lima=NINE_25 + 1)
-
-    assert f"lima is alive, but {held}." in alive
-    assert (row["state"], row["held"]) == ("live", held)
-    assert f"lima reported before it fell silent: {held}." in silent
-    assert (await call.get(f"{S}/writers/lima")).json()["held"] is None
-
-
 async def test_holders_that_are_not_all_named_may_take_longer(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,45 +134,6 @@ async def test_holders_that_are_not_all_named_may_take_longer(
     assert without == "Leaving out only one of them changes nothing."
 
 
-async def test_writers_that_are_silent_together_are_foreseen_together(
-    call: Caller, time: GivenTime
-) -> None:
-    await note(call, lima=NINE_25, osaka=NINE_25 + 1, quito=NINE_25 + 2, berlin=HALF_PAST_TEN)
-    serve_for(call.controller, time, 50_000)
-    await note(call, berlin=HALF_PAST_TEN + 1)
-    found = (await call.get(f"{S}/explain")).json()
-
-    assert found["by_itself"] == {
-        "at": found["now"] + 10_000,
-        "lower": HALF_PAST_TEN + 1,
-        "writers": ["lima", "osaka", "quito"],
-        "exclusions": 3,
-    }
-    assert (
-        "It advances when lima notes a later time, or automatically in 10s, when lima times out: "
-        "then to 2013-01-01T10:30:00.001Z, without lima, osaka and quito."
-    ) in found["sentences"]
-
-
-async def test_silent_writers_are_shown_as_silent_and_a_leader_is_never_out(
-    call: Caller, time: GivenTime
-) -> None:
-    """From half their timeout on; holders come first."""
-    await note(call, berlin=None, quito=None, osaka=None, lima=None)
-    await note(call, berlin=HALF_PAST_TEN, quito=HALF_PAST_TEN - 1, osaka=NINE_25 + 1, lima=NINE_25)
-    serve_for(call.controller, time, 29_999)
-    early = (await call.get(f"{S}/writers")).json()["writers"]
-    serve_for(call.controller, time, 1)
-    found = (await call.get(f"{S}/writers")).json()
-    rows = found["writers"]
-
-    assert [row["writer"] for row in rows] == ["lima", "osaka", "quito", "berlin"]
-    assert [row["is_silent"] for row in early] == [False] * 4
-    assert [(row["is_silent"], row["silent_ms"]) for row in rows] == [(True, 30_000)] * 4
-    out_at = found["now"] + 30_000
-    assert [row["out_at"] for row in rows] == [out_at, out_at, out_at, None]
-
-
 async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_at(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,26 +142,6 @@ async def test_those_excluded_are_counted_if_they_joined_too_late_to_be_looked_a
     await call.client.delete(f"{S}/writers/lima")
 
     assert (await said(call))[-1] == "Excluded: 1 writer."
-
-
-@pytest.mark.parametrize(
-    ("observes", "says"),
-    [(True, ["Live, but without new rows: segment 0 for 1m (clock, heard 0s ago)."]), (False, [])],
-)
-async def test_segments_without_new_rows_are_named_while_their_observer_is_live(
-    call: Caller, time: GivenTime, says: list[str], *, observes: bool
-) -> None:
-    """A producer chooses segments by the keys of its rows."""
-    clock = {"writer": "clock", "observes": observes, "timeout_ms": 600_000}
-    await call.put(S, {"mark_interval_ms": 0})
-    ends = {"0": 5, "1": 5, "2": 5}
-    await call.note(clock | {"time": NINE_25, "position": ends})
-    serve_for(call.controller, time, 60_000)
-    await call.note({"writer": "other", "position": {}})
-    for note in ({"time": NINE_25 + 1, "position": {"1": 6}}, {"position": {"2": 6}}):
-        await call.note(clock | note)
-
-    assert [each for each in await said(call) if "without new rows" in each] == says
 
 
 async def play(call: Caller, time: GivenTime, *, every_ms: int, seconds: int) -> None:
@@ -275,44 +196,3 @@ async def test_a_stream_holds_once_it_stands_for_three_usual_gaps(
         overview["conditions"],
         explained["sentences"][0].split()[1].rstrip(","),
     ) == (condition, condition, {condition: 1}, verb)
-
-
-async def test_a_reader_is_told_which_segment_it_waits_for(call: Caller) -> None:
-    """The next mark needs one segment, those after it another as well."""
-    for time, position in (
-        (NINE_25, {"0": 9}),
-        (HALF_PAST_TEN, {"0": 9, "1": 4}),
-        (HALF_PAST_TEN + 1, {"2": 1}),
-    ):
-        await call.note({"writer": "lima", "time": time, "position": position})
-    answers = [
-        (await call.get(f"{S}/explain", position=position)).json()
-        for position in ('{"0": 9, "1": 3}', '{"0": 9, "1": 4, "2": 1}')
-    ]
-
-    assert [answer["reader"] for answer in answers] == [
-        {
-            "lower": NINE_25,
-            "next_seq": 2,
-            "next_lower": HALF_PAST_TEN,
-            "marks": 2,
-            "segments": 1,
-            "waiting_for": [{"segment": 1, "offset": 3, "needed": 4, "writer": "lima"}],
-        },
-        {
-            "lower": HALF_PAST_TEN + 1,
-            "next_seq": None,
-            "next_lower": None,
-            "marks": 0,
-            "segments": 0,
-            "waiting_for": [],
-        },
-    ]
-    assert [answer["sentences"][1] for answer in answers] == [
-        (
-            f"A reader at this position is at {AT_NINE_25}, 2 marks behind. It waits for 1 "
-            f"segment, not for a writer: mark 2, {AT_HALF_PAST_TEN}, needs segment 1 to 4, as lima "
-            "noted (read to 3)."
-        ),
-        "A reader at this position has reached all marks: it waits for the next one.",
-    ]
