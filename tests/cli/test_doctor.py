@@ -69,6 +69,7 @@ def guarded() -> Iterator[tuple[Served, Guarded]]:
     [
         (NOWHERE, "no answer from http://127.0.0.1:9/readyz"),
         ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
+        ("http://localhost:port", "'http://localhost:port' is not a URL"),
         ("http://noted-time.invalid", "no answer from http://noted-time.invalid/readyz"),
         ("http://ops:secret@127.0.0.1:9", "cannot have a user or password"),
     ],

@@ -79,11 +79,11 @@ def test_a_refusal_is_an_answer() -> None:
     [
         *((each, "the URL of a controller is text") for each in (None, b"http://a", ["http://a"])),
         *((each, "not the URL") for each in ("", " , ")),
-        ("127.0.0.1:7464", "http://127.0.0.1:7464"),
+        ("127.0.0.1:7464", "has no scheme: use http://127.0.0.1:7464"),
         ("controller.example", "http://controller.example"),
-        ("ftp://a", "http://a"),
+        ("ftp://a", "has another scheme: use http://a"),
         ("http://a,b:7464", "http://b:7464"),
-        ("http://a/v1", "use http://a$"),
+        ("http://a/v1", "contains the path of the API: use http://a$"),
         ("https://a/v1/", "use https://a$"),
     ],
 )
