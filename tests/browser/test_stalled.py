@@ -233,17 +233,3 @@ def test_complete_hours_show_late_rows(visit: Visit, seed: Calls) -> None:
     expect(rows.nth(1)).to_contain_text("pos: 112")
     expect(visit.region("Ledger")).to_contain_text("pos wrote 112 late rows")
     expect(visit.region("Why")).to_contain_text("pos wrote 112 rows below the watermark")
-
-
-def test_writers_whose_notes_look_wrong_are_named(visit: Visit, seed: Calls) -> None:
-    """One that notes seconds, and one that never named a position."""
-    now = wall_ms()
-    seed.make("units")
-    seed.post("units", {"writer": "berlin", "time": now // 1000, "position": {"0": 1}})
-    seed.post("units", {"writer": "lima", "time": now})
-    why = visit.open_stream("units")
-
-    expect(why).to_contain_text(
-        f"berlin noted {now // 1000}, which is January 1970: are these seconds?"
-    )
-    expect(why).to_contain_text("lima never noted a position, so no cut covers its rows")

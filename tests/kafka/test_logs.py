@@ -60,15 +60,7 @@ def noted(broker: Broker, served: Served, topic: str) -> Iterator[KafkaNotedProd
 
 def id_of(broker: Broker, topic: str) -> str:
     """Return a topic's id."""
-    found = Topic(broker.config, topic).look().id
-    assert found is not None
-    return found
-
-
-def logs(served: Served, stream: str) -> list[str]:
-    """Return the ids that the stream knows."""
-    found: list[str] = served.get(stream)["logs"]
-    return found
+    return str(Topic(broker.config, topic).look().id)
 
 
 @pytest.mark.usefixtures("noted")
@@ -80,11 +72,7 @@ def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
     streams = [f"{topic}-{n}" for n in range(3)]
     for stream in streams:
         served.stream(stream, "default", "ingestion")
-
-    def client(stream: str) -> WriterClient:
-        return WriterClient(served.url, stream, "observer")
-
-    clients = [client(each) for each in (topic, *streams)]
+    clients = [WriterClient(served.url, each, "observer") for each in (topic, *streams)]
     noters = [
         EventTimeNoter(clients[0], KafkaTimes(broker.config, topic), delay_ms=0),
         IngestionNoter(clients[1], KafkaEnds(broker.config, topic)),
@@ -97,7 +85,7 @@ def test_a_producer_and_observers_of_every_kind_note_the_id_as_kafka_spells_it(
             noter.client.flush(60)
 
     assert not {"+", "/"} & {*known}
-    assert [logs(served, each) for each in (topic, *streams)] == [[known]] * 4
+    assert [served.get(each)["logs"] for each in (topic, *streams)] == [[known]] * 4
 
 
 def test_who_notes_of_another_topic_is_refused_and_takes_no_name_over(
@@ -153,4 +141,4 @@ def test_a_log_with_the_same_offsets_is_taken_once_an_operator_says_so(
     with closing(KafkaRelay(broker.config, mirror, served.url, stream=topic)) as relay:
         relay.look()
 
-    assert logs(served, topic) == [id_of(broker, topic), id_of(broker, mirror)]
+    assert served.get(topic)["logs"] == [id_of(broker, topic), id_of(broker, mirror)]

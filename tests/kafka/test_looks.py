@@ -405,7 +405,7 @@ def test_records_below_what_was_noted_are_reported_as_late(
             while sum(client.position.values()) < end:
                 noter.look()
             client.flush()
-        return reported(served, f"{topic}/writers/observer")
+        return served.get(f"{topic}/writers/observer")["late"]
 
     broker.send(topic, [(0, "1007", 0), (1, "1005", 0)])
     assert observe(2) == {}
@@ -430,18 +430,13 @@ def test_of_several_events_the_largest_counts_and_the_least_may_be_late(
         look_until(noter, served, 1008)
         client.flush()
 
-    late = reported(served, f"{topic}/writers/observer")
+    late = served.get(f"{topic}/writers/observer")["late"]
     assert late == {"default": {"rows": 1, "least": 1002, "most": 1002}}
 
 
 def in_array(message: Message) -> list[int]:
     """Return the times in the value of a record."""
     return [int(time) for time in (message.value() or b"").decode().strip("[]").split(",")]
-
-
-def reported(served: Served, writer: str) -> object:
-    """Return the late rows that a writer reported, by domain."""
-    return served.get(writer)["late"]
 
 
 def test_reading_continues_where_records_are_left(
