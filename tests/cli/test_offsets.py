@@ -1,4 +1,4 @@
-"""`complete-to` and `wait` for whatever has offsets in a file."""
+"""`complete-to` and `wait` for what Spark's checkpoint has read."""
 
 from pathlib import Path
 
@@ -14,57 +14,6 @@ from tests.support.served import Served
 def stream(served: Served) -> str:
     """Return a stream with two marks, at 10:00 and a minute later."""
     return served.two_minutes()
-
-
-@pytest.mark.parametrize(
-    ("typed", "flags", "shown"),
-    [
-        ('{"0": 19, "1": 12}', (), "2013-01-01T10:00:00Z"),
-        ('{"0": 20, "1": 4}', (), "2013-01-01T10:01:00Z"),
-        ('{"0": 19, "1": 3}', ("--inclusive",), "2013-01-01T10:01:00Z"),
-        ('{"0": 20, "1": 4}', ("--floor", "1h"), "2013-01-01T10:00:00Z"),
-    ],
-)
-def test_offsets_on_standard_input_have_a_time(
-    run: Commands, stream: str, typed: str, flags: tuple[str, ...], shown: str
-) -> None:
-    """That of the last mark whose cut they reach, and nothing else on standard output."""
-    found = run("complete-to", stream, "--offsets", "-", *flags, typed=typed)
-
-    assert (found.status, found.out) == (0, f"{shown}\n")
-    assert "by shop (1 writer, none expected)" in found.err
-
-
-@pytest.mark.parametrize(
-    ("typed", "says"),
-    [
-        ('{"0": 3}', "the offsets reach no mark yet: nothing is known"),
-        ('{"0": 20, "1": 4, "9": 1}', "partition 9 is unknown: stream"),
-    ],
-)
-def test_offsets_without_a_time_end_with_1(
-    run: Commands, stream: str, typed: str, says: str
-) -> None:
-    """And a sentence."""
-    found = run("complete-to", stream, "--offsets", "-", typed=typed)
-
-    assert (found.status, found.out, says in found.err) == (1, "", True)
-
-
-def test_wait_reads_the_file_again(run: Commands, stream: str, tmp_path: Path) -> None:
-    """It ends once the offsets in it reach the mark, not when the stream is complete."""
-    file, time = tmp_path / "offsets.json", str(TEN + 60_000)
-    words = ("wait", stream, time, "--offsets", str(file), "--timeout", "0s")
-    missing = run(*words)
-    file.write_text('{"0": 19, "1": 4}')
-    early = run(*words)
-    file.write_text('{"0": 20, "1": 4}')
-    found = run(*words)
-
-    assert [each.status for each in (missing, early, found)] == [1, 124, 0]
-    assert f"the offsets in {file} cannot be read" in missing.err
-    assert "the offsets reach the mark of 2013-01-01T10:00:00Z" in early.err
-    assert f"none expected): mark 2, read by the offsets in {file}" in found.out
 
 
 def checkpoint(directory: Path, offsets: dict[str, object], *, watermark: int | None = None) -> str:

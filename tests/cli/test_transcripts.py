@@ -4,7 +4,7 @@ A paragraph of these files has a fact, more about it, and a session, indented. T
 `flights`, which marks every advance. A session shows all that a command prints, standard error
 behind exclamation marks, and last its status, unless that is 0:
 
-    note flights UA=10:00 DL=5       writers note times, of 2013-01-01 or integers, at position 0:10
+    note flights UA=10:00 DL=5           writers note times, of 2013-01-01, at position 0:10
     PUT flights {"domains": ["a"]}           a call of the API that succeeds, below `/v1/streams/`
     $ noted-time stream delete flights
     ! noted-time: Remove flights … add --yes                  `…` stands for any part of a line
@@ -47,12 +47,12 @@ def split_session(acts: list[str]) -> list[str]:
 
 
 def as_time(written: str) -> int:
-    """Return a time of the day, or an integer, as an integer.
+    """Return a time as an integer.
 
-    >>> as_time("10:00"), as_time("5")
-    (1357034400000, 5)
+    >>> as_time("10:00"), as_time("5"), as_time("2013-01-01T10:01Z")
+    (1357034400000, 5, 1357034460000)
     """
-    return parse_time(f"2013-01-01T{written}Z") if ":" in written else int(written)
+    return parse_time(f"2013-01-01T{written}Z" if written[2:3] == ":" else written)
 
 
 def as_columns(line: str) -> str:
