@@ -41,10 +41,11 @@ async def test_the_writer_that_a_mark_waited_for_last_is_known_over_a_restart(
         await deliver(controller, Note("a"), Note("b"), Note("c"))
         await deliver(controller, Note("b", 1), Note("c", 1), Note("a", 1))
         await deliver(controller, Note("a", 2), Note("c", 2), Note("b", 2))
-        await deliver(controller, Note("a", 3), Note("b", 3), Note("c", state="idle"))
+        await deliver(controller, Note("a", 3), Note("b", 3, max_time=9), Note("c", state="idle"))
         await deliver(controller, Note("a", 4))
         await controller.change("s", operations.remove, ANONYMOUS_ORDER, "b")
         before = last_writers(controller)
+        assert controller.stream("s").record.unbounded == ("default",)
     async with running(store.reopened(), time) as controller:
         assert before == last_writers(controller) == ["a", "b", "c", None]
 
