@@ -105,14 +105,16 @@ def test_a_field_in_seconds_is_not_noted(observe: Observe, served: Served, in_se
     assert (served.all_marks(in_seconds), writer["times"], writer["late"]) == ([], {}, {})
 
 
-def test_a_stream_of_another_clock_ends_the_doubt(
-    observe: Observe, served: Served, in_seconds: str
+@pytest.mark.parametrize(("ahead_ms", "more"), [(None, ""), (3_600_000, " --unit ms")])
+def test_another_clock_of_the_stream_or_a_unit_ends_the_doubt(
+    observe: Observe, served: Served, in_seconds: str, ahead_ms: int | None, more: str
 ) -> None:
-    """Its times are not Unix ms."""
-    served.call("PUT", f"/{in_seconds}", {"max_time_ahead_ms": None})
-    said = observe(FIELD)
+    """Then seconds are taken for what they are not."""
+    served.call("PUT", f"/{in_seconds}", {"max_time_ahead_ms": ahead_ms})
+    said = observe(FIELD + more)
 
     assert (said.status, said.err) == (0, "")
+    assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
 
 
 def test_a_unit_that_is_not_doubted_leaves_no_record_out(
@@ -225,15 +227,6 @@ def test_security_comes_from_a_file(
     assert said.status == bool(sentence)
     assert sentence in said.err
     assert (str(file) in said.err) == bool(sentence)
-
-
-def test_a_unit_that_is_given_ends_the_doubt(
-    observe: Observe, served: Served, in_seconds: str
-) -> None:
-    """Then seconds are taken for what they are not, as told."""
-    observe(FIELD + " --unit ms")
-
-    assert served.get(f"{in_seconds}/writers/observer")["position"] == {"0": 7, "1": 6}
 
 
 def test_the_older_of_two_under_one_name_ends(

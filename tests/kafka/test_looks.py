@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import OFFSET_INVALID, Message, Producer, TopicPartition
@@ -327,8 +328,11 @@ def in_value(message: Message) -> int:
     return int(message.value() or b"")
 
 
-def test_what_cannot_be_decoded_now_is_read_again(broker: Broker, topic: str) -> None:
-    """With all that came with it, of both partitions; nothing is passed over."""
+def test_what_cannot_be_decoded_now_is_read_again(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all that came with it, of both partitions, though no begin is told as well."""
+    monkeypatch.setattr(Topic, "begins", Mock(side_effect=Unreachable("no leader answers")))
     broker.send(topic, [(n % 2, f"{n}", 0) for n in range(1, 9)])
     asked: list[int] = []
 
@@ -449,8 +453,11 @@ def test_reading_continues_where_records_are_left(
     beyond = KafkaFields(broker.config, topic, get_timestamp, known=lambda: {0: 12})
 
     latest = KafkaFields(broker.config, topic, get_timestamp)
+    earliest = KafkaFields(broker.config, topic, get_timestamp, start="earliest")
 
     assert latest() == Seen({0: 9, 1: 0})
+    assert earliest() == Seen({0: 9, 1: 0}, {0: 1000}, 1000)
+    assert "were deleted" not in caplog.text
     assert look() == Seen({0: 9, 1: 0}, {0: 1000}, 1000)
     assert "partition 0: the records from 2 to 5 were deleted" in caplog.text
     with pytest.raises(Recreated, match="partition 0 was read to 12, and ends before that"):

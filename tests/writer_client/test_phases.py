@@ -110,6 +110,18 @@ class Walk:
         self.client: Any = self.channel.client
         self.tracker: Any = self.channel.tracker
         self.time = self.offset = 0
+        self.calls: dict[str, Callable[[], object]] = {
+            **{each.__name__: each for each in (self.start, self.produce, self.fail, self.note)},
+            "begin": self.channel.begin_transaction,
+            "commit": lambda: self.channel.commit_transaction(OVER),
+            "abort": lambda: self.channel.abort_transaction(OVER),
+            "deliver": lambda: self.channel.deliver(0.0),
+            "rest": lambda: self.channel.rest(0.0, self.client.idle),
+            "forgive": self.channel.forgive,
+            "poll": lambda: self.channel.poll(0),
+            "close": self.channel.close,
+            "controller": lambda: setattr(self.client, "is_away", True),
+        }
 
     def step(self, name: str) -> None:
         """Call, or have the next call of Kafka or the controller fail."""
@@ -117,7 +129,7 @@ class Walk:
             self.kafka.faults.append(FAULTS[name])
             return
         with suppress(NotedTimeError):
-            getattr(self, name)()
+            self.calls[name]()
 
     def start(self) -> None:
         """Begin."""
@@ -146,42 +158,6 @@ class Walk:
         self.channel.check()
         self.time += 1
         self.tracker.note(self.time)
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-        self.channel.begin_transaction()
-
-    def commit(self) -> None:
-        """Commit."""
-        self.channel.commit_transaction(OVER)
-
-    def abort(self) -> None:
-        """Abort."""
-        self.channel.abort_transaction(OVER)
-
-    def deliver(self) -> None:
-        """Wait for deliveries, and for an outcome."""
-        self.channel.deliver(0.0)
-
-    def rest(self) -> None:
-        """Go idle."""
-        self.channel.rest(0.0, self.client.idle)
-
-    def forgive(self) -> None:
-        """Continue after a failure."""
-        self.channel.forgive()
-
-    def poll(self) -> None:
-        """Have deliveries reported."""
-        self.channel.poll(0)
-
-    def close(self) -> None:
-        """Close."""
-        self.channel.close()
-
-    def controller(self) -> None:
-        """Have the controller away for a while."""
-        self.client.is_away = True
 
 
 @pytest.fixture(scope="module", autouse=True)
