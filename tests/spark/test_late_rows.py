@@ -55,7 +55,7 @@ def course(flights: NotedStream, seed: int, rows: int, *, keeps: bool) -> list[B
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_rows_below_the_lower_sent_before_their_batch_are_late(
     flights: NotedStream, seed: int
 ) -> None:
@@ -69,12 +69,12 @@ def test_rows_below_the_lower_sent_before_their_batch_are_late(
     assert (found[0].late, found[-1].late, len(found[-1].rows)) == ([], [27_999], 2)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_row_of_writers_that_keep_their_promises_is_late(
     flights: NotedStream, seed: int
 ) -> None:
     """However small the batches, and however many marks come with each."""
-    found = course(flights, seed, 7 + 20 * seed, keeps=True)
+    found = course(flights, seed, 7 + 60 * seed, keeps=True)
 
     assert [batch.late for batch in found if batch.late] == []
 

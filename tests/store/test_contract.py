@@ -197,19 +197,6 @@ def test_an_iterator_gives_what_was_there_when_it_began(store: Store) -> None:
     assert [*found, *members] == [member("a"), member("c")]
 
 
-def test_a_record_that_changes_after_its_commit_does_not_change_the_store(store: Store) -> None:
-    """The caller's dicts are its own again when the commit returns."""
-    position = {0: 1}
-    record = member()._replace(position=position)
-    reader = ReaderRecord("id-1", "g", "a", online=True, position=position)
-    store.commit(replace(of_one_stream(), members=records(record), readers=[reader]))
-
-    position[0] = 99
-
-    assert [each.position for each in store.members("id-1")] == [{0: 1}]
-    assert [each.position for each in store.readers("id-1")] == [{0: 1}]
-
-
 def test_a_closed_store_is_unavailable(store: Store) -> None:
     """Neither a commit nor a question is answered after `close`."""
     store.close()

@@ -150,25 +150,6 @@ def test_forgotten_marks_are_gone_and_the_others_stay(store: Store) -> None:
     assert (seqs(store), seqs(store, domain="ship_time")) == ([3, 4], [1, 2, 3])
 
 
-def test_the_last_mark_is_never_forgotten(store: Store) -> None:
-    """The next one is compared with it, so the chain continues."""
-    store.commit(of_one_stream(upto=3))
-    store.commit(Transaction({0: 2}, forgotten=[("id-1", "default", 9)]))
-
-    store.commit(Transaction({0: 3}, marks=[mark(4)]))
-
-    assert seqs(store) == [3, 4]
-
-
-def test_a_mark_and_its_forgetting_may_share_a_batch(store: Store) -> None:
-    """Marks are appended before others are forgotten, so the last one is the new one."""
-    store.commit(of_one_stream(upto=2))
-
-    store.commit(Transaction({0: 2}, marks=[mark(3)], forgotten=[("id-1", "default", 2)]))
-
-    assert seqs(store) == [3]
-
-
 def test_a_dropped_stream_takes_all_it_has_with_it(store: Store) -> None:
     """Nothing of it is left; what belongs to another stays."""
     full = replace(
