@@ -5,9 +5,9 @@ import pytest
 from controller.aggregation import retention, stream
 from controller.service.controller import Controller
 from noted_time import Note
-from noted_time.reading import LateReports, Tiling, find_changed_windows
+from noted_time.reading import LateReports, Tiling
 from noted_time.values import HOUR_MS, Late, LateReport, LateRows, LateWriter
-from tests.support.controllers import GivenTime, Watched, WatchedMemory, deliver, running, serving
+from tests.support.controllers import GivenTime, Watched, deliver, running, serving
 
 WALL = 1_700_000_000_000
 
@@ -95,23 +95,6 @@ async def test_a_request_that_repeats_a_sequence_is_not_counted_again(
     assert rows(more[0]) == [("pos", 5, False)]
 
 
-async def test_a_number_that_two_processes_chose_is_no_repetition(
-    memory: WatchedMemory, time: GivenTime
-) -> None:
-    """The clock of the second one is behind, and a lost request of the first one arrives late."""
-    late = LateRows(3, 12, 12)
-    async with serving(memory, time) as controller:
-        await deliver(controller, Note("pos", HOUR_MS, sequence=7, session="a"))
-        for _ in range(2):
-            note = Note(
-                "pos", HOUR_MS, sequence=7, session="b", takes_over=True, took_over=(), late=late
-            )
-            await deliver(controller, note)
-        record = controller.stream("s").aggregator.record("pos")
-
-    assert record.late == {"default": late}
-
-
 async def test_late_rows_are_forgotten_with_the_ledger(store: Watched, time: GivenTime) -> None:
     """Windows then say that not all are known."""
     async with serving(store, time) as controller:
@@ -156,34 +139,6 @@ async def test_a_hostile_writer_fills_no_memory(
     assert sum(each.rows for each in reports if each.writer == "evil") == 400
     assert [(each.rows, each.least) for each in reports if each.writer == "a"] == [(3, 12)]
     assert after == before
-
-
-async def changed(
-    controller: Controller, since: int, after: int | None = None
-) -> list[tuple[int, list[tuple[str, int, bool]]]]:
-    """Return the starts of changed windows, and their late rows."""
-    state = controller.stream("s")
-    found = find_changed_windows(
-        state.history(None), Tiling(10), state.coverage(None), since, after=after
-    )
-    return [(window.start, rows(window.late)) for window in found]
-
-
-async def test_windows_that_changed_are_those_reported_since(
-    store: Watched, time: GivenTime
-) -> None:
-    async with serving(store, time) as controller:
-        await deliver(controller, Note("pos", 30), Note("pos", 45))
-        await deliver(controller, Note("pos", 46, late=LateRows(7, 2, 3)))
-        time.wall += 2 * HOUR_MS
-        await deliver(controller, Note("pos", 47, late=LateRows(5, 12, 27)))
-        await deliver(controller, Note("till", 48, late=LateRows(1, 41, 44)))
-        found = [await changed(controller, WALL + at) for at in (0, 1, 2 * HOUR_MS + 1)]
-        rest = await changed(controller, WALL, after=20)
-
-    later = [(10, [("pos", 5, True)]), (20, [("pos", 5, True)])]
-    assert found == [[(0, [("pos", 7, False)]), *later], later, []]
-    assert rest == later[1:]
 
 
 def test_reports_forgotten_because_they_were_too_old_are_missed() -> None:
